@@ -1,0 +1,326 @@
+//! An append is a value: its ids are drawn when it is made, so it can be sent again after a lost answer.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use chrono::{Datelike, SubsecRound, Utc};
+use serde::Serialize;
+use uuid::{Uuid, uuid};
+
+use crate::{Event, Invalid, Limits, Metadata, NewRecord, Upcasters, codec};
+
+/// Under which stream names become ids. Never changes: it would move every named stream.
+const STREAM_NAMES: Uuid = uuid!("6f0c1c52-6a0e-5b0e-9a57-0c8e2f4d7a11");
+
+/// The stable id of a stream that people call by a name: `stream_id("order", "17")`.
+///
+/// ```
+/// use highwater::stream_id;
+/// assert_eq!(stream_id("order", "17"), stream_id("order", "17"));
+/// assert_ne!(stream_id("order-1", "7"), stream_id("order", "1-7"));
+/// ```
+#[must_use]
+pub fn stream_id(category: &str, name: &str) -> Uuid {
+    // The length keeps ("ab", "c") and ("a", "bc") apart.
+    Uuid::new_v5(&STREAM_NAMES, format!("{}:{category}:{name}", category.len()).as_bytes())
+}
+
+/// What an append expects of a stream before it is stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ExpectedVersion {
+    /// Nothing: append after whatever is there.
+    #[default]
+    Any,
+    /// The stream has no event yet.
+    NoStream,
+    /// The stream has at least one event.
+    StreamExists,
+    /// The stream's last event has this version. `Exact(0)` means the same as `NoStream`.
+    Exact(u64),
+}
+
+impl ExpectedVersion {
+    /// Whether a stream at version `actual` (0: it does not exist) is as expected.
+    #[must_use]
+    pub fn accepts(self, actual: u64) -> bool {
+        match self {
+            Self::Any => true,
+            Self::NoStream => actual == 0,
+            Self::StreamExists => actual > 0,
+            Self::Exact(version) => actual == version,
+        }
+    }
+}
+
+impl fmt::Display for ExpectedVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any version"),
+            Self::NoStream => f.write_str("no stream"),
+            Self::StreamExists => f.write_str("an existing stream"),
+            Self::Exact(version) => write!(f, "version {version}"),
+        }
+    }
+}
+
+/// Events to be stored together or not at all, to one stream or to several.
+///
+/// Ids and times are drawn when an event is added. Sending the same value twice stores it once: the second time
+/// returns the positions of the first.
+///
+/// ```
+/// use highwater::{Append, ExpectedVersion, stream_id};
+/// #[derive(serde::Serialize)]
+/// enum Account { Withdrawn { cents: i64 }, Deposited { cents: i64 } }
+///
+/// let transfer = Append::to(stream_id("account", "anna"))
+///     .expecting(ExpectedVersion::Exact(4))
+///     .event(Account::Withdrawn { cents: 500 })
+///     .and_to(stream_id("account", "ben"))
+///     .event(Account::Deposited { cents: 500 });
+/// assert_eq!(transfer.event_ids().count(), 2);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Append {
+    streams: Vec<(Uuid, ExpectedVersion)>,
+    /// Where the next event goes: an index into `streams`.
+    current: usize,
+    events: Vec<NewRecord>,
+    metadata: String,
+    /// The first thing that was wrong. Kept until the append is sent, so that building it reads as one sentence.
+    invalid: Option<Invalid>,
+}
+
+impl Append {
+    /// An append to `stream_id`, expecting nothing of it.
+    #[must_use]
+    pub fn to(stream_id: Uuid) -> Self {
+        Self {
+            streams: vec![(stream_id, ExpectedVersion::Any)],
+            current: 0,
+            events: Vec::new(),
+            metadata: "{}".to_owned(),
+            invalid: None,
+        }
+    }
+
+    /// What the current stream must be like for any of this to be stored.
+    #[must_use]
+    pub fn expecting(mut self, expected: ExpectedVersion) -> Self {
+        self.streams[self.current].1 = expected;
+        self
+    }
+
+    /// Goes on with another stream: what follows goes there, and is stored together with what came before.
+    #[must_use]
+    pub fn and_to(mut self, stream_id: Uuid) -> Self {
+        let known = self.streams.iter().position(|(id, _)| *id == stream_id);
+        self.current = known.unwrap_or_else(|| {
+            self.streams.push((stream_id, ExpectedVersion::Any));
+            self.streams.len() - 1
+        });
+        self
+    }
+
+    /// Adds an event. What cannot be stored is reported when the append is sent, and then nothing of it is stored.
+    #[must_use]
+    pub fn event<D: Serialize>(self, data: D) -> Self {
+        self.event_with_id(Uuid::now_v7(), data)
+    }
+
+    /// Adds an event whose id the caller chose: one derived from a request makes that request idempotent.
+    #[must_use]
+    pub fn event_with_id<D: Serialize>(mut self, id: Uuid, data: D) -> Self {
+        match codec::encode(&data) {
+            Ok(encoded) => self.events.push(NewRecord {
+                id,
+                stream_id: self.streams[self.current].0,
+                event_type: encoded.event_type.to_owned(),
+                schema_version: 0,
+                data: encoded.data,
+                metadata: self.metadata.clone(),
+                created_at: Utc::now().trunc_subsecs(6),
+            }),
+            Err(invalid) => self.refuse(invalid),
+        }
+        self
+    }
+
+    /// Adds several events to the current stream.
+    #[must_use]
+    pub fn events<D: Serialize>(self, data: impl IntoIterator<Item = D>) -> Self {
+        data.into_iter().fold(self, Self::event)
+    }
+
+    /// Adds a record as it is, for tools that move events without knowing their types. Its `stream_id` is where it
+    /// goes.
+    #[must_use]
+    pub fn record(mut self, record: NewRecord) -> Self {
+        self = self.and_to(record.stream_id);
+        self.events.push(record);
+        self
+    }
+
+    /// Gives all events of this append, those added before and those added later, this metadata.
+    #[must_use]
+    pub fn metadata(mut self, metadata: &Metadata) -> Self {
+        self.metadata = metadata.to_json();
+        for event in &mut self.events {
+            event.metadata.clone_from(&self.metadata);
+        }
+        self
+    }
+
+    /// The ids of its events, in order.
+    pub fn event_ids(&self) -> impl Iterator<Item = Uuid> + '_ {
+        self.events.iter().map(|event| event.id)
+    }
+
+    /// Its streams, in the order they were named, with what is expected of each.
+    #[must_use]
+    pub fn streams(&self) -> &[(Uuid, ExpectedVersion)] {
+        &self.streams
+    }
+
+    /// Its events, checked against `limits` and complete but for the numbers that the log gives: what a backend stores.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn records(&self, limits: &Limits, upcasters: &Upcasters) -> Result<Vec<NewRecord>, Invalid> {
+        self.check(limits)?;
+        let complete = |event: &NewRecord| {
+            let mut event = event.clone();
+            if event.schema_version == 0 {
+                event.schema_version = upcasters.current_version(&event.event_type);
+            }
+            event
+        };
+        Ok(self.events.iter().map(complete).collect())
+    }
+
+    /// An append of events that are complete already: each to its stream, at its version.
+    pub(crate) fn of_events<D: Serialize>(events: &[Event<D>]) -> Result<Self, Invalid> {
+        let Some(first) = events.first() else { return Err(Invalid::EmptyAppend) };
+        let mut append = Self::to(first.stream_id);
+        // Per stream of the append, the version its next event must have; 0 when that is left open.
+        let mut wanted: Vec<u64> = Vec::new();
+        for event in events {
+            let encoded = codec::encode(&event.data)?;
+            append = append.and_to(event.stream_id);
+            match wanted.get_mut(append.current) {
+                None => {
+                    let version = event.stream_version;
+                    append.streams[append.current].1 = match version {
+                        0 => ExpectedVersion::Any,
+                        _ => ExpectedVersion::Exact(version - 1),
+                    };
+                    wanted.push(if version == 0 { 0 } else { version.saturating_add(1) });
+                }
+                Some(next) => {
+                    if event.stream_version != 0 && event.stream_version != *next {
+                        let (stream_id, found) = (event.stream_id, event.stream_version);
+                        return Err(Invalid::VersionsNotContiguous { stream_id, wanted: *next, found });
+                    }
+                    *next = if *next == 0 { 0 } else { next.saturating_add(1) };
+                }
+            }
+            append.events.push(NewRecord {
+                id: event.id,
+                stream_id: event.stream_id,
+                event_type: encoded.event_type.to_owned(),
+                schema_version: event.schema_version,
+                data: encoded.data,
+                metadata: event.metadata.to_json(),
+                created_at: event.created_at.trunc_subsecs(6),
+            });
+        }
+        Ok(append)
+    }
+
+    fn refuse(&mut self, invalid: Invalid) {
+        self.invalid.get_or_insert(invalid);
+    }
+
+    fn check(&self, limits: &Limits) -> Result<(), Invalid> {
+        if let Some(invalid) = &self.invalid {
+            return Err(invalid.clone());
+        }
+        if self.events.is_empty() {
+            return Err(Invalid::EmptyAppend);
+        }
+        if self.events.len() > limits.append_events_max {
+            return Err(Invalid::TooManyEvents { count: self.events.len(), limit: limits.append_events_max });
+        }
+        let mut ids = HashSet::with_capacity(self.events.len());
+        let mut used = HashSet::with_capacity(self.streams.len());
+        let mut total = 0;
+        for event in &self.events {
+            check_event(event, limits)?;
+            total += event.data.len() + event.metadata.len();
+            used.insert(event.stream_id);
+            if !ids.insert(event.id) {
+                return Err(Invalid::DuplicateId(event.id));
+            }
+        }
+        if total > limits.append_bytes_max {
+            return Err(Invalid::AppendTooLarge { bytes: total, limit: limits.append_bytes_max });
+        }
+        match self.streams.iter().find(|(stream, _)| !used.contains(stream)) {
+            Some((stream, _)) => Err(Invalid::NoEventFor(*stream)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_event(event: &NewRecord, limits: &Limits) -> Result<(), Invalid> {
+    let limit = limits.event_type_bytes_max.min(255);
+    let name = &event.event_type;
+    if name.is_empty() || name.len() > limit || name.contains('\0') {
+        let event_type = name.chars().take(80).collect();
+        return Err(Invalid::EventType { event_type, limit });
+    }
+    let bytes = event.data.len() + event.metadata.len();
+    if bytes > limits.event_bytes_max {
+        return Err(Invalid::EventTooLarge { event_type: name.clone(), bytes, limit: limits.event_bytes_max });
+    }
+    if event.schema_version > i32::MAX as u32 {
+        return Err(Invalid::SchemaVersion(event.schema_version));
+    }
+    if !(1..=9999).contains(&event.created_at.year()) {
+        return Err(Invalid::CreatedAt(event.created_at.to_string()));
+    }
+    codec::check_text("the data", &event.data)?;
+    codec::check_text("the metadata", &event.metadata)
+}
+
+/// Where an append was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    /// The place in the log of the append's last event: the highest of them all.
+    pub global_sequence: u64,
+    /// The version of the append's last event in its stream.
+    pub stream_version: u64,
+    /// The place of every event, in the order of the append.
+    pub positions: Vec<Position>,
+    /// Whether the append had been stored before, and these are the places it got then.
+    pub repeated: bool,
+}
+
+/// Where one event was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Its version in its stream.
+    pub stream_version: u64,
+    /// Its place in the log.
+    pub global_sequence: u64,
+}
+
+impl Appended {
+    /// From the positions of an append's events, in its order. `None` when there are none.
+    #[must_use]
+    pub fn new(positions: Vec<Position>, repeated: bool) -> Option<Self> {
+        let last = *positions.last()?;
+        let Position { stream_version, global_sequence } = last;
+        Some(Self { global_sequence, stream_version, positions, repeated })
+    }
+}

@@ -1,0 +1,71 @@
+//! How an enum becomes a record and back.
+//!
+//! Any enum with serde's default (external) tagging is a set of events. `event_type` is the variant's name as serde
+//! writes it, so `rename` and `alias` work; `data` is the variant's content alone: an object for a struct variant, the
+//! inner value of a newtype, an array for a tuple, `null` for a unit.
+//!
+//! What JSON would turn into something else without a word (NaN, infinities) and what `json` would store and never give
+//! back (`\u0000`) is refused here, for every backend alike.
+
+mod check;
+mod decode;
+mod encode;
+mod names;
+
+use serde::de::DeserializeOwned;
+
+use crate::{Error, Event, Metadata, Record, Upcasters};
+
+pub(crate) use check::check_text;
+pub use encode::{Encoded, encode, event_type_of};
+pub use names::{EventTypes, event_types};
+
+/// Reads a record as an event: brings it up to date with `upcasters`, then decodes it. Every typed read goes through
+/// here.
+///
+/// `Ok(Err(record))`: the record is of a type that `types` does not hold, and comes back as it was.
+///
+/// # Errors
+/// [`Error::Undecodable`] when `D` knows the type but the content does not fit, or when an upcaster fails.
+pub fn decode<D: DeserializeOwned>(
+    record: Record,
+    types: &EventTypes,
+    upcasters: &Upcasters,
+) -> Result<Result<Event<D>, Record>, Error> {
+    let upcast = match upcasters.apply(&record.event_type, record.schema_version, &record.data) {
+        Ok(upcast) => upcast,
+        Err(source) => return Err(undecodable(&record, source)),
+    };
+    let (event_type, schema_version, data) = match &upcast {
+        Some(new) => (new.event_type.as_str(), new.schema_version, new.data.as_str()),
+        None => (record.event_type.as_str(), record.schema_version, record.data.as_str()),
+    };
+    if !types.contains(event_type) {
+        return Ok(Err(record));
+    }
+    let data = decode::decode_variant(event_type, data).map_err(|source| undecodable(&record, source.into()))?;
+    let metadata = Metadata::from_json(&record.metadata).map_err(|source| undecodable(&record, source.into()))?;
+    Ok(Ok(Event {
+        id: record.id,
+        stream_id: record.stream_id,
+        stream_version: record.stream_version,
+        global_sequence: Some(record.global_sequence),
+        schema_version,
+        event_type: upcast.map_or(record.event_type, |new| new.event_type),
+        data,
+        metadata,
+        created_at: record.created_at,
+    }))
+}
+
+/// The error for a stored event that does not fit.
+pub(crate) fn undecodable(record: &Record, source: crate::BoxError) -> Error {
+    Error::Undecodable {
+        event_id: record.id,
+        event_type: record.event_type.clone(),
+        schema_version: record.schema_version,
+        stream_id: record.stream_id,
+        stream_version: record.stream_version,
+        source,
+    }
+}

@@ -1,0 +1,53 @@
+//! The backend for tests, and the oracle the others are compared with: the whole contract, in the obvious way.
+
+mod log;
+mod unit_of_work;
+mod wakeups;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+pub use unit_of_work::MemoryUnitOfWork;
+
+use crate::{Limits, Upcasters};
+
+/// A log in memory. Clones share it; it is gone with the last of them.
+#[derive(Debug, Clone)]
+pub struct MemoryEventStore {
+    log: Arc<log::MemoryLog>,
+    hints: watch::Sender<u64>,
+    upcasters: Arc<Upcasters>,
+    limits: Limits,
+}
+
+impl MemoryEventStore {
+    /// An empty log.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { log: Arc::default(), hints: watch::Sender::new(0), upcasters: Arc::default(), limits: Limits::default() }
+    }
+
+    /// The same log, read with these upcasters.
+    #[must_use]
+    pub fn with_upcasters(self, upcasters: Upcasters) -> Self {
+        Self { upcasters: Arc::new(upcasters), ..self }
+    }
+
+    /// The same log, written within these limits.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Collects appends to be stored together at the end, as the SQL backends do together with the user's own writes.
+    pub fn unit_of_work(&self) -> MemoryUnitOfWork {
+        MemoryUnitOfWork::new(self.clone())
+    }
+}
+
+impl Default for MemoryEventStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,191 @@
+//! The log in memory. One lock around everything, so an append is atomic and every position is settled at once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::MemoryEventStore;
+use crate::stored::already_stored;
+use crate::{
+    Append, Appended, BoxFuture, Direction, Error, EventTypes, ExpectedVersion, Log, NewRecord, OpenWriter, Page,
+    Position, ReadLimit, Record, StreamPage, StreamRead, Upcasters, Wakeups,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct MemoryLog(Mutex<State>);
+
+/// Records in order; the record with `global_sequence` n stands at n - 1.
+#[derive(Debug, Default)]
+struct State {
+    records: Vec<Record>,
+    /// Per stream, its records by version, as indexes into `records`.
+    streams: HashMap<Uuid, Vec<usize>>,
+    ids: HashMap<Uuid, usize>,
+}
+
+impl MemoryLog {
+    /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn version(&self, stream_id: Uuid) -> u64 {
+        self.streams.get(&stream_id).map_or(0, |records| records.len() as u64)
+    }
+
+    /// Ids first, versions second, and only then the first change.
+    fn append(&mut self, streams: &[(Uuid, ExpectedVersion)], new: Vec<NewRecord>) -> Result<Appended, Error> {
+        let found: Vec<Record> =
+            new.iter().filter_map(|new| self.ids.get(&new.id)).map(|at| self.records[*at].clone()).collect();
+        if let Some(stored) = already_stored(&new, &found)? {
+            return Ok(stored);
+        }
+        for &(stream_id, expected) in streams {
+            let actual = self.version(stream_id);
+            if !expected.accepts(actual) {
+                return Err(Error::Conflict { stream_id, expected, actual });
+            }
+        }
+        let positions = new.into_iter().map(|new| self.push(new)).collect();
+        Ok(Appended::new(positions, false).expect("an append has at least one event: it was checked"))
+    }
+
+    fn push(&mut self, new: NewRecord) -> Position {
+        let at = self.records.len();
+        let stream = self.streams.entry(new.stream_id).or_default();
+        stream.push(at);
+        let position = Position { stream_version: stream.len() as u64, global_sequence: at as u64 + 1 };
+        self.ids.insert(new.id, at);
+        self.records.push(Record {
+            id: new.id,
+            stream_id: new.stream_id,
+            stream_version: position.stream_version,
+            global_sequence: position.global_sequence,
+            event_type: new.event_type,
+            schema_version: new.schema_version,
+            data: new.data,
+            metadata: new.metadata,
+            created_at: new.created_at,
+        });
+        position
+    }
+
+    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> StreamPage {
+        let versions = self.streams.get(&stream_id).map_or(&[][..], Vec::as_slice);
+        let to_index = |version: u64| usize::try_from(version).unwrap_or(usize::MAX).min(versions.len());
+        let wanted: Box<dyn Iterator<Item = &usize>> = match read.direction {
+            Direction::Forwards => Box::new(versions[to_index(read.from.saturating_sub(1))..].iter()),
+            Direction::Backwards => Box::new(versions[..to_index(read.from)].iter().rev()),
+        };
+        let mut wanted = wanted.map(|at| &self.records[*at]).peekable();
+        let records = take(&mut wanted, read.limit);
+        StreamPage { records, end: wanted.peek().is_none() }
+    }
+
+    fn read_all(&self, after: u64, types: &EventTypes, limit: ReadLimit) -> Page {
+        let from = usize::try_from(after).unwrap_or(usize::MAX).min(self.records.len());
+        let mut wanted = self.records[from..].iter().filter(|record| types.contains(&record.event_type)).peekable();
+        let records = take(&mut wanted, limit);
+        // Nothing more lets itself be found: then the whole log has been looked through, not just up to the last find.
+        let complete_to = match (wanted.peek(), records.last()) {
+            (Some(_), Some(last)) => last.global_sequence,
+            (Some(_), None) => after,
+            (None, _) => after.max(self.records.len() as u64),
+        };
+        Page { records, complete_to, incarnation: 0 }
+    }
+}
+
+/// As many records as the limit allows, but one at least.
+fn take<'a>(wanted: &mut impl Iterator<Item = &'a Record>, limit: ReadLimit) -> Vec<Record> {
+    let mut bytes = 0;
+    let mut records = Vec::new();
+    while records.len() < limit.events.max(1) && bytes < limit.bytes.max(1) {
+        let Some(record) = wanted.next() else { break };
+        bytes += record.bytes();
+        records.push(record.clone());
+    }
+    records
+}
+
+impl MemoryEventStore {
+    /// Several appends together or none of them.
+    pub(super) fn append_together(&self, appends: &[Append]) -> Result<Vec<Appended>, Error> {
+        let prepared: Vec<_> = appends
+            .iter()
+            .map(|append| Ok((append.streams(), append.records(&self.limits, &self.upcasters)?)))
+            .collect::<Result<_, Error>>()?;
+        let mut state = self.log.state();
+        let before = state.records.len();
+        let mut done = Vec::with_capacity(prepared.len());
+        for (streams, new) in prepared {
+            match state.append(streams, new) {
+                Ok(appended) => done.push(appended),
+                Err(error) => {
+                    state.truncate(before);
+                    return Err(error);
+                }
+            }
+        }
+        let head = state.records.len() as u64;
+        drop(state);
+        if done.iter().any(|appended| !appended.repeated) {
+            self.announce(head);
+        }
+        Ok(done)
+    }
+}
+
+impl State {
+    /// Takes back everything from an index on.
+    fn truncate(&mut self, from: usize) {
+        for record in self.records.split_off(from) {
+            self.ids.remove(&record.id);
+            let emptied = self.streams.get_mut(&record.stream_id).is_some_and(|versions| {
+                versions.pop();
+                versions.is_empty()
+            });
+            if emptied {
+                self.streams.remove(&record.stream_id);
+            }
+        }
+    }
+}
+
+impl Log for MemoryEventStore {
+    fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
+        Box::pin(async move {
+            let mut done = self.append_together(std::slice::from_ref(append))?;
+            Ok(done.pop().expect("one append went in, so one answer came out"))
+        })
+    }
+
+    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
+        Box::pin(async move { Ok(self.log.state().read_stream(stream_id, read)) })
+    }
+
+    fn read_all<'a>(
+        &'a self,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move { Ok(self.log.state().read_all(after, types, limit)) })
+    }
+
+    fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move { Ok(self.log.state().records.len() as u64) })
+    }
+
+    /// None ever: an append in memory is over as soon as it has begun.
+    fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn upcasters(&self) -> &Upcasters {
+        &self.upcasters
+    }
+}

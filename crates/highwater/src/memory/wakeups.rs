@@ -1,0 +1,14 @@
+//! Wake-ups in memory: everybody is in the same process.
+
+use super::MemoryEventStore;
+use crate::{Wakeup, Wakeups};
+
+impl Wakeups for MemoryEventStore {
+    fn announce(&self, global_sequence: u64) {
+        self.hints.send_modify(|highest| *highest = global_sequence.max(*highest));
+    }
+
+    fn wakeups(&self) -> Wakeup {
+        Wakeup::new(&self.hints)
+    }
+}
