@@ -1,0 +1,42 @@
+//! A real PostgreSQL server in a temporary folder, for tests that start, stop and crash it.
+//!
+//! [`ThrowawayPostgres`] runs `initdb` and `postgres` from an installed PostgreSQL, on a loopback port of its own, with
+//! no password and no sockets in the file system. It promises that
+//!
+//! - the server is ready when [`start`](ThrowawayPostgres::start) returns, or the error quotes the server's log;
+//! - port, folder and data stay the same across [`stop`](ThrowawayPostgres::stop),
+//!   [`crash`](ThrowawayPostgres::crash) and [`start_again`](ThrowawayPostgres::start_again);
+//! - server and folder are gone after drop. If the process that owns the server ends without dropping it, even by
+//!   SIGKILL, the kernel ends the server, and the next start removes the folder.
+//!
+//! It calls no `psql` and speaks no SQL: connect to [`url`](ThrowawayPostgres::url) with the client under test.
+//! Everything blocks; a server takes about a second to start. It needs Linux (`/proc`, and `setpriv` of util-linux).
+//!
+//! ```
+//! use throwaway_postgres::ThrowawayPostgres;
+//!
+//! let mut postgres = ThrowawayPostgres::builder()
+//!     .setting("max_prepared_transactions", "5")
+//!     .start()?;
+//! assert!(postgres.url().starts_with("postgres://highwater@127.0.0.1:"));
+//!
+//! postgres.crash()?;
+//! postgres.start_again()?;
+//! # Ok::<(), throwaway_postgres::Error>(())
+//! ```
+
+mod account;
+mod binaries;
+mod builder;
+mod cluster;
+mod error;
+mod folder;
+mod launcher;
+mod poll;
+mod process;
+
+pub use binaries::bin_dir;
+pub use builder::Builder;
+pub use cluster::ThrowawayPostgres;
+pub use error::Error;
+pub use process::{is_running, send_signal};

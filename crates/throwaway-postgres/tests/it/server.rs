@@ -1,0 +1,116 @@
+//! The life of a server inside the process that owns it.
+
+use std::collections::HashSet;
+use std::net::TcpListener;
+use std::thread;
+
+use throwaway_postgres::{Error, ThrowawayPostgres, is_running, send_signal};
+
+use crate::support::{answers, client, eventually};
+
+fn responds(postgres: &ThrowawayPostgres) -> bool {
+    answers(postgres.bin_dir(), postgres.port())
+}
+
+#[test]
+fn a_started_server_answers_and_is_gone_after_drop() {
+    let postgres = ThrowawayPostgres::start().unwrap();
+    assert!(responds(&postgres), "{}", postgres.log());
+    assert_eq!(postgres.url(), format!("postgres://highwater@127.0.0.1:{}/postgres", postgres.port()));
+
+    let (pid, data_dir, port) = (postgres.pid().unwrap(), postgres.data_dir(), postgres.port());
+    assert!(is_running(pid));
+    drop(postgres);
+    assert!(!is_running(pid));
+    assert!(!data_dir.parent().unwrap().exists());
+    TcpListener::bind(("127.0.0.1", port)).unwrap();
+}
+
+#[test]
+fn port_and_data_survive_a_crash() {
+    let mut postgres = ThrowawayPostgres::builder().durable().start().unwrap();
+    let (pid, port, data_dir) = (postgres.pid().unwrap(), postgres.port(), postgres.data_dir());
+    let created = client(postgres.bin_dir(), "createdb", port, &["survivor"]);
+    assert!(created.status.success(), "{created:?}");
+
+    postgres.crash().unwrap();
+    assert_eq!(postgres.pid(), None);
+    assert!(!is_running(pid));
+    assert!(!responds(&postgres));
+
+    postgres.start_again().unwrap();
+    assert_ne!(postgres.pid(), Some(pid));
+    assert_eq!((postgres.port(), postgres.data_dir()), (port, data_dir));
+    assert!(postgres.log().contains("not properly shut down"), "{}", postgres.log());
+    let dropped = client(postgres.bin_dir(), "dropdb", port, &["survivor"]);
+    assert!(dropped.status.success(), "{dropped:?}");
+}
+
+#[test]
+fn stopping_and_starting_twice_is_the_same_as_once() {
+    let mut postgres = ThrowawayPostgres::start().unwrap();
+    let first = postgres.pid();
+    postgres.start_again().unwrap();
+    assert_eq!(postgres.pid(), first);
+
+    postgres.stop().unwrap();
+    postgres.stop().unwrap();
+    postgres.crash().unwrap();
+    assert!(!postgres.log().contains("not properly shut down"), "{}", postgres.log());
+
+    postgres.restart().unwrap();
+    assert!(responds(&postgres));
+}
+
+#[test]
+fn a_server_that_somebody_killed_starts_again() {
+    let mut postgres = ThrowawayPostgres::start().unwrap();
+    let pid = postgres.pid().unwrap();
+    send_signal(pid, "QUIT").unwrap();
+    eventually("the server is gone", || !is_running(pid));
+
+    postgres.start_again().unwrap();
+    assert!(responds(&postgres));
+}
+
+#[test]
+fn a_server_outlives_the_thread_that_started_it() {
+    let start = || ThrowawayPostgres::start().unwrap();
+    let mut postgres = thread::spawn(start).join().unwrap();
+    assert!(responds(&postgres), "{}", postgres.log());
+    // By the time it has stopped, it would have logged any earlier request to.
+    postgres.stop().unwrap();
+    assert!(!postgres.log().contains("immediate shutdown request"), "{}", postgres.log());
+}
+
+#[test]
+fn parallel_starts_get_different_ports() {
+    let starters: Vec<_> = (0..4).map(|_| thread::spawn(ThrowawayPostgres::start)).collect();
+    let servers: Vec<_> = starters.into_iter().map(|starter| starter.join().unwrap().unwrap()).collect();
+    let ports: HashSet<u16> = servers.iter().map(ThrowawayPostgres::port).collect();
+    assert_eq!(ports.len(), servers.len());
+    assert!(servers.iter().all(responds));
+}
+
+#[test]
+fn a_taken_port_is_an_error_which_quotes_the_log_and_can_be_tried_again() {
+    let mut postgres = ThrowawayPostgres::start().unwrap();
+    postgres.stop().unwrap();
+    let squatter = TcpListener::bind(("127.0.0.1", postgres.port())).unwrap();
+    let error = postgres.start_again().unwrap_err();
+    assert!(matches!(error, Error::Server { .. }));
+    assert!(error.to_string().contains("Address already in use"), "{error}");
+
+    drop(squatter);
+    postgres.start_again().unwrap();
+    assert!(responds(&postgres));
+}
+
+#[test]
+fn settings_reach_the_server() {
+    let postgres = ThrowawayPostgres::builder().setting("log_line_prefix", r"it's \ quoted ").start().unwrap();
+    assert!(postgres.log().contains(r"it's \ quoted LOG:"), "{}", postgres.log());
+
+    let refused = ThrowawayPostgres::builder().setting("no_such_setting", "1").start().unwrap_err();
+    assert!(refused.to_string().contains("unrecognized configuration parameter"), "{refused}");
+}
