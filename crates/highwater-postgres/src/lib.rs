@@ -1,1 +1,49 @@
-//! .
+//! Highwater on PostgreSQL.
+//!
+//! ```no_run
+//! use highwater::prelude::*;
+//! use highwater_postgres::PgEventStore;
+//!
+//! # #[derive(serde::Serialize, serde::Deserialize)] enum Order { Placed { cents: i64 } }
+//! # async fn example() -> Result<(), highwater::Error> {
+//! let store = PgEventStore::connect("postgres://app@localhost/shop").await?;
+//! store.initialize().await?;
+//! let order = stream_id("order", "17");
+//! let done = store.append(&Append::to(order).event(Order::Placed { cents: 1299 })).await?;
+//! println!("stored at {}", done.global_sequence);
+//! # Ok(()) }
+//! ```
+//!
+//! # How the order comes about
+//!
+//! `nextval` locks the sequence before it draws, for the whole of the transaction, so `pg_locks` names every transaction
+//! that may still bring a number to light. Readers wait for exactly those; see `frontier.rs`. Writers pay nothing.
+//!
+//! # What is where
+//!
+//! - [`PgEventStore`] implements [`Log`](highwater::Log) and [`Wakeups`](highwater::Wakeups). [`PgConfig`] holds what can
+//!   be chosen.
+//! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
+//! - The functions `append`, `append_group` and `append_one` in the database are the only way in; see
+//!   `migrations/0002_append.sql`.
+
+mod appender;
+mod config;
+mod connect;
+mod doctor;
+mod error;
+mod frontier;
+mod log;
+mod migrate;
+mod reader;
+mod row;
+mod schema;
+mod sql;
+mod store;
+mod unit_of_work;
+mod wakeups;
+mod write;
+
+pub use config::PgConfig;
+pub use store::PgEventStore;
+pub use unit_of_work::{Announcement, PgTx, UnitOfWork};

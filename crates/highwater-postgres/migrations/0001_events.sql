@@ -1,0 +1,22 @@
+-- The log. The order of all events rests on the identity column: CACHE 1, INCREMENT 1, and the lock that nextval holds
+-- on the sequence until its transaction ends.
+CREATE TABLE {schema}.events (
+    global_sequence bigint GENERATED ALWAYS AS IDENTITY
+        (SEQUENCE NAME {schema}.events_global_sequence_seq INCREMENT 1 START 1 CACHE 1 NO CYCLE),
+    stream_version bigint NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    id uuid NOT NULL,
+    stream_id uuid NOT NULL,
+    schema_version integer NOT NULL DEFAULT 1,
+    event_type text NOT NULL,
+    -- json, not jsonb: exact to the byte, and much faster to read.
+    data json NOT NULL,
+    metadata json NOT NULL DEFAULT '{}',
+    CONSTRAINT events_pkey PRIMARY KEY (global_sequence),
+    CONSTRAINT events_id_key UNIQUE (id),
+    CONSTRAINT events_stream_version_key UNIQUE (stream_id, stream_version),
+    CONSTRAINT events_stream_version_check CHECK (stream_version > 0),
+    CONSTRAINT events_event_type_check CHECK (octet_length(event_type) BETWEEN 1 AND 255),
+    CONSTRAINT events_schema_version_check CHECK (schema_version > 0),
+    CONSTRAINT events_metadata_check CHECK (json_typeof(metadata) = 'object')
+);

@@ -1,0 +1,5 @@
+CREATE TABLE {schema}.migrations (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+)

@@ -1,0 +1,136 @@
+//! Where appends wait whose streams another transaction holds, so that nobody else waits with them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use highwater::Error;
+use sqlx::PgPool;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Request, announce};
+use crate::error::failed;
+use crate::sql::Sql;
+use crate::wakeups::Announcer;
+use crate::write::{self, Alone};
+
+/// Appends that wait on the server at a time, each on a connection of its own. The others wait for these.
+const WAITING_MAX: usize = 2;
+
+pub(super) struct WaitingRoom {
+    pool: PgPool,
+    sql: Arc<Sql>,
+    announcer: Announcer,
+    timeout: Duration,
+    places: Arc<Semaphore>,
+    /// Streams that were found held, with how many appends wait for them. Further appends to them come here at once
+    /// instead of holding up a group.
+    held: Arc<Mutex<HashMap<Uuid, usize>>>,
+}
+
+fn lock(held: &Mutex<HashMap<Uuid, usize>>) -> MutexGuard<'_, HashMap<Uuid, usize>> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl WaitingRoom {
+    pub(super) fn new(pool: PgPool, sql: Arc<Sql>, announcer: Announcer, timeout: Duration) -> Self {
+        let places = Arc::new(Semaphore::new(WAITING_MAX));
+        Self { pool, sql, announcer, timeout, places, held: Arc::default() }
+    }
+
+    /// Notes that these streams are held.
+    pub(super) fn hold(&self, streams: &[Uuid]) {
+        let mut held = lock(&self.held);
+        for stream in streams {
+            held.entry(*stream).or_default();
+        }
+    }
+
+    /// Takes out of the backlog whoever is concerned.
+    pub(super) fn take_held(&self, backlog: &mut VecDeque<Request>) -> Vec<Request> {
+        let held = lock(&self.held);
+        if held.is_empty() {
+            return Vec::new();
+        }
+        let concerned = |request: &Request| request.append.streams.iter().any(|(stream, _)| held.contains_key(stream));
+        let (concerned, rest): (Vec<_>, Vec<_>) = std::mem::take(backlog).into_iter().partition(concerned);
+        *backlog = rest.into();
+        concerned
+    }
+
+    /// Lets an append wait until its streams are free, its time is up, or its caller goes.
+    pub(super) fn admit(&self, request: Request) {
+        let streams: Vec<Uuid> = request.append.streams.iter().map(|(stream, _)| *stream).collect();
+        {
+            let mut held = lock(&self.held);
+            for stream in &streams {
+                *held.entry(*stream).or_default() += 1;
+            }
+        }
+        let leave = Leave { held: self.held.clone(), streams };
+        let (pool, sql, announcer) = (self.pool.clone(), self.sql.clone(), self.announcer.clone());
+        let (places, timeout) = (self.places.clone(), self.timeout);
+        tokio::spawn(async move {
+            let Request { append, mut answer } = request;
+            let waiting = wait(&pool, &sql, &places, &append, timeout);
+            let result = tokio::select! {
+                result = waiting => result,
+                // Nobody wants it any more; nothing has been stored, or it is whole.
+                () = answer.closed() => return,
+            };
+            drop(leave);
+            if let Ok(appended) = &result {
+                announce(&announcer, std::iter::once(appended));
+            }
+            Request { append, answer }.answer(result);
+        });
+    }
+}
+
+async fn wait(
+    pool: &PgPool,
+    sql: &Sql,
+    places: &Semaphore,
+    append: &write::Prepared,
+    timeout: Duration,
+) -> Result<highwater::Appended, Error> {
+    let started = Instant::now();
+    let held = || Error::StreamHeld { waited: started.elapsed() };
+    let Ok(place) = tokio::time::timeout(timeout, places.acquire()).await else { return Err(held()) };
+    let _place = place.expect("the semaphore is never closed");
+    let mut connection = pool.acquire().await.map_err(|e| failed("append", e))?;
+    let left = timeout.saturating_sub(started.elapsed()).max(Duration::from_millis(1));
+    // The server gives up first; the margin is for its answer to arrive.
+    let patience = left + Duration::from_secs(5);
+    match tokio::time::timeout(patience, write::store_alone(&mut connection, sql, append, Some(left))).await {
+        Ok(Alone::Answered(answer)) => answer,
+        Ok(Alone::Held) => Err(held()),
+        Err(elapsed) => {
+            // The statement is still under way on it.
+            drop(connection.detach());
+            Err(Error::UnknownOutcome { source: elapsed.into() })
+        }
+    }
+}
+
+/// Forgets that streams are held, with the last append that waits for them.
+struct Leave {
+    held: Arc<Mutex<HashMap<Uuid, usize>>>,
+    streams: Vec<Uuid>,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let mut held = lock(&self.held);
+        for stream in &self.streams {
+            if let Some(waiting) = held.get_mut(stream) {
+                *waiting = waiting.saturating_sub(1);
+                if *waiting == 0 {
+                    held.remove(stream);
+                }
+            }
+        }
+    }
+}

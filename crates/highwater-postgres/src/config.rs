@@ -1,0 +1,87 @@
+//! What can be chosen.
+
+use std::time::Duration;
+
+use highwater::{Invalid, Limits, Upcasters};
+
+use crate::schema::SchemaName;
+
+/// The settings of a [`PgEventStore`](crate::PgEventStore).
+///
+/// ```
+/// use highwater_postgres::PgConfig;
+/// let config = PgConfig { schema: "shop_events".into(), ..PgConfig::default() };
+/// assert!(config.validate().is_ok());
+/// ```
+#[derive(Debug, Clone)]
+pub struct PgConfig {
+    /// The schema that everything lives in. Default: `highwater`.
+    pub schema: String,
+    /// How old events are brought up to date. Default: not at all.
+    pub upcasters: Upcasters,
+    /// How large things may be.
+    pub limits: Limits,
+    /// Appends that may wait for the appender; further callers wait for a place. Default: 4,096.
+    pub append_queue_max: usize,
+    /// How long a caller waits for a place in that queue, for a stream that somebody else holds, and for the server's
+    /// answer: each at most this long. Default: 10 s.
+    pub append_timeout: Duration,
+    /// Events that are committed together at most, unless one append has more. Default: 1,000.
+    pub group_events_max: usize,
+    /// Bytes that are committed together at most, unless one append has more. Default: 8 MiB.
+    pub group_bytes_max: usize,
+    /// Connections for everything that needs no connection of its own: reading streams, looking up, appends to streams
+    /// that are held. Default: 4.
+    pub pool_connections_max: u32,
+    /// Connections for reading in order. Each serves one reader at a time. Default: 4.
+    pub read_connections_max: usize,
+    /// How long to wait for a connection. Default: 10 s.
+    pub connect_timeout: Duration,
+}
+
+impl Default for PgConfig {
+    fn default() -> Self {
+        Self {
+            schema: "highwater".to_owned(),
+            upcasters: Upcasters::new(),
+            limits: Limits::default(),
+            append_queue_max: 4_096,
+            append_timeout: Duration::from_secs(10),
+            group_events_max: 1_000,
+            group_bytes_max: 8 << 20,
+            pool_connections_max: 4,
+            read_connections_max: 4,
+            connect_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl PgConfig {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// The first that cannot work.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        SchemaName::new(&self.schema)?;
+        let at_least_one = [
+            ("append_queue_max", self.append_queue_max),
+            ("group_events_max", self.group_events_max),
+            ("group_bytes_max", self.group_bytes_max),
+            ("pool_connections_max", self.pool_connections_max as usize),
+            ("read_connections_max", self.read_connections_max),
+            ("limits.event_bytes_max", self.limits.event_bytes_max),
+            ("limits.append_events_max", self.limits.append_events_max),
+            ("limits.append_bytes_max", self.limits.append_bytes_max),
+        ];
+        if let Some((name, _)) = at_least_one.into_iter().find(|(_, value)| *value == 0) {
+            return Err(Invalid::Setting { name, reason: "it must be at least 1".to_owned() });
+        }
+        for (name, value) in [("append_timeout", self.append_timeout), ("connect_timeout", self.connect_timeout)] {
+            if value < Duration::from_millis(1) || value > Duration::from_secs(86_400) {
+                let reason = "it must lie between a millisecond and a day".to_owned();
+                return Err(Invalid::Setting { name, reason });
+            }
+        }
+        Ok(())
+    }
+}

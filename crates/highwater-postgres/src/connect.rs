@@ -1,0 +1,138 @@
+//! Connections of our own, and who is at the other end of them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use highwater::Error;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection, Row};
+
+use crate::error::failed;
+use crate::sql::Sql;
+
+/// Opens connections that belong to us alone, and remembers which server they lead to.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    options: PgConnectOptions,
+    sql: Arc<Sql>,
+    timeout: Duration,
+    /// The highest that was ever seen.
+    seen: Arc<Mutex<Option<Incarnation>>>,
+}
+
+/// Which server, in which life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    system: i64,
+    timeline: i32,
+    started_micros: i64,
+}
+
+impl Incarnation {
+    /// One number for all of it.
+    pub(crate) fn number(self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        (self.system, self.timeline, self.started_micros).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl Connector {
+    pub(crate) fn new(options: &PgConnectOptions, sql: Arc<Sql>, timeout: Duration) -> Self {
+        Self { options: options.clone().disable_statement_logging(), sql, timeout, seen: Arc::default() }
+    }
+
+    /// A connection named after what it is for. Refuses a replica, another cluster than before, and a server that was
+    /// replaced.
+    pub(crate) async fn connect(
+        &self,
+        purpose: &str,
+        lock_timeout: Option<Duration>,
+    ) -> Result<(PgConnection, Incarnation), Error> {
+        let name = self.options.get_application_name().unwrap_or("highwater");
+        let options = self.options.clone().application_name(&format!("{name} {purpose}"));
+        let connect = async {
+            let mut connection = PgConnection::connect_with(&options).await.map_err(|e| failed("connect", e))?;
+            set_up(&mut connection, &self.sql, lock_timeout).await.map_err(|e| failed("set up a connection", e))?;
+            let incarnation = self.identify(&mut connection).await?;
+            Ok((connection, incarnation))
+        };
+        match tokio::time::timeout(self.timeout, connect).await {
+            Ok(connected) => connected,
+            Err(elapsed) => Err(Error::Unavailable { action: "connect in time", source: elapsed.into() }),
+        }
+    }
+
+    async fn identify(&self, connection: &mut PgConnection) -> Result<Incarnation, Error> {
+        let row = sqlx::query(self.sql.incarnation.clone())
+            .fetch_one(connection)
+            .await
+            .map_err(|e| failed("identify the server", e))?;
+        let read = |e| failed("identify the server", e);
+        let Some(timeline) = row.try_get(1).map_err(read)? else {
+            return Err(Error::NotPrimary { reason: "the server is a replica, in recovery".to_owned() });
+        };
+        let found = Incarnation {
+            system: row.try_get(0).map_err(read)?,
+            timeline,
+            started_micros: row.try_get(2).map_err(read)?,
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        check(*seen, found)?;
+        *seen = Some(found);
+        Ok(found)
+    }
+}
+
+/// The settings that every connection of ours has; see `sql/session.sql`.
+pub(crate) async fn set_up(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    lock_timeout: Option<Duration>,
+) -> Result<(), sqlx::Error> {
+    let lock_timeout = lock_timeout.map(|timeout| timeout.as_millis().to_string());
+    sqlx::query(sql.session.clone()).bind(lock_timeout).execute(connection).await?;
+    Ok(())
+}
+
+/// A server that answers under the same address must be the same cluster, and not an older life of it.
+fn check(seen: Option<Incarnation>, found: Incarnation) -> Result<(), Error> {
+    let Some(seen) = seen else { return Ok(()) };
+    if found.system != seen.system {
+        let reason =
+            format!("another database cluster answers (system identifier {} instead of {})", found.system, seen.system);
+        return Err(Error::Interrupted { reason });
+    }
+    if found.timeline < seen.timeline {
+        let reason = format!(
+            "the server is on timeline {}, but {} has been seen: it was replaced",
+            found.timeline, seen.timeline
+        );
+        return Err(Error::NotPrimary { reason });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_timeline_and_another_cluster_are_refused() {
+        let seen = Incarnation { system: 7, timeline: 3, started_micros: 1 };
+        assert!(check(None, seen).is_ok());
+        assert!(check(Some(seen), Incarnation { started_micros: 2, ..seen }).is_ok());
+        assert!(check(Some(seen), Incarnation { timeline: 4, ..seen }).is_ok());
+        assert!(matches!(check(Some(seen), Incarnation { timeline: 2, ..seen }), Err(Error::NotPrimary { .. })));
+        assert!(matches!(check(Some(seen), Incarnation { system: 8, ..seen }), Err(Error::Interrupted { .. })));
+    }
+
+    #[test]
+    fn every_life_of_a_server_has_a_number_of_its_own() {
+        let life = Incarnation { system: 7, timeline: 3, started_micros: 1 };
+        assert_eq!(life.number(), life.number());
+        assert_ne!(life.number(), Incarnation { started_micros: 2, ..life }.number());
+        assert_ne!(life.number(), Incarnation { timeline: 4, ..life }.number());
+    }
+}

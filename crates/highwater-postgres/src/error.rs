@@ -1,0 +1,85 @@
+//! From the driver's errors to ours: by SQLSTATE, never by the text of a message.
+
+use std::fmt;
+use std::sync::Arc;
+
+use highwater::{BoxError, Error};
+
+/// The SQLSTATE of an error that the server sent.
+pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<String> {
+    error.as_database_error()?.code().map(|code| code.into_owned())
+}
+
+/// Whether the connection is gone, or about to be.
+pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
+    match sqlstate(error) {
+        // Shutdown, crash, start-up, terminated for being idle; and everything about the connection itself.
+        Some(code) => {
+            matches!(code.as_str(), "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03") || code.starts_with("08")
+        }
+        None => !matches!(error, sqlx::Error::RowNotFound | sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_)),
+    }
+}
+
+/// What an error means when nothing was being committed.
+pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
+    let Some(code) = sqlstate(&error) else { return Error::Unavailable { action, source: error.into() } };
+    match code.as_str() {
+        "25006" => Error::NotPrimary { reason: "the server is read-only".to_owned() },
+        "42501" => Error::Denied { action, source: error.into() },
+        "28000" | "28P01" | "3D000" => Error::Denied { action, source: error.into() },
+        // Undefined table, schema, function, column.
+        "42P01" | "3F000" | "42883" | "42703" => {
+            Error::Unfit { reason: format!("{}; call initialize() with a role that owns the schema", describe(&error)) }
+        }
+        "HW002" => Error::Unfit { reason: describe(&error) },
+        _ => Error::Unavailable { action, source: error.into() },
+    }
+}
+
+/// What an error means for an append that was under way. A lost connection leaves it open whether it was stored.
+pub(crate) fn append_failed(error: sqlx::Error) -> Error {
+    if is_lost(&error) {
+        return Error::UnknownOutcome { source: error.into() };
+    }
+    failed("append", error)
+}
+
+fn describe(error: &sqlx::Error) -> String {
+    error.as_database_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
+}
+
+/// One error for several callers.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared(Arc<Error>);
+
+impl Shared {
+    pub(crate) fn new(error: Error) -> Self {
+        Self(Arc::new(error))
+    }
+
+    /// The error for one of the callers: of the same kind, with the original as its source.
+    pub(crate) fn for_caller(&self) -> Error {
+        let source: BoxError = Box::new(self.clone());
+        match &*self.0 {
+            Error::UnknownOutcome { .. } => Error::UnknownOutcome { source },
+            Error::NotPrimary { reason } => Error::NotPrimary { reason: reason.clone() },
+            Error::Interrupted { reason } => Error::Interrupted { reason: reason.clone() },
+            Error::Unfit { reason } => Error::Unfit { reason: reason.clone() },
+            Error::Denied { action, .. } => Error::Denied { action, source },
+            _ => Error::Unavailable { action: "append", source },
+        }
+    }
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Shared {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&*self.0)
+    }
+}

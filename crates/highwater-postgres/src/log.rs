@@ -1,0 +1,103 @@
+//! The log on PostgreSQL.
+
+use std::time::Duration;
+
+use highwater::{
+    Append, Appended, BoxFuture, Direction, Error, EventTypes, Log, OpenWriter, Page, ReadLimit, StreamPage,
+    StreamRead, Upcasters,
+};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::error::failed;
+use crate::row::{self, Stopped, signed, unsigned};
+use crate::store::PgEventStore;
+use crate::write::Prepared;
+
+/// Records of one statement, whatever the caller asks for.
+const STREAM_EVENTS_MAX: usize = 20_000;
+
+impl Log for PgEventStore {
+    fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
+        Box::pin(async move {
+            let prepared = Prepared::new(append, &self.inner.config.limits, &self.inner.config.upcasters)?;
+            self.inner.appender.append(prepared).await
+        })
+    }
+
+    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
+        Box::pin(self.stream_page(stream_id, read))
+    }
+
+    fn read_all<'a>(
+        &'a self,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(self.inner.readers.read(after, types, limit))
+    }
+
+    fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let head: i64 = sqlx::query_scalar(self.inner.sql.head.clone())
+                .fetch_one(&self.inner.pool)
+                .await
+                .map_err(|e| failed("read the head of the log", e))?;
+            Ok(unsigned(head))
+        })
+    }
+
+    fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
+        Box::pin(async move {
+            let rows = sqlx::query(self.inner.sql.open_writers.clone()).fetch_all(&self.inner.pool).await;
+            let writers = rows.and_then(|rows| rows.iter().map(open_writer).collect());
+            writers.map_err(|e| failed("list open writers", e))
+        })
+    }
+
+    fn upcasters(&self) -> &Upcasters {
+        &self.inner.config.upcasters
+    }
+}
+
+impl PgEventStore {
+    async fn stream_page(&self, stream_id: Uuid, read: StreamRead) -> Result<StreamPage, Error> {
+        let read_failed = |e| failed("read a stream", e);
+        let statement = match read.direction {
+            Direction::Forwards => &self.inner.sql.read_stream_forwards,
+            Direction::Backwards => &self.inner.sql.read_stream_backwards,
+        };
+        let limit = ReadLimit { events: read.limit.events.clamp(1, STREAM_EVENTS_MAX), ..read.limit };
+        let mut connection = self.inner.pool.acquire().await.map_err(read_failed)?;
+        let rows = sqlx::query(statement.clone())
+            .bind(stream_id)
+            .bind(signed(read.from))
+            // One more than asked for tells whether the stream ends here.
+            .bind(limit.events as i64 + 1)
+            .fetch(&mut *connection);
+        let (mut records, stopped) = row::take(rows, limit, |_| true).await.map_err(read_failed)?;
+        if stopped == Stopped::Bytes {
+            // The rest of the result may be large; a new connection is cheaper than swallowing it.
+            drop(connection.detach());
+        }
+        let end = stopped == Stopped::End && records.len() <= limit.events;
+        records.truncate(limit.events);
+        Ok(StreamPage { records, end })
+    }
+}
+
+fn open_writer(row: &PgRow) -> Result<OpenWriter, sqlx::Error> {
+    let mut writer = OpenWriter::new(row.try_get::<String, _>(0)?);
+    writer.pid = row.try_get(1)?;
+    let age: Option<f64> = row.try_get(2)?;
+    writer.age = age.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
+    writer.application_name = row.try_get(3)?;
+    writer.last_statement = row.try_get(4)?;
+    if writer.age.is_none() {
+        let hidden = "it belongs to another role; pg_read_all_stats shows what it runs and since when";
+        writer.hidden = Some(hidden.to_owned());
+    }
+    Ok(writer)
+}

@@ -1,0 +1,130 @@
+//! The layout of the database: versioned, and brought up to date in place.
+
+use highwater::Error;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Row};
+
+use crate::error::{failed, sqlstate};
+use crate::store::PgEventStore;
+
+struct Migration {
+    version: i32,
+    name: &'static str,
+    sql: &'static str,
+    /// In its place when there is an events table already.
+    adopt: Option<&'static str>,
+}
+
+/// All migrations, in order. They are never changed once released, only added to.
+const MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "events",
+        sql: include_str!("../migrations/0001_events.sql"),
+        adopt: Some(include_str!("../migrations/0001_adopt.sql")),
+    },
+    Migration { version: 2, name: "append", sql: include_str!("../migrations/0002_append.sql"), adopt: None },
+];
+
+const LATEST: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// What is there.
+struct Layout {
+    schema: bool,
+    migrations: bool,
+    events: bool,
+    version: i32,
+}
+
+impl PgEventStore {
+    /// Creates everything, or brings an older layout up to date in place. May be called any number of times, and by
+    /// several instances at once: one does the work, the others wait for it.
+    ///
+    /// When there is nothing to do it needs no more rights than reading, so that an application's own role may call it.
+    /// An events table without numbers, in the same schema, is adopted: its rows are numbered by `created_at` and `id`.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] when the database was laid out by a newer version of the library, or when what the order rests on
+    /// has been tampered with; [`Error::Denied`] when there is something to do and the role may not.
+    pub async fn initialize(&self) -> Result<(), Error> {
+        let mut connection = self.inner.pool.acquire().await.map_err(|e| failed("initialize", e))?;
+        if self.layout(&mut connection).await?.version < LATEST {
+            self.migrate(&mut connection).await?;
+        }
+        drop(connection);
+        self.verify().await
+    }
+
+    async fn migrate(&self, connection: &mut PgConnection) -> Result<(), Error> {
+        let failed = |e| failed("initialize", e);
+        let inner = &self.inner;
+        let mut tx = connection.begin().await.map_err(failed)?;
+        sqlx::query(inner.sql.migrations_lock.clone())
+            .bind(inner.schema.as_str())
+            .execute(&mut *tx)
+            .await
+            .map_err(failed)?;
+        // Looked at again: somebody else may have done it while we waited.
+        let layout = self.layout(&mut tx).await?;
+        if !layout.schema {
+            sqlx::query(inner.sql.schema_create.clone()).execute(&mut *tx).await.map_err(failed)?;
+        }
+        if !layout.migrations {
+            sqlx::query(inner.sql.migrations_create.clone()).execute(&mut *tx).await.map_err(failed)?;
+        }
+        for migration in MIGRATIONS.iter().filter(|migration| migration.version > layout.version) {
+            let sql = migration.adopt.filter(|_| layout.events).unwrap_or(migration.sql);
+            tracing::info!(schema = inner.schema.as_str(), migration.version, migration.name, "migrating");
+            // Safe: the text is ours, and the schema's name is checked and quoted.
+            let sql = AssertSqlSafe(inner.schema.render(sql));
+            sqlx::raw_sql(sql).execute(&mut *tx).await.map_err(unfit)?;
+            sqlx::query(inner.sql.migrations_record.clone())
+                .bind(migration.version)
+                .bind(migration.name)
+                .execute(&mut *tx)
+                .await
+                .map_err(failed)?;
+        }
+        tx.commit().await.map_err(failed)
+    }
+
+    async fn layout(&self, connection: &mut PgConnection) -> Result<Layout, Error> {
+        let failed = |e| failed("look at the layout of the database", e);
+        let row = sqlx::query(self.inner.sql.layout.clone()).fetch_one(&mut *connection).await.map_err(failed)?;
+        let mut layout = Layout {
+            schema: row.try_get(0).map_err(failed)?,
+            migrations: row.try_get(1).map_err(failed)?,
+            events: row.try_get(2).map_err(failed)?,
+            version: 0,
+        };
+        if layout.migrations {
+            let version = sqlx::query_scalar(self.inner.sql.migrations.clone()).fetch_one(connection).await;
+            layout.version = version.map_err(failed)?;
+        }
+        if layout.version > LATEST {
+            return Err(Error::Unfit {
+                reason: format!(
+                    "schema {:?} is at migration {}, but this version of highwater-postgres knows only {LATEST}; \
+                     upgrade the library",
+                    self.inner.schema.as_str(),
+                    layout.version,
+                ),
+            });
+        }
+        Ok(layout)
+    }
+}
+
+/// A table that cannot be adopted as it is says why; everything else is as usual.
+fn unfit(error: sqlx::Error) -> Error {
+    let code = sqlstate(&error).unwrap_or_default();
+    // Data that does not fit a column, violates a constraint, or a column that is not there or of another kind.
+    if code.starts_with("22")
+        || code.starts_with("23")
+        || matches!(code.as_str(), "42703" | "42804" | "42846" | "42P16")
+    {
+        let said = error.as_database_error().map_or_else(String::new, |error| error.message().to_owned());
+        return Error::Unfit { reason: format!("the events table that is there cannot be adopted: {said}") };
+    }
+    failed("initialize", error)
+}

@@ -1,0 +1,199 @@
+//! Connections for reading in order. Each has a frontier of its own, which is thrown away with it.
+//!
+//! Statements of one read run on one connection, each by itself, outside any transaction: first the sequence, then the
+//! holders of its lock, then the highest committed event, then the page. Whatever goes wrong in between, and whoever stops
+//! waiting, drops the connection and with it everything that was learnt on it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use highwater::{Error, EventTypes, Page, ReadLimit, Record};
+use sqlx::Row;
+use sqlx::postgres::PgConnection;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::connect::{Connector, Incarnation};
+use crate::error::failed;
+use crate::frontier::Frontier;
+use crate::row::{self, Stopped, signed, unsigned};
+use crate::sql::Sql;
+
+/// Numbers that one filtered statement looks through, found or not: it must end in bounded time, or its snapshot would
+/// hold back vacuum.
+const SCAN_MAX: u64 = 50_000;
+/// Records of one statement, whatever the caller asks for.
+const EVENTS_MAX: usize = 20_000;
+/// How long one statement may take, including the caller's taking in of what it returns.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The readers that wait for work, and the right to have one.
+pub(crate) struct Readers {
+    connector: Connector,
+    sql: Arc<Sql>,
+    idle: Mutex<Vec<Reader>>,
+    places: Semaphore,
+    timeout: Duration,
+}
+
+struct Reader {
+    connection: PgConnection,
+    incarnation: Incarnation,
+    frontier: Frontier,
+    used: Instant,
+}
+
+impl Readers {
+    pub(crate) fn new(connector: Connector, sql: Arc<Sql>, connections_max: usize, timeout: Duration) -> Self {
+        Self { connector, sql, idle: Mutex::default(), places: Semaphore::new(connections_max), timeout }
+    }
+
+    /// One page; see [`highwater::Log::read_all`].
+    pub(crate) async fn read(&self, after: u64, types: &EventTypes, limit: ReadLimit) -> Result<Page, Error> {
+        let place = tokio::time::timeout(self.timeout, self.places.acquire()).await;
+        let place = place.map_err(|elapsed| Error::Unavailable {
+            action: "read: all connections for reading were busy",
+            source: elapsed.into(),
+        })?;
+        let _place = place.expect("the semaphore is never closed");
+        let mut reader = self.reader().await?;
+        let page = tokio::time::timeout(READ_TIMEOUT, reader.read(&self.sql, after, types, limit)).await;
+        // An error, or a future that is dropped at the await above, drops the reader.
+        let (page, reusable) =
+            page.map_err(|elapsed| Error::Unavailable { action: "read in time", source: elapsed.into() })??;
+        if reusable {
+            reader.used = Instant::now();
+            self.idle().push(reader);
+        }
+        Ok(page)
+    }
+
+    /// The reader that was used last, if it still answers, or a new one.
+    async fn reader(&self) -> Result<Reader, Error> {
+        let idle = self.idle().pop();
+        match idle {
+            Some(reader) => Ok(reader),
+            None => {
+                let (connection, incarnation) = self.connector.connect("read", None).await?;
+                Ok(Reader { connection, incarnation, frontier: Frontier::default(), used: Instant::now() })
+            }
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Reader>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reader {
+    /// A page, and whether the connection may be used again.
+    async fn read(
+        &mut self,
+        sql: &Sql,
+        after: u64,
+        types: &EventTypes,
+        limit: ReadLimit,
+    ) -> Result<(Page, bool), Error> {
+        let limit = ReadLimit { events: limit.events.clamp(1, EVENTS_MAX), ..limit };
+        if self.frontier.settled() <= after && *types == EventTypes::All {
+            let (records, reusable) = self.read_contiguous(sql, after, limit).await?;
+            if let Some(records) = records {
+                let complete_to = records.last().map_or(after, |last| last.global_sequence);
+                return Ok((self.page(records, complete_to), reusable));
+            }
+        }
+        if self.frontier.settled() <= after {
+            self.settle(sql, after).await?;
+        }
+        let settled = self.frontier.settled();
+        if settled <= after {
+            return Ok((self.page(Vec::new(), after), true));
+        }
+        self.read_settled(sql, after, settled, types, limit).await
+    }
+
+    fn page(&self, records: Vec<Record>, complete_to: u64) -> Page {
+        Page { records, complete_to, incarnation: self.incarnation.number() }
+    }
+
+    /// At the tail: as long as each number follows the one before, nothing can lie between them, settled or not. `None`
+    /// when the very next number is missing although there are later ones: it may still come.
+    async fn read_contiguous(
+        &mut self,
+        sql: &Sql,
+        after: u64,
+        limit: ReadLimit,
+    ) -> Result<(Option<Vec<Record>>, bool), Error> {
+        let rows = sqlx::query(sql.read_all.clone())
+            .bind(signed(after))
+            .bind(i64::MAX)
+            .bind(limit.events as i64)
+            .fetch(&mut self.connection);
+        let mut next = after;
+        let contiguous = |record: &Record| {
+            next += 1;
+            record.global_sequence == next
+        };
+        let (records, stopped) = row::take(rows, limit, contiguous).await.map_err(read_failed)?;
+        let nothing_contiguous = records.is_empty() && stopped == Stopped::Unwanted;
+        Ok(((!nothing_contiguous).then_some(records), stopped != Stopped::Bytes))
+    }
+
+    /// Learns how far the order is settled now. The order of the statements is the point: whoever holds the lock after
+    /// the sequence was read may have drawn a number up to there; whoever does not can only draw higher ones; and what
+    /// they committed is visible to a statement that begins after they were seen to have ended.
+    async fn settle(&mut self, sql: &Sql, after: u64) -> Result<(), Error> {
+        let last_value: i64 =
+            sqlx::query_scalar(sql.last_value.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
+        if unsigned(last_value) <= after {
+            // Nothing beyond was ever drawn. Not an observation: the holders were not looked at.
+            return Ok(());
+        }
+        let row = sqlx::query(sql.holders.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
+        if row.try_get(0).map_err(read_failed)? {
+            return Err(Error::NotPrimary { reason: "the server is a replica, in recovery".to_owned() });
+        }
+        let holders: Vec<String> = row.try_get(1).map_err(read_failed)?;
+        let bound = self.frontier.observe(unsigned(last_value), holders);
+        if bound > after {
+            let highest: i64 = sqlx::query_scalar(sql.head_up_to.clone())
+                .bind(signed(bound))
+                .fetch_one(&mut self.connection)
+                .await
+                .map_err(read_failed)?;
+            self.frontier.settle(unsigned(highest));
+        }
+        Ok(())
+    }
+
+    /// Below the frontier: what is missing there was rolled back.
+    async fn read_settled(
+        &mut self,
+        sql: &Sql,
+        after: u64,
+        settled: u64,
+        types: &EventTypes,
+        limit: ReadLimit,
+    ) -> Result<(Page, bool), Error> {
+        let (statement, names, up_to) = match types {
+            EventTypes::All => (&sql.read_all, None, settled),
+            EventTypes::Only(names) => {
+                (&sql.read_all_of_types, Some(names), settled.min(after.saturating_add(SCAN_MAX)))
+            }
+        };
+        let mut query =
+            sqlx::query(statement.clone()).bind(signed(after)).bind(signed(up_to)).bind(limit.events as i64);
+        if let Some(names) = names {
+            query = query.bind(names);
+        }
+        let (records, stopped) =
+            row::take(query.fetch(&mut self.connection), limit, |_| true).await.map_err(read_failed)?;
+        let full = stopped == Stopped::Bytes || records.len() >= limit.events;
+        let complete_to = records.last().filter(|_| full).map_or(up_to, |last| last.global_sequence);
+        Ok((self.page(records, complete_to), stopped != Stopped::Bytes))
+    }
+}
+
+fn read_failed(error: sqlx::Error) -> Error {
+    failed("read in order", error)
+}

@@ -1,0 +1,79 @@
+//! The name of the schema, checked and quoted: the only thing that is ever written into SQL text.
+
+use highwater::Invalid;
+
+/// A schema name that may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SchemaName(String);
+
+impl SchemaName {
+    pub(crate) fn new(name: &str) -> Result<Self, Invalid> {
+        let refuse = |reason| Err(Invalid::SchemaName { name: name.chars().take(80).collect(), reason });
+        if name.is_empty() {
+            return refuse("it is empty");
+        }
+        if name.len() > 63 {
+            return refuse("it is longer than PostgreSQL's 63 bytes");
+        }
+        if name.starts_with("pg_") || name == "information_schema" {
+            return refuse("PostgreSQL keeps that name for itself");
+        }
+        // A dollar sign could end the quoted body of a function.
+        if name.chars().any(|c| c.is_control() || c == '$') {
+            return refuse("it holds a control character or a dollar sign");
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// As an identifier: `"highwater"`.
+    fn ident(&self) -> String {
+        format!("\"{}\"", self.0.replace('"', "\"\""))
+    }
+
+    /// Fills a statement's `{schema}` (an identifier) and `{schema_text}` (the same inside a string literal).
+    pub(crate) fn render(&self, sql: &str) -> String {
+        let ident = self.ident();
+        sql.replace("{schema_text}", &ident.replace('\'', "''")).replace("{schema}", &ident)
+    }
+
+    /// The channel for wake-ups. Named after the schema, within the 63 bytes of a name.
+    pub(crate) fn channel(&self) -> String {
+        let channel = format!("highwater_{}", self.0);
+        if channel.len() <= 63 {
+            return channel;
+        }
+        let short = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, self.0.as_bytes());
+        format!("highwater_{}", short.simple())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_as_identifiers_and_inside_literals() {
+        let name = SchemaName::new(r#"it's "mine""#).unwrap();
+        assert_eq!(name.render("{schema}.events"), r#""it's ""mine""".events"#);
+        assert_eq!(name.render("'{schema_text}.events'"), r#"'"it''s ""mine""".events'"#);
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for name in ["", "pg_mine", "information_schema", "a$b", "a\0b", "a\nb", &"x".repeat(64)] {
+            assert!(matches!(SchemaName::new(name), Err(Invalid::SchemaName { .. })), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_channel_fits_the_length_of_a_name_and_differs_between_schemas() {
+        let long = |c: char| SchemaName::new(&c.to_string().repeat(63)).unwrap().channel();
+        assert_eq!(SchemaName::new("highwater").unwrap().channel(), "highwater_highwater");
+        assert!(long('a').len() <= 63);
+        assert_ne!(long('a'), long('b'));
+    }
+}

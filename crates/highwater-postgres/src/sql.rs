@@ -1,0 +1,50 @@
+//! Every statement of this crate, loaded in one place. One statement a file, in `sql/`.
+
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+
+use crate::schema::SchemaName;
+
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// The statements, with the schema's name filled in.
+        #[derive(Debug, Clone)]
+        pub(crate) struct Sql {
+            $(pub(crate) $name: SqlStr,)*
+        }
+
+        impl Sql {
+            pub(crate) fn new(schema: &SchemaName) -> Self {
+                // Safe: the text is ours, and the name is checked and quoted.
+                let render = |text| AssertSqlSafe(schema.render(text)).into_sql_str();
+                Self { $($name: render(include_str!(concat!("../sql/", stringify!($name), ".sql"))),)* }
+            }
+        }
+    };
+}
+
+statements! {
+    append_group,
+    append_one,
+    basis,
+    find_ids,
+    guard,
+    head,
+    head_up_to,
+    heads,
+    holders,
+    incarnation,
+    last_value,
+    layout,
+    migrations,
+    migrations_create,
+    migrations_lock,
+    migrations_record,
+    notify,
+    open_writers,
+    read_all,
+    read_all_of_types,
+    read_stream_backwards,
+    read_stream_forwards,
+    schema_create,
+    session,
+}

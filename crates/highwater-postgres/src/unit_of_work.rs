@@ -1,0 +1,224 @@
+//! Appends together with the application's own writes, in one transaction.
+
+use std::time::Duration;
+
+use highwater::{Append, Appended, Error, Wakeups};
+use sqlx::{Postgres, Transaction};
+
+use crate::error::{append_failed, failed, is_lost, sqlstate};
+use crate::store::PgEventStore;
+use crate::write::{self, Prepared, Within};
+
+/// A transaction of this backend.
+pub type PgTx = Transaction<'static, Postgres>;
+
+impl PgEventStore {
+    /// Starts a unit of work on a transaction of the store's own pool.
+    ///
+    /// ```no_run
+    /// # use highwater::prelude::*;
+    /// # #[derive(serde::Serialize)] enum Order { Placed { cents: i64 } }
+    /// # async fn example(store: highwater_postgres::PgEventStore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut work = store.begin().await?;
+    /// sqlx::query("UPDATE stock SET left = left - 1 WHERE sku = 'A-100'").execute(&mut **work.tx()).await?;
+    /// work.append(Append::to(stream_id("order", "17")).event(Order::Placed { cents: 1299 }));
+    /// let done = work.commit().await?;    // both, or neither
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When no connection can be had.
+    pub async fn begin(&self) -> Result<UnitOfWork<'static>, Error> {
+        let tx = self.inner.pool.begin().await.map_err(|e| failed("begin a transaction", e))?;
+        Ok(self.unit_of_work(tx))
+    }
+
+    /// Makes a unit of work of a transaction that the application has begun, from its own pool.
+    pub fn unit_of_work<'c>(&self, tx: Transaction<'c, Postgres>) -> UnitOfWork<'c> {
+        UnitOfWork { store: self.clone(), tx, appends: Vec::new() }
+    }
+
+    /// Appends on a transaction of the application's, now rather than at its end.
+    ///
+    /// Readers of everything wait from here until that transaction ends, so end it soon: a [`UnitOfWork`] is better
+    /// wherever it can be used. The server ends the transaction if it is left idle for 5 s. Nobody is told that there is
+    /// something new until the [`Announcement`] is sent after the commit, or until somebody looks.
+    ///
+    /// # Errors
+    /// As [`append`](highwater::Log::append). The transaction must be rolled back then.
+    pub async fn append_on(
+        &self,
+        tx: &mut Transaction<'_, Postgres>,
+        append: &Append,
+    ) -> Result<(Appended, Announcement), Error> {
+        let prepared = self.prepare(append)?;
+        self.guard(tx).await?;
+        let wait = self.inner.config.append_timeout;
+        let appended = match write::store_within(tx, &self.inner.sql, &prepared, wait).await {
+            Ok(appended) => appended,
+            Err(Within::Error(error)) => return Err(error),
+            Err(Within::Failed(error)) => return Err(self.explain(error, &prepared, wait).await?.1),
+        };
+        let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
+        Ok((appended, announcement))
+    }
+
+    fn prepare(&self, append: &Append) -> Result<Prepared, Error> {
+        Ok(Prepared::new(append, &self.inner.config.limits, &self.inner.config.upcasters)?)
+    }
+
+    async fn guard(&self, tx: &mut Transaction<'_, Postgres>) -> Result<(), Error> {
+        let guarded = sqlx::query(self.inner.sql.guard.clone()).execute(&mut **tx).await;
+        guarded.map(drop).map_err(|e| failed("append", e))
+    }
+
+    /// What a statement's failure inside a transaction says about an append. The transaction is over, so this looks from
+    /// outside: the positions of the append if it is stored already, and else the error.
+    async fn explain(
+        &self,
+        error: sqlx::Error,
+        append: &Prepared,
+        wait: Duration,
+    ) -> Result<(Option<Appended>, Error), Error> {
+        match sqlstate(&error).as_deref() {
+            Some("55P03") => Ok((None, Error::StreamHeld { waited: wait })),
+            Some("23505") => {
+                let mut connection = self.inner.pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
+                let stored = write::stored_before(&mut connection, &self.inner.sql, append).await?;
+                let conflict = write::current_conflict(&mut connection, &self.inner.sql, append).await?;
+                Ok((stored, conflict.unwrap_or_else(|| append_failed(error))))
+            }
+            _ if is_lost(&error) => {
+                // Nothing was committed yet, so the outcome is known.
+                Ok((None, Error::Unavailable { action: "append", source: error.into() }))
+            }
+            _ => Ok((None, failed("append", error))),
+        }
+    }
+}
+
+/// Appends and the application's own writes, committed together.
+///
+/// Appends are collected and stored as the last statement before the COMMIT, so that readers of everything, who have to
+/// wait for a transaction that has drawn a number, wait for as short a time as possible. Dropping it rolls back.
+#[must_use = "a unit of work stores nothing unless it is committed"]
+pub struct UnitOfWork<'c> {
+    store: PgEventStore,
+    tx: Transaction<'c, Postgres>,
+    appends: Vec<Append>,
+}
+
+impl<'c> UnitOfWork<'c> {
+    /// The transaction, for the application's own statements.
+    pub fn tx(&mut self) -> &mut Transaction<'c, Postgres> {
+        &mut self.tx
+    }
+
+    /// Adds an append. It is looked at when the unit of work is committed.
+    pub fn append(&mut self, append: Append) {
+        self.appends.push(append);
+    }
+
+    /// Stores the appends, commits, and tells who waits for it.
+    ///
+    /// When the appends turn out to be stored already, by an earlier attempt whose answer was lost, then the application's
+    /// writes were committed with them: this attempt is rolled back, and the positions of the first are returned.
+    ///
+    /// # Errors
+    /// As [`append`](highwater::Log::append); then everything is rolled back, the application's writes included.
+    /// [`Error::UnknownOutcome`] when the connection was lost during the COMMIT: try the whole unit of work again with the
+    /// same appends.
+    pub async fn commit(mut self) -> Result<Vec<Appended>, Error> {
+        let prepared = match self.appends.iter().map(|append| self.store.prepare(append)).collect::<Result<Vec<_>, _>>()
+        {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(self.roll_back(error).await),
+        };
+        if !prepared.is_empty()
+            && let Err(error) = self.store.guard(&mut self.tx).await
+        {
+            return Err(self.roll_back(error).await);
+        }
+        let mut done = Vec::with_capacity(prepared.len());
+        let wait = self.store.inner.config.append_timeout;
+        for append in &prepared {
+            match write::store_within(&mut self.tx, &self.store.inner.sql, append, wait).await {
+                Ok(appended) => done.push(appended),
+                Err(Within::Error(error)) => return Err(self.roll_back(error).await),
+                Err(Within::Failed(error)) => return self.stored_before(error, &prepared, append, wait).await,
+            }
+        }
+        if done.iter().any(|appended| appended.repeated) {
+            if done.iter().all(|appended| appended.repeated) {
+                self.tx.rollback().await.map_err(|e| failed("roll back", e))?;
+                return Ok(done);
+            }
+            let stored = done.iter().filter(|appended| appended.repeated).count();
+            return Err(self.roll_back(Error::PartlyStored { stored, total: done.len() }).await);
+        }
+        self.tx.commit().await.map_err(append_failed)?;
+        if let Some(highest) = done.iter().map(|appended| appended.global_sequence).max() {
+            self.store.announce(highest);
+        }
+        Ok(done)
+    }
+
+    /// Rolls everything back.
+    ///
+    /// # Errors
+    /// When the connection is lost; the server rolls back by itself then.
+    pub async fn rollback(self) -> Result<(), Error> {
+        self.tx.rollback().await.map_err(|e| failed("roll back", e))
+    }
+
+    /// After a failed statement: perhaps all of this was committed by an earlier attempt.
+    async fn stored_before(
+        self,
+        error: sqlx::Error,
+        all: &[Prepared],
+        failed_one: &Prepared,
+        wait: Duration,
+    ) -> Result<Vec<Appended>, Error> {
+        let store = self.store.clone();
+        // First, so that nothing of ours is held while we look.
+        if let Err(lost) = self.tx.rollback().await {
+            tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
+        }
+        let (stored, error) = store.explain(error, failed_one, wait).await?;
+        if stored.is_none() {
+            return Err(error);
+        }
+        let mut connection = store.inner.pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
+        let mut done = Vec::with_capacity(all.len());
+        for append in all {
+            done.extend(write::stored_before(&mut connection, &store.inner.sql, append).await?);
+        }
+        if done.len() < all.len() {
+            return Err(Error::PartlyStored { stored: done.len(), total: all.len() });
+        }
+        Ok(done)
+    }
+
+    /// Rolls back explicitly: a dropped transaction only queues its ROLLBACK, and readers would wait for it.
+    async fn roll_back(self, error: Error) -> Error {
+        if let Err(lost) = self.tx.rollback().await {
+            tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
+        }
+        error
+    }
+}
+
+/// Tells that a transaction with appends has been committed. Only a hint: if it is not sent, polling finds the events.
+#[derive(Debug, Clone)]
+#[must_use = "send it after the commit, or subscribers learn of the events only by polling"]
+pub struct Announcement {
+    store: PgEventStore,
+    global_sequence: u64,
+}
+
+impl Announcement {
+    /// To be called after the commit.
+    pub fn send(self) {
+        self.store.announce(self.global_sequence);
+    }
+}

@@ -1,0 +1,164 @@
+//! Wake-ups on PostgreSQL: in this process at once, to others by NOTIFY, from others by LISTEN.
+//!
+//! NOTIFY is sent after the commit, on a connection of its own: inside the append's transaction it would take a lock that
+//! is held through the commit of everybody. It carries a number and never an event.
+
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use highwater::{Wakeup, Wakeups};
+use sqlx::PgConnection;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::sync::watch;
+
+use crate::connect::Connector;
+use crate::sql::Sql;
+use crate::store::PgEventStore;
+
+/// The least time between two notifications. The first goes out at once; what follows closely is told in one.
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
+/// How long to wait before trying a lost connection again: at first, and at most.
+const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Both ends of the wake-ups of a store.
+pub(crate) struct PgWakeups {
+    announcer: Announcer,
+    channel: String,
+    options: PgConnectOptions,
+    listening: Once,
+    /// Closed when the store is gone: the listener ends then.
+    alive: watch::Sender<()>,
+}
+
+/// Gives hints: to this process directly, to others through a task that notifies them.
+#[derive(Debug, Clone)]
+pub(crate) struct Announcer {
+    /// What waiters in this process see: hints from everywhere.
+    hints: watch::Sender<u64>,
+    /// What other processes are to be told: hints from here alone.
+    outgoing: watch::Sender<u64>,
+}
+
+impl Announcer {
+    pub(crate) fn announce(&self, global_sequence: u64) {
+        raise(&self.hints, global_sequence);
+        raise(&self.outgoing, global_sequence);
+    }
+}
+
+/// Wakes everybody, with the highest number so far.
+fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
+    hints.send_modify(|highest| *highest = global_sequence.max(*highest));
+}
+
+impl PgWakeups {
+    pub(crate) fn new(connector: Connector, options: PgConnectOptions, sql: Arc<Sql>, channel: String) -> Self {
+        let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0) };
+        tokio::spawn(notify(connector, sql, channel.clone(), announcer.outgoing.subscribe()));
+        Self { announcer, channel, options, listening: Once::new(), alive: watch::Sender::new(()) }
+    }
+
+    pub(crate) fn announcer(&self) -> Announcer {
+        self.announcer.clone()
+    }
+}
+
+impl Wakeups for PgEventStore {
+    fn announce(&self, global_sequence: u64) {
+        self.inner.wakeups.announcer.announce(global_sequence);
+    }
+
+    /// The first waiter starts the one connection that listens for all of them.
+    fn wakeups(&self) -> Wakeup {
+        let wakeups = &self.inner.wakeups;
+        let wakeup = Wakeup::new(&wakeups.announcer.hints);
+        wakeups.listening.call_once(|| {
+            let alive = wakeups.alive.subscribe();
+            let hints = wakeups.announcer.hints.clone();
+            tokio::spawn(listen(wakeups.options.clone(), wakeups.channel.clone(), hints, alive));
+        });
+        wakeup
+    }
+}
+
+/// Tells other processes. Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
+async fn notify(connector: Connector, sql: Arc<Sql>, channel: String, mut outgoing: watch::Receiver<u64>) {
+    let mut connection: Option<PgConnection> = None;
+    let mut wait = RECONNECT.0;
+    while outgoing.changed().await.is_ok() {
+        let highest = *outgoing.borrow_and_update();
+        match send(&mut connection, &connector, &sql, &channel, highest).await {
+            Ok(()) => {
+                wait = RECONNECT.0;
+                tokio::time::sleep(NOTIFY_INTERVAL).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot notify other processes; they find new events by looking");
+                connection = None;
+                outgoing.mark_changed();
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(RECONNECT.1);
+            }
+        }
+    }
+}
+
+async fn send(
+    connection: &mut Option<PgConnection>,
+    connector: &Connector,
+    sql: &Sql,
+    channel: &str,
+    highest: u64,
+) -> Result<(), highwater::Error> {
+    let failed = |e| crate::error::failed("notify", e);
+    if connection.is_none() {
+        let (mut new, _) = connector.connect("notify", None).await?;
+        // A hint may be lost, so nobody has to wait until it is on disk.
+        sqlx::query("SET synchronous_commit = off").execute(&mut new).await.map_err(failed)?;
+        *connection = Some(new);
+    }
+    let open = connection.as_mut().expect("it was just opened");
+    sqlx::query(sql.notify.clone()).bind(channel).bind(highest.to_string()).execute(open).await.map_err(failed)?;
+    Ok(())
+}
+
+/// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
+async fn listen(options: PgConnectOptions, channel: String, hints: watch::Sender<u64>, mut alive: watch::Receiver<()>) {
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+    let mut wait = RECONNECT.0;
+    let for_ever = async {
+        loop {
+            let lost = hear(&pool, &channel, &hints, &mut wait).await;
+            tracing::warn!(error = %lost, "not hearing from other processes; looking instead");
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RECONNECT.1);
+        }
+    };
+    tokio::select! {
+        () = for_ever => {}
+        // Never sent to: this is the end of the store.
+        _ = alive.changed() => {}
+    }
+    pool.close().await;
+}
+
+/// Listens until the connection is lost.
+async fn hear(pool: &sqlx::PgPool, channel: &str, hints: &watch::Sender<u64>, wait: &mut Duration) -> sqlx::Error {
+    let mut listener = match PgListener::connect_with(pool).await {
+        Ok(listener) => listener,
+        Err(error) => return error,
+    };
+    listener.eager_reconnect(false);
+    if let Err(error) = listener.listen(channel).await {
+        return error;
+    }
+    *wait = RECONNECT.0;
+    raise(hints, 0);
+    loop {
+        match listener.try_recv().await {
+            Ok(Some(notification)) => raise(hints, notification.payload().parse().unwrap_or(0)),
+            Ok(None) => return sqlx::Error::WorkerCrashed,
+            Err(error) => return error,
+        }
+    }
+}

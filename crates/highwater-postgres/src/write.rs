@@ -1,0 +1,315 @@
+//! Storing appends on a connection: what every way of appending shares.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use highwater::{
+    Append, Appended, Error, ExpectedVersion, Invalid, Limits, NewRecord, Position, Upcasters, already_stored,
+};
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Row};
+use uuid::Uuid;
+
+use crate::error::{append_failed, failed, sqlstate};
+use crate::row::{self, signed, unsigned};
+use crate::sql::Sql;
+
+/// How often an append goes again because somebody else took its version. Each time somebody gets on.
+const ATTEMPTS_MAX: u32 = 50;
+
+/// An append that was checked and is ready to be stored.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) streams: Vec<(Uuid, ExpectedVersion)>,
+    pub(crate) records: Vec<NewRecord>,
+}
+
+impl Prepared {
+    pub(crate) fn new(append: &Append, limits: &Limits, upcasters: &Upcasters) -> Result<Self, Invalid> {
+        Ok(Self { records: append.records(limits, upcasters)?, streams: append.streams().to_vec() })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.records.iter().map(|record| record.data.len() + record.metadata.len()).sum()
+    }
+
+    fn ids(&self) -> Vec<Uuid> {
+        self.records.iter().map(|record| record.id).collect()
+    }
+
+    /// The first of its streams that is not as expected.
+    pub(crate) fn conflict(&self, heads: &HashMap<Uuid, u64>) -> Option<Error> {
+        self.streams.iter().find_map(|&(stream_id, expected)| {
+            let actual = heads.get(&stream_id).copied()?;
+            (!expected.accepts(actual)).then_some(Error::Conflict { stream_id, expected, actual })
+        })
+    }
+}
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Everything is stored: the answers, in the order of the appends.
+    Stored(Vec<Appended>),
+    /// Nothing is stored: these streams are at these versions, and not all as expected.
+    Conflict(HashMap<Uuid, u64>),
+    /// Nothing is stored: another transaction holds these streams.
+    Held(Vec<Uuid>),
+}
+
+/// Stores appends in one statement, all or nothing. No two of them may name the same stream unless the later one
+/// expects nothing of it. Waits for held streams only if told how long.
+pub(crate) async fn store(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    appends: &[&Prepared],
+    wait: Option<Duration>,
+) -> Result<Outcome, sqlx::Error> {
+    match appends {
+        [Prepared { streams, records }] if wait.is_none() && streams.len() == 1 && records.len() == 1 => {
+            store_one(connection, sql, streams[0], &records[0]).await
+        }
+        _ => store_group(connection, sql, appends, wait).await,
+    }
+}
+
+fn expectation(expected: ExpectedVersion) -> Option<i64> {
+    match expected {
+        ExpectedVersion::Any => None,
+        ExpectedVersion::NoStream => Some(0),
+        ExpectedVersion::StreamExists => Some(-1),
+        ExpectedVersion::Exact(version) => Some(signed(version)),
+    }
+}
+
+async fn store_one(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    (stream_id, expected): (Uuid, ExpectedVersion),
+    record: &NewRecord,
+) -> Result<Outcome, sqlx::Error> {
+    let row = sqlx::query(sql.append_one.clone())
+        .bind(stream_id)
+        .bind(expectation(expected))
+        .bind(record.id)
+        .bind(&record.event_type)
+        .bind(record.schema_version.cast_signed())
+        .bind(&record.data)
+        .bind(&record.metadata)
+        .bind(record.created_at)
+        .fetch_one(connection)
+        .await?;
+    let head = unsigned(row.try_get(0)?);
+    if row.try_get(1)? {
+        return Ok(Outcome::Held(vec![stream_id]));
+    }
+    let Some(sequence) = row.try_get::<Option<i64>, _>(2)? else {
+        return Ok(Outcome::Conflict(HashMap::from([(stream_id, head)])));
+    };
+    let position = Position { stream_version: head + 1, global_sequence: unsigned(sequence) };
+    Ok(Outcome::Stored(Appended::new(vec![position], false).into_iter().collect()))
+}
+
+/// The events of several appends, column by column, as `append_group` takes them.
+#[derive(Default)]
+struct Columns<'a> {
+    streams: Vec<Uuid>,
+    expected: Vec<Option<i64>>,
+    event_streams: Vec<i32>,
+    steps: Vec<i32>,
+    ids: Vec<Uuid>,
+    event_types: Vec<&'a str>,
+    schema_versions: Vec<i32>,
+    data: Vec<&'a str>,
+    metadata: Vec<&'a str>,
+    created_at: Vec<chrono::DateTime<chrono::Utc>>,
+}
+
+impl<'a> Columns<'a> {
+    fn new(appends: &[&'a Prepared]) -> Self {
+        let mut columns = Self::default();
+        // Per stream: its place in `streams`, counted from 1 as PostgreSQL counts, and its events so far.
+        let mut known: HashMap<Uuid, (i32, i32)> = HashMap::new();
+        for append in appends {
+            for &(stream_id, expected) in &append.streams {
+                known.entry(stream_id).or_insert_with(|| {
+                    columns.streams.push(stream_id);
+                    columns.expected.push(expectation(expected));
+                    (columns.streams.len() as i32, 0)
+                });
+            }
+            for record in &append.records {
+                let (place, step) =
+                    known.get_mut(&record.stream_id).expect("an append names the streams of its events");
+                *step += 1;
+                columns.event_streams.push(*place);
+                columns.steps.push(*step);
+                columns.ids.push(record.id);
+                columns.event_types.push(&record.event_type);
+                columns.schema_versions.push(record.schema_version.cast_signed());
+                columns.data.push(&record.data);
+                columns.metadata.push(&record.metadata);
+                columns.created_at.push(record.created_at);
+            }
+        }
+        columns
+    }
+}
+
+async fn store_group(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    appends: &[&Prepared],
+    wait: Option<Duration>,
+) -> Result<Outcome, sqlx::Error> {
+    let columns = Columns::new(appends);
+    let row = sqlx::query(sql.append_group.clone())
+        .bind(&columns.streams)
+        .bind(&columns.expected)
+        .bind(wait.map(|wait| i32::try_from(wait.as_millis()).unwrap_or(i32::MAX).max(1)))
+        .bind(&columns.event_streams)
+        .bind(&columns.steps)
+        .bind(&columns.ids)
+        .bind(&columns.event_types)
+        .bind(&columns.schema_versions)
+        .bind(&columns.data)
+        .bind(&columns.metadata)
+        .bind(&columns.created_at)
+        .fetch_one(connection)
+        .await?;
+    let heads: Vec<i64> = row.try_get(0)?;
+    if let Some(held) = row.try_get::<Option<Vec<Uuid>>, _>(1)? {
+        return Ok(Outcome::Held(held));
+    }
+    let Some(sequences) = row.try_get::<Option<Vec<i64>>, _>(2)? else {
+        let heads = columns.streams.iter().copied().zip(heads.into_iter().map(unsigned));
+        return Ok(Outcome::Conflict(heads.collect()));
+    };
+    let mut positions =
+        sequences.into_iter().zip(&columns.event_streams).zip(&columns.steps).map(|((sequence, stream), step)| {
+            Position {
+                stream_version: unsigned(heads[*stream as usize - 1]) + u64::from(step.unsigned_abs()),
+                global_sequence: unsigned(sequence),
+            }
+        });
+    let answers =
+        appends.iter().map(|append| Appended::new(positions.by_ref().take(append.records.len()).collect(), false));
+    Ok(Outcome::Stored(answers.map(|answer| answer.expect("an append has events, and all were stored")).collect()))
+}
+
+/// The append as it was stored before, if it was. In a statement of its own, begun after whatever raised the doubt.
+pub(crate) async fn stored_before(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    append: &Prepared,
+) -> Result<Option<Appended>, Error> {
+    let rows = sqlx::query(sql.find_ids.clone())
+        .bind(append.ids())
+        .fetch_all(connection)
+        .await
+        .map_err(|e| failed("look up event ids", e))?;
+    let found =
+        rows.iter().map(row::record).collect::<Result<Vec<_>, _>>().map_err(|e| failed("look up event ids", e))?;
+    already_stored(&append.records, &found)
+}
+
+/// What came of an append that went alone.
+pub(crate) enum Alone {
+    /// This is the answer.
+    Answered(Result<Appended, Error>),
+    /// Another transaction holds one of its streams.
+    Held,
+}
+
+/// Stores one append on an autocommit connection, as often as it takes to tell what became of it.
+pub(crate) async fn store_alone(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    append: &Prepared,
+    wait: Option<Duration>,
+) -> Alone {
+    let mut last = None;
+    for _ in 0..ATTEMPTS_MAX {
+        let doubt = match store(connection, sql, &[append], wait).await {
+            Ok(Outcome::Stored(mut answers)) => {
+                return Alone::Answered(Ok(answers.pop().expect("one append, one answer")));
+            }
+            Ok(Outcome::Held(_)) => return Alone::Held,
+            Ok(Outcome::Conflict(heads)) => append.conflict(&heads),
+            Err(error) => match sqlstate(&error).as_deref() {
+                // A unique index spoke. Which one does not matter: the ids are looked up before anything is said.
+                Some("23505") => {
+                    last = Some(error);
+                    None
+                }
+                // Nobody is to blame for a deadlock or a serialization failure; go again.
+                Some("40P01" | "40001") => {
+                    last = Some(error);
+                    continue;
+                }
+                Some("55P03") => return Alone::Held,
+                _ => return Alone::Answered(Err(append_failed(error))),
+            },
+        };
+        // Ids come before versions: the doubt may be about an append that is stored already.
+        match stored_before(connection, sql, append).await {
+            Ok(Some(appended)) => return Alone::Answered(Ok(appended)),
+            Ok(None) => {}
+            Err(error) => return Alone::Answered(Err(error)),
+        }
+        if let Some(conflict) = doubt {
+            return Alone::Answered(Err(conflict));
+        }
+    }
+    let source = last.map_or_else(|| "the stream kept changing".into(), Into::into);
+    Alone::Answered(Err(Error::Unavailable { action: "append: others were faster every time", source }))
+}
+
+/// Stores one append inside a transaction that is the caller's. Cannot go again: an error has ended the transaction.
+pub(crate) async fn store_within(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    append: &Prepared,
+    wait: Duration,
+) -> Result<Appended, Within> {
+    let outcome = store(connection, sql, &[append], Some(wait)).await.map_err(Within::Failed)?;
+    match outcome {
+        Outcome::Stored(mut answers) => Ok(answers.pop().expect("one append, one answer")),
+        Outcome::Held(_) => Err(Within::Error(Error::StreamHeld { waited: wait })),
+        Outcome::Conflict(heads) => match stored_before(connection, sql, append).await {
+            Ok(Some(appended)) => Ok(appended),
+            Ok(None) => Err(Within::Error(append.conflict(&heads).expect("one of the streams was not as expected"))),
+            Err(error) => Err(Within::Error(error)),
+        },
+    }
+}
+
+/// Why an append within a transaction failed.
+pub(crate) enum Within {
+    /// It was told why.
+    Error(Error),
+    /// The statement failed, and the transaction with it.
+    Failed(sqlx::Error),
+}
+
+/// Whether a connection that has been idle still answers.
+pub(crate) async fn still_there(connection: &mut PgConnection, patience: Duration) -> bool {
+    matches!(tokio::time::timeout(patience, connection.ping()).await, Ok(Ok(())))
+}
+
+/// Where the streams of an append are now, if that is not as expected.
+pub(crate) async fn current_conflict(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    append: &Prepared,
+) -> Result<Option<Error>, Error> {
+    let streams: Vec<Uuid> = append.streams.iter().map(|(stream, _)| *stream).collect();
+    let rows = sqlx::query(sql.heads.clone())
+        .bind(streams)
+        .fetch_all(connection)
+        .await
+        .map_err(|e| failed("look up streams", e))?;
+    let head = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)));
+    let heads: Result<HashMap<Uuid, u64>, sqlx::Error> = rows.iter().map(head).collect();
+    Ok(append.conflict(&heads.map_err(|e| failed("look up streams", e))?))
+}

@@ -1,0 +1,134 @@
+//! A schema of its own for every test, on the server that the environment names.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use highwater::{Append, EventStore, NewRecord};
+use highwater_postgres::{PgConfig, PgEventStore};
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection};
+use uuid::Uuid;
+
+/// The server for tests.
+pub fn url() -> String {
+    std::env::var("HIGHWATER_TEST_POSTGRES_URL").unwrap_or_else(|_| {
+        panic!(
+            "HIGHWATER_TEST_POSTGRES_URL is not set. Run scripts/test, or one test with: \
+             cargo run -p throwaway-postgres -- cargo test -p highwater-postgres NAME"
+        )
+    })
+}
+
+/// A schema that goes when the test ends.
+pub struct Db {
+    pub url: String,
+    pub schema: String,
+}
+
+impl Db {
+    /// On the shared server.
+    pub fn new() -> Self {
+        Self::on(url())
+    }
+
+    /// On a server of the test's own.
+    pub fn on(url: String) -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let (pid, n) = (std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        Self { url, schema: format!("hw_{pid}_{n}_{:x}", fastrand::u32(..)) }
+    }
+
+    pub fn config(&self) -> PgConfig {
+        PgConfig { schema: self.schema.clone(), ..PgConfig::default() }
+    }
+
+    /// A store with an initialized schema.
+    pub async fn store(&self) -> PgEventStore {
+        self.store_with(self.config()).await
+    }
+
+    pub async fn store_with(&self, config: PgConfig) -> PgEventStore {
+        let store = PgEventStore::connect_with(&self.url, config).await.unwrap();
+        store.initialize().await.unwrap();
+        store
+    }
+
+    /// A plain connection that sees the schema first.
+    pub async fn connection(&self) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        self.execute(&mut connection, "SET search_path = {s}, public").await;
+        connection
+    }
+
+    /// Runs plain SQL, with `{s}` for the schema.
+    pub async fn execute(&self, connection: &mut PgConnection, sql: &str) {
+        self.try_execute(connection, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    pub async fn try_execute(&self, connection: &mut PgConnection, sql: &str) -> Result<u64, sqlx::Error> {
+        let sql = sql.replace("{s}", &format!("\"{}\"", self.schema));
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(|done| done.rows_affected())
+    }
+
+    /// Inserts one event into a fresh stream by plain SQL, on whatever transaction the connection is in.
+    pub async fn insert(&self, connection: &mut PgConnection) {
+        self.execute(connection, INSERT).await;
+    }
+}
+
+/// One event in a fresh stream.
+pub const INSERT: &str = "INSERT INTO {s}.events (id, stream_id, stream_version, event_type, data)
+    VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Noted', '{\"text\":\"sql\"}')";
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        let (url, schema) = (self.url.clone(), self.schema.clone());
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                // A server of the test's own may be down by now; it is thrown away as a whole.
+                let Ok(mut connection) = PgConnection::connect(&url).await else { return };
+                let sql = format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS \"{schema}\" CASCADE");
+                if let Err(error) = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await {
+                    eprintln!("cannot drop schema {schema}: {error}");
+                }
+            });
+        });
+        dropped.join().unwrap();
+    }
+}
+
+/// The events of these tests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Note {
+    Noted { text: String },
+    Struck,
+}
+
+pub fn note(text: impl Into<String>) -> Note {
+    Note::Noted { text: text.into() }
+}
+
+/// An append of one event to a fresh stream.
+pub fn one() -> Append {
+    Append::to(Uuid::now_v7()).event(note("one"))
+}
+
+/// Every `global_sequence` there is, in the order a reader is given them.
+pub async fn sequences(store: &PgEventStore) -> Vec<u64> {
+    let events = store.read_all_events_since::<Note>(0).collect().await.unwrap();
+    events.into_iter().map(|event| event.global_sequence.unwrap()).collect()
+}
+
+/// A record that no codec has looked at.
+pub fn raw_record(stream_id: Uuid, data: &str) -> NewRecord {
+    NewRecord {
+        id: Uuid::now_v7(),
+        stream_id,
+        event_type: "Noted".to_owned(),
+        schema_version: 0,
+        data: data.to_owned(),
+        metadata: "{}".to_owned(),
+        created_at: chrono::Utc::now(),
+    }
+}
