@@ -28,11 +28,8 @@ use crate::connect::Connector;
 use crate::error::{Shared, append_failed, is_lost, sqlstate};
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
-use crate::write::{self, Alone, Outcome, Prepared};
+use crate::write::{self, Alone, IDLE_MAX, Outcome, Prepared};
 use waiting::WaitingRoom;
-
-/// After how much idleness a connection is asked whether it is still there before an append is trusted to it.
-const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// How long a group may wait for a row that another transaction is inserting. Streams that exist are never waited for;
 /// this is for two transactions that create the same one.

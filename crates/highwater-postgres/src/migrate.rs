@@ -90,7 +90,11 @@ impl PgEventStore {
 
     async fn layout(&self, connection: &mut PgConnection) -> Result<Layout, Error> {
         let failed = |e| failed("look at the layout of the database", e);
-        let row = sqlx::query(self.inner.sql.layout.clone()).fetch_one(&mut *connection).await.map_err(failed)?;
+        let row = sqlx::query(self.inner.sql.layout.clone())
+            .bind(self.inner.schema.as_str())
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(failed)?;
         let mut layout = Layout {
             schema: row.try_get(0).map_err(failed)?,
             migrations: row.try_get(1).map_err(failed)?,

@@ -18,6 +18,7 @@ use crate::error::failed;
 use crate::frontier::Frontier;
 use crate::row::{self, Stopped, signed, unsigned};
 use crate::sql::Sql;
+use crate::write::{self, IDLE_MAX};
 
 /// Numbers that one filtered statement looks through, found or not: it must end in bounded time, or its snapshot would
 /// hold back vacuum.
@@ -70,14 +71,17 @@ impl Readers {
 
     /// The reader that was used last, if it still answers, or a new one.
     async fn reader(&self) -> Result<Reader, Error> {
-        let idle = self.idle().pop();
-        match idle {
-            Some(reader) => Ok(reader),
-            None => {
-                let (connection, incarnation) = self.connector.connect("read", None).await?;
-                Ok(Reader { connection, incarnation, frontier: Frontier::default(), used: Instant::now() })
+        while let Some(mut reader) = self.pop() {
+            if reader.used.elapsed() < IDLE_MAX || write::still_there(&mut reader.connection, self.timeout).await {
+                return Ok(reader);
             }
         }
+        let (connection, incarnation) = self.connector.connect("read", None).await?;
+        Ok(Reader { connection, incarnation, frontier: Frontier::default(), used: Instant::now() })
+    }
+
+    fn pop(&self) -> Option<Reader> {
+        self.idle().pop()
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Reader>> {

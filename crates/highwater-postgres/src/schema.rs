@@ -37,7 +37,20 @@ impl SchemaName {
     /// Fills a statement's `{schema}` (an identifier) and `{schema_text}` (the same inside a string literal).
     pub(crate) fn render(&self, sql: &str) -> String {
         let ident = self.ident();
-        sql.replace("{schema_text}", &ident.replace('\'', "''")).replace("{schema}", &ident)
+        let text = ident.replace('\'', "''");
+        // In one pass: a name may itself look like a placeholder.
+        let mut parts = sql.split("{schema");
+        let mut rendered = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (name, rest) = match (part.strip_prefix("_text}"), part.strip_prefix('}')) {
+                (Some(rest), _) => (text.as_str(), rest),
+                (_, Some(rest)) => (ident.as_str(), rest),
+                _ => ("{schema", part),
+            };
+            rendered += name;
+            rendered += rest;
+        }
+        rendered
     }
 
     /// The channel for wake-ups. Named after the schema, within the 63 bytes of a name.
@@ -60,6 +73,12 @@ mod tests {
         let name = SchemaName::new(r#"it's "mine""#).unwrap();
         assert_eq!(name.render("{schema}.events"), r#""it's ""mine""".events"#);
         assert_eq!(name.render("'{schema_text}.events'"), r#"'"it''s ""mine""".events'"#);
+    }
+
+    #[test]
+    fn a_name_that_looks_like_a_placeholder_is_filled_in_once() {
+        let name = SchemaName::new("{schema}").unwrap();
+        assert_eq!(name.render("{schema}.a '{schema_text}.b' {other}"), r#""{schema}".a '"{schema}".b' {other}"#);
     }
 
     #[test]

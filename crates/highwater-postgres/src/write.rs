@@ -16,6 +16,8 @@ use crate::sql::Sql;
 
 /// How often an append goes again because somebody else took its version. Each time somebody gets on.
 const ATTEMPTS_MAX: u32 = 50;
+/// After how much idleness a connection of ours is asked whether it is still there before anything is trusted to it.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// An append that was checked and is ready to be stored.
 #[derive(Debug)]
@@ -257,8 +259,14 @@ pub(crate) async fn store_alone(
             Ok(None) => {}
             Err(error) => return Alone::Answered(Err(error)),
         }
-        if let Some(conflict) = doubt {
-            return Alone::Answered(Err(conflict));
+        let conflict = match doubt {
+            Some(conflict) => Ok(Some(conflict)),
+            None => current_conflict(connection, sql, append).await,
+        };
+        match conflict {
+            Ok(Some(conflict)) | Err(conflict) => return Alone::Answered(Err(conflict)),
+            // As expected after all: whoever took the version has ended, or was quicker. Go again.
+            Ok(None) => {}
         }
     }
     let source = last.map_or_else(|| "the stream kept changing".into(), Into::into);

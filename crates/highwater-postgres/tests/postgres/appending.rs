@@ -1,25 +1,142 @@
-use highwater::{Append, EventStore, ExpectedVersion, Log};
+//! Group commit, its queue, and what callers may rely on.
+
+use std::time::Duration;
+
+use highwater::{Append, Error, EventStore, ExpectedVersion, Log};
+use highwater_postgres::PgConfig;
 use uuid::Uuid;
 
 use crate::support::*;
 
 #[tokio::test]
-async fn a_lone_append_is_stored_and_read_back() {
+async fn storing_assigns_numbers_that_every_way_of_reading_shows() {
     let db = Db::new();
     let store = db.store().await;
-    let stream = Uuid::now_v7();
-    let append = Append::to(stream).expecting(ExpectedVersion::NoStream).event(note("a")).event(Note::Struck);
-    let done = store.append(&append).await.unwrap();
+    let (a, b) = (Uuid::now_v7(), Uuid::now_v7());
+    let mut stored = Vec::new();
+    for (stream, version) in [(a, 1), (b, 1), (a, 2)] {
+        let event =
+            highwater::Event::builder().stream_id(stream).stream_version(version).data(note("x")).build().unwrap();
+        assert_eq!(event.global_sequence, None);
+        stored.push(store.store_event(event).await.unwrap());
+    }
+    let numbers: Vec<_> = stored.iter().map(|event| event.global_sequence.unwrap()).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b));
+    let of_a = store.read_events::<Note>(a).collect().await.unwrap();
+    assert_eq!(of_a, [stored[0].clone(), stored[2].clone()]);
+    assert_eq!(store.read_all_events_since::<Note>(numbers[0]).collect().await.unwrap(), stored[1..]);
+    assert_eq!(store.read_last_event::<Note>(b).await.unwrap(), Some(stored[1].clone()));
+}
+
+#[tokio::test]
+async fn concurrent_appends_are_committed_in_groups() {
+    let db = Db::new();
+    let store = db.store().await;
+    store.append(&one()).await.unwrap();
+    let appends: Vec<_> = (0..400).map(|_| one()).collect();
+    let done = futures_util::future::join_all(appends.iter().map(|append| store.append(append))).await;
+    assert!(done.iter().all(Result::is_ok));
+    // Events of one group share the transaction that stored them.
+    let mut connection = db.connection().await;
+    let groups: i64 =
+        sqlx::query_scalar("SELECT count(DISTINCT xmin::text) FROM events").fetch_one(&mut connection).await.unwrap();
+    assert!(groups < 100, "400 concurrent appends were stored in {groups} transactions");
+}
+
+#[tokio::test]
+async fn a_full_queue_makes_callers_wait_and_then_says_so() {
+    let db = Db::new();
+    let config = PgConfig { append_queue_max: 2, append_timeout: Duration::from_millis(300), ..db.config() };
+    let store = db.store_with(config).await;
+    store.append(&one()).await.unwrap();
+    let mut blocker = db.connection().await;
+    db.execute(&mut blocker, "BEGIN; LOCK TABLE {s}.events IN ACCESS EXCLUSIVE MODE").await;
+    let appends: Vec<_> = (0..40).map(|_| one()).collect();
+    let outcomes = futures_util::future::join_all(appends.iter().map(|append| store.append(append))).await;
+    let overloaded = outcomes.iter().filter(|o| matches!(o, Err(Error::Overloaded { .. }))).count();
+    assert!(overloaded > 0, "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_err_and(Error::is_retryable)), "{outcomes:?}");
+    db.execute(&mut blocker, "ROLLBACK").await;
+    // Everything can be sent again, and is stored once.
+    for append in &appends {
+        store.append(append).await.unwrap();
+    }
+    assert_eq!(sequences(&store).await.len(), 41);
+}
+
+#[tokio::test]
+async fn a_stream_that_somebody_creates_and_holds_delays_only_those_who_want_it() {
+    let db = Db::new();
+    let store = db.store_with(PgConfig { append_timeout: Duration::from_millis(700), ..db.config() }).await;
+    let held = Uuid::now_v7();
+    let mut connection = db.connection().await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    let (_, _announcement) = store.append_on(&mut tx, &Append::to(held).event(note("held"))).await.unwrap();
+    let wanting = tokio::spawn({
+        let store = store.clone();
+        async move { store.append(&Append::to(held).event(note("wanting"))).await }
+    });
+    for _ in 0..50 {
+        store.append(&one()).await.unwrap();
+    }
+    let refused = wanting.await.unwrap().unwrap_err();
+    assert!(matches!(refused, Error::StreamHeld { .. }), "{refused:?}");
+    tx.commit().await.unwrap();
+    let done = store.append(&Append::to(held).event(note("wanting"))).await.unwrap();
     assert_eq!(done.stream_version, 2);
-    let again = store.append(&append).await.unwrap();
-    assert!(again.repeated);
-    assert_eq!(again.positions, done.positions);
-    let events = store.read_events::<Note>(stream).collect().await.unwrap();
-    assert_eq!(events.len(), 2);
-    assert_eq!(sequences(&store).await, [1, 2]);
-    let done = store.append(&Append::to(stream).event(Note::Struck)).await.unwrap();
-    assert_eq!(done.stream_version, 3);
-    let done = store.append(&one()).await.unwrap();
-    assert_eq!(done.stream_version, 1);
-    eprintln!("{:?}", store.append(&Append::to(stream).expecting(ExpectedVersion::NoStream).event(note("a"))).await);
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_is_the_fault_of_one_caller_alone() {
+    let db = Db::new();
+    let store = db.store().await;
+    // Valid for every check of ours, and not JSON.
+    let broken = Append::to(Uuid::now_v7()).record(raw_record(Uuid::now_v7(), "{not json"));
+    let good: Vec<_> = (0..20).map(|_| one()).collect();
+    let (bad, done) = tokio::join!(
+        async {
+            let stream = Uuid::now_v7();
+            let append = Append::to(stream).record(raw_record(stream, "{not json"));
+            store.append(&append).await
+        },
+        futures_util::future::join_all(good.iter().map(|append| store.append(append)))
+    );
+    assert!(bad.is_err(), "{bad:?}");
+    assert!(done.iter().all(Result::is_ok), "{done:?}");
+    assert!(store.append(&broken).await.is_err());
+    assert_eq!(sequences(&store).await.len(), 20);
+}
+
+#[tokio::test]
+async fn racers_in_one_process_and_in_two_leave_one_winner() {
+    let db = Db::new();
+    let (here, there) = (db.store().await, db.store().await);
+    for version in 0..10 {
+        let stream = Uuid::from_u128(77);
+        let appends: Vec<_> = (0..20)
+            .map(|n| Append::to(stream).expecting(ExpectedVersion::Exact(version)).event(note(n.to_string())))
+            .collect();
+        let races =
+            appends.iter().enumerate().map(|(n, append)| (if n % 2 == 0 { &here } else { &there }).append(append));
+        let outcomes = futures_util::future::join_all(races).await;
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+        let lost = |error: &Error| matches!(error, Error::Conflict { actual, .. } if *actual == version + 1);
+        assert!(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).all(lost), "{outcomes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_leaves_no_connection_behind() {
+    let db = Db::new();
+    let store = db.store().await;
+    store.append(&one()).await.unwrap();
+    assert_eq!(sequences(&store).await, [1]);
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'highwater%' AND query LIKE '%' || $1 || '%'";
+    let mut connection = db.connection().await;
+    let count = async |connection: &mut sqlx::PgConnection| -> i64 {
+        sqlx::query_scalar(sql).bind(&db.schema).fetch_one(connection).await.unwrap()
+    };
+    assert!(count(&mut connection).await >= 3);
+    drop(store);
+    eventually("its connections are closed", async || count(&mut connection).await == 0).await;
 }

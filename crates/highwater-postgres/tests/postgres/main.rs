@@ -1,10 +1,15 @@
 //! What only PostgreSQL can show. The contract itself is in `contract.rs`.
-#![expect(
-    clippy::unwrap_used,
-    missing_docs,
-    unreachable_pub,
-    reason = "tests fail by panicking, and are read by nobody else"
-)]
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
 mod appending;
+mod connections;
+mod crashes;
+mod initialize;
+mod ordering;
+mod plain_sql;
+mod proxy;
+mod replicas;
+mod roles;
 mod support;
+mod units_of_work;
+mod wakeups;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use highwater::{Append, EventStore, NewRecord};
+use highwater::{Append, EventStore, EventTypes, Log, NewRecord, ReadLimit};
 use highwater_postgres::{PgConfig, PgEventStore};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
@@ -131,4 +131,27 @@ pub fn raw_record(stream_id: Uuid, data: &str) -> NewRecord {
         metadata: "{}".to_owned(),
         created_at: chrono::Utc::now(),
     }
+}
+
+/// Waits until a condition holds; fails after ten seconds.
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "did not happen in time: {what}");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+}
+
+/// One page of everything after a position.
+pub async fn page(store: &PgEventStore, after: u64) -> highwater::Page {
+    store.read_all(after, &EventTypes::All, ReadLimit::events(100)).await.unwrap()
+}
+
+/// One page of some types after a position.
+pub async fn page_of(store: &PgEventStore, after: u64, types: &[&str]) -> highwater::Page {
+    store.read_all(after, &EventTypes::only(types.iter().copied()), ReadLimit::events(100)).await.unwrap()
+}
+
+pub fn numbers(page: &highwater::Page) -> Vec<u64> {
+    page.records.iter().map(|record| record.global_sequence).collect()
 }

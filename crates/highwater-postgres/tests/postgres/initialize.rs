@@ -1,0 +1,217 @@
+//! The layout of the database.
+
+use highwater::{Error, EventStore, Log};
+use highwater_postgres::{PgConfig, PgEventStore};
+use uuid::Uuid;
+
+use crate::support::*;
+
+async fn version(db: &Db) -> i32 {
+    let mut connection = db.connection().await;
+    sqlx::query_scalar("SELECT max(version) FROM migrations").fetch_one(&mut connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn initialize_creates_the_global_sequence_column_and_its_sequence() {
+    let db = Db::new();
+    db.store().await;
+    let mut connection = db.connection().await;
+    let (nullable, identity): (String, String) = sqlx::query_as(
+        "SELECT is_nullable, identity_generation FROM information_schema.columns
+         WHERE table_schema = $1 AND table_name = 'events' AND column_name = 'global_sequence'",
+    )
+    .bind(&db.schema)
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!((nullable.as_str(), identity.as_str()), ("NO", "ALWAYS"));
+    let owned: Option<String> = sqlx::query_scalar("SELECT pg_get_serial_sequence('events', 'global_sequence')")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(owned.unwrap(), format!("{}.events_global_sequence_seq", db.schema));
+}
+
+#[tokio::test]
+async fn initialize_may_be_called_again_and_by_many_instances_at_once() {
+    let db = Db::new();
+    let stores: Vec<_> = futures_util::future::join_all((0..12).map(|_| {
+        let config = PgConfig { pool_connections_max: 1, ..db.config() };
+        PgEventStore::connect_with(&db.url, config)
+    }))
+    .await;
+    let initialized = futures_util::future::join_all(stores.iter().map(|store| store.as_ref().unwrap().initialize()));
+    for done in initialized.await {
+        done.unwrap();
+    }
+    let store = stores.into_iter().next().unwrap().unwrap();
+    store.append(&one()).await.unwrap();
+    store.initialize().await.unwrap();
+    assert_eq!(sequences(&store).await, [1]);
+}
+
+/// The layout before there were numbers.
+const OLD: &str = "CREATE SCHEMA {s}; CREATE TABLE {s}.events (
+    id uuid PRIMARY KEY, stream_id uuid NOT NULL, stream_version bigint NOT NULL, event_type varchar(255) NOT NULL,
+    data jsonb, created_at timestamptz NOT NULL, UNIQUE (stream_id, stream_version))";
+
+#[tokio::test]
+async fn an_older_table_is_numbered_by_time_and_id_in_place() {
+    let db = Db::new();
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, OLD).await;
+    let (a, b) = (Uuid::from_u128(0xA), Uuid::from_u128(0xB));
+    // By time: b1, then a1 and b2 at the same moment by id, then a2.
+    for (id, stream, version, second) in [(9, a, 2, 30), (3, a, 1, 20), (5, b, 2, 20), (7, b, 1, 10)] {
+        let id = Uuid::from_u128(id);
+        let sql = format!(
+            "INSERT INTO {{s}}.events VALUES ('{id}', '{stream}', {version}, 'Noted', '{{\"text\":\"{version}\"}}',
+             '2026-01-01T00:00:{second}Z')"
+        );
+        db.execute(&mut connection, &sql).await;
+    }
+    let store = db.store().await;
+    let events = store.read_all_events_since::<Note>(0).collect().await.unwrap();
+    let order: Vec<_> = events.iter().map(|e| (e.id.as_u128(), e.global_sequence.unwrap())).collect();
+    assert_eq!(order, [(7, 1), (3, 2), (5, 3), (9, 4)]);
+    assert_eq!(events[0].schema_version, 1);
+    // And it is an ordinary log from here on.
+    let done = store.append(&highwater::Append::to(a).event(note("3"))).await.unwrap();
+    assert_eq!((done.stream_version, done.global_sequence), (3, 5));
+    store.initialize().await.unwrap();
+    store.verify().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_numbers_by_a_default_is_adopted_with_its_numbers() {
+    let db = Db::new();
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, OLD).await;
+    db.execute(
+        &mut connection,
+        "CREATE SEQUENCE {s}.events_global_sequence_seq;
+         ALTER TABLE {s}.events ADD COLUMN global_sequence bigint NOT NULL DEFAULT nextval('{s}.events_global_sequence_seq');
+         ALTER SEQUENCE {s}.events_global_sequence_seq OWNED BY {s}.events.global_sequence;
+         SELECT setval('{s}.events_global_sequence_seq', 41);
+         INSERT INTO {s}.events (id, stream_id, stream_version, event_type, data, created_at)
+         VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Struck', NULL, now())",
+    )
+    .await;
+    let store = db.store().await;
+    assert_eq!(sequences(&store).await, [42]);
+    assert_eq!(store.append(&one()).await.unwrap().global_sequence, 43);
+}
+
+#[tokio::test]
+async fn an_older_table_with_holes_in_its_versions_is_refused_and_left_alone() {
+    let db = Db::new();
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, OLD).await;
+    db.execute(
+        &mut connection,
+        "INSERT INTO {s}.events VALUES (gen_random_uuid(), gen_random_uuid(), 2, 'Noted', '{}', now())",
+    )
+    .await;
+    let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
+    let refused = store.initialize().await.unwrap_err();
+    assert!(matches!(&refused, Error::Unfit { reason } if reason.contains("versions")), "{refused}");
+    let columns: i64 = sqlx::query_scalar("SELECT count(*) FROM information_schema.columns WHERE table_schema = $1")
+        .bind(&db.schema)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(columns, 6);
+}
+
+#[tokio::test]
+async fn a_database_with_newer_migrations_is_refused() {
+    let db = Db::new();
+    let store = db.store().await;
+    let newer = version(&db).await + 1;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, &format!("INSERT INTO {{s}}.migrations VALUES ({newer}, 'from the future')")).await;
+    let refused = store.initialize().await.unwrap_err().to_string();
+    assert!(refused.contains("upgrade the library") && refused.contains(&newer.to_string()), "{refused}");
+}
+
+#[tokio::test]
+async fn what_the_order_rests_on_is_verified() {
+    let db = Db::new();
+    let store = db.store().await;
+    store.append(&one()).await.unwrap();
+    let mut connection = db.connection().await;
+    for (tamper, mend, complaint) in [
+        (
+            "ALTER SEQUENCE {s}.events_global_sequence_seq CACHE 20",
+            "ALTER SEQUENCE {s}.events_global_sequence_seq CACHE 1",
+            "cache",
+        ),
+        (
+            "ALTER SEQUENCE {s}.events_global_sequence_seq INCREMENT 2",
+            "ALTER SEQUENCE {s}.events_global_sequence_seq INCREMENT 1",
+            "by one",
+        ),
+        (
+            "ALTER SEQUENCE {s}.events_global_sequence_seq CYCLE",
+            "ALTER SEQUENCE {s}.events_global_sequence_seq NO CYCLE",
+            "starts again",
+        ),
+        (
+            "ALTER TABLE {s}.events ALTER global_sequence SET GENERATED BY DEFAULT",
+            "ALTER TABLE {s}.events ALTER global_sequence SET GENERATED ALWAYS",
+            "ALWAYS",
+        ),
+        (
+            "SELECT setval('{s}.events_global_sequence_seq', 1, false)",
+            "SELECT setval('{s}.events_global_sequence_seq', 1)",
+            "below the highest",
+        ),
+        (
+            "ALTER SEQUENCE {s}.events_global_sequence_seq RENAME TO other",
+            "ALTER SEQUENCE {s}.other RENAME TO events_global_sequence_seq",
+            "does not exist",
+        ),
+    ] {
+        store.verify().await.unwrap();
+        db.execute(&mut connection, tamper).await;
+        let found = store.initialize().await.unwrap_err();
+        assert!(matches!(&found, Error::Unfit { reason } if reason.contains(complaint)), "{tamper}: {found}");
+        db.execute(&mut connection, mend).await;
+    }
+    store.initialize().await.unwrap();
+}
+
+#[tokio::test]
+async fn schemas_with_awkward_names_work_and_do_not_see_each_other() {
+    for name in ["Ünïcode schéma", "it's \"quoted\"; DROP TABLE x; --", "{schema}", "select"] {
+        let db = Db { url: url(), schema: format!("{name} {}", fastrand::u32(..)).replace('"', "\"") };
+        let config = PgConfig { schema: db.schema.clone(), ..PgConfig::default() };
+        let store = db_store(&db, config).await;
+        assert_eq!(store.append(&one()).await.unwrap().global_sequence, 1, "{name}");
+        assert_eq!(sequences(&store).await, [1]);
+        assert_eq!(page_of(&store, 0, &["Noted"]).await.complete_to, 1);
+        store.open_writers().await.unwrap();
+        let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&db.url).await.unwrap();
+        let drop_it = format!("DROP SCHEMA \"{}\" CASCADE", db.schema.replace('"', "\"\""));
+        db.execute(&mut connection, &drop_it).await;
+    }
+}
+
+async fn db_store(db: &Db, config: PgConfig) -> PgEventStore {
+    let store = PgEventStore::connect_with(&db.url, config).await.unwrap();
+    store.initialize().await.unwrap();
+    store
+}
+
+#[tokio::test]
+async fn an_uninitialized_schema_says_so() {
+    let db = Db::new();
+    let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
+    for error in [
+        store.append(&one()).await.unwrap_err(),
+        store.head().await.unwrap_err(),
+        store.read_last_event::<Note>(Uuid::now_v7()).await.unwrap_err(),
+    ] {
+        assert!(matches!(&error, Error::Unfit { reason } if reason.contains("initialize()")), "{error}");
+    }
+}

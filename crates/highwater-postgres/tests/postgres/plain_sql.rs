@@ -1,0 +1,120 @@
+//! Events that other languages and people at a prompt write.
+
+use highwater::{Append, EventStore, Log};
+use sqlx::Row;
+use uuid::Uuid;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn rows_by_function_insert_and_copy_are_read_in_order_with_ours() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    let stream = Uuid::now_v7();
+    db.execute(&mut connection, &format!("SELECT * FROM {{s}}.append('{stream}', 'Noted', '{{\"text\":\"1\"}}')"))
+        .await;
+    store.append(&Append::to(stream).event(note("2"))).await.unwrap();
+    db.execute(
+        &mut connection,
+        &format!(
+            "INSERT INTO {{s}}.events (id, stream_id, stream_version, event_type, data)
+             VALUES (gen_random_uuid(), '{stream}', 3, 'Noted', '{{\"text\":\"3\"}}')"
+        ),
+    )
+    .await;
+    let copy = format!("COPY {}.events (id, stream_id, stream_version, event_type, data) FROM STDIN", db.schema);
+    let mut copying = connection.copy_in_raw(&copy).await.unwrap();
+    let row = format!("{}\t{stream}\t4\tNoted\t{{\"text\":\"4\"}}\n", Uuid::now_v7());
+    copying.send(row.as_bytes()).await.unwrap();
+    copying.finish().await.unwrap();
+    store.append(&Append::to(stream).event(note("5"))).await.unwrap();
+
+    let events = store.read_all_events_since::<Note>(0).collect().await.unwrap();
+    let texts: Vec<_> = events.iter().map(|event| event.data.clone()).collect();
+    assert_eq!(texts, ["1", "2", "3", "4", "5"].map(note));
+    assert!(events.iter().zip(1..).all(|(event, version)| event.stream_version == version));
+}
+
+#[tokio::test]
+async fn copy_and_the_function_in_open_transactions_hold_readers_back() {
+    let db = Db::new();
+    let store = db.store().await;
+    for by_copy in [true, false] {
+        let mut connection = db.connection().await;
+        db.execute(&mut connection, "BEGIN").await;
+        if by_copy {
+            let copy =
+                format!("COPY {}.events (id, stream_id, stream_version, event_type, data) FROM STDIN", db.schema);
+            let mut copying = connection.copy_in_raw(&copy).await.unwrap();
+            let row = format!("{}\t{}\t1\tNoted\t{{\"text\":\"copied\"}}\n", Uuid::now_v7(), Uuid::now_v7());
+            copying.send(row.as_bytes()).await.unwrap();
+            copying.finish().await.unwrap();
+        } else {
+            db.execute(&mut connection, "SELECT {s}.append(gen_random_uuid(), 'Noted', '{\"text\":\"called\"}')").await;
+        }
+        let last = store.append(&one()).await.unwrap().global_sequence;
+        assert_eq!(page(&store, last - 2).await.complete_to, last - 2);
+        db.execute(&mut connection, "COMMIT").await;
+        assert_eq!(numbers(&page(&store, last - 2).await), [last - 1, last]);
+    }
+}
+
+#[tokio::test]
+async fn the_function_checks_expectations_and_ids_like_the_library() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    let (stream, id) = (Uuid::now_v7(), Uuid::now_v7());
+    let call = |stream: Uuid, data: &str, expected: &str, id: Uuid| {
+        format!(
+            "SELECT global_sequence, stream_version FROM {}.append('{stream}', 'Noted', '{{\"text\":\"{data}\"}}', expected => {expected}, id => '{id}')",
+            db.schema
+        )
+    };
+    let run = async |connection: &mut sqlx::PgConnection, sql: String| {
+        let row = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_one(connection).await;
+        row.map(|row| (row.get::<i64, _>(0), row.get::<i64, _>(1))).map_err(|error| {
+            error.as_database_error().and_then(|error| error.code().map(|code| code.into_owned())).unwrap()
+        })
+    };
+    assert_eq!(run(&mut connection, call(stream, "a", "0", id)).await, Ok((1, 1)));
+    // The same again is the same, though the stream exists by now.
+    assert_eq!(run(&mut connection, call(stream, "a", "0", id)).await, Ok((1, 1)));
+    assert_eq!(run(&mut connection, call(stream, "b", "0", id)).await, Err("HW003".to_owned()));
+    assert_eq!(run(&mut connection, call(Uuid::now_v7(), "a", "0", id)).await, Err("HW003".to_owned()));
+    assert_eq!(run(&mut connection, call(stream, "a", "0", Uuid::now_v7())).await, Err("HW001".to_owned()));
+    assert_eq!(run(&mut connection, call(stream, "a", "7", Uuid::now_v7())).await, Err("HW001".to_owned()));
+    assert!(run(&mut connection, call(stream, "a", "1", Uuid::now_v7())).await.is_ok_and(|done| done.1 == 2));
+    assert!(run(&mut connection, call(stream, "a", "-1", Uuid::now_v7())).await.is_ok_and(|done| done.1 == 3));
+    assert!(run(&mut connection, call(stream, "a", "NULL", Uuid::now_v7())).await.is_ok_and(|done| done.1 == 4));
+    assert_eq!(store.read_events::<Note>(stream).collect().await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn the_function_makes_its_transaction_durable_and_mortal() {
+    let db = Db::new();
+    db.store().await;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, "SET synchronous_commit = off").await;
+    db.execute(&mut connection, "BEGIN").await;
+    db.execute(&mut connection, "SELECT {s}.append(gen_random_uuid(), 'Noted', 'null')").await;
+    let show = async |connection: &mut sqlx::PgConnection, name: &str| -> String {
+        sqlx::query_scalar("SELECT current_setting($1)").bind(name).fetch_one(connection).await.unwrap()
+    };
+    assert_eq!(show(&mut connection, "synchronous_commit").await, "on");
+    assert_eq!(show(&mut connection, "idle_in_transaction_session_timeout").await, "5s");
+    db.execute(&mut connection, "COMMIT").await;
+    assert_eq!(show(&mut connection, "synchronous_commit").await, "off");
+}
+
+#[tokio::test]
+async fn a_number_of_ones_own_is_refused() {
+    let db = Db::new();
+    db.store().await;
+    let mut connection = db.connection().await;
+    let own = "INSERT INTO {s}.events (global_sequence, id, stream_id, stream_version, event_type, data)
+        VALUES (1000, gen_random_uuid(), gen_random_uuid(), 1, 'Noted', 'null')";
+    let refused = db.try_execute(&mut connection, own).await.unwrap_err();
+    assert_eq!(refused.as_database_error().unwrap().code().unwrap(), "428C9");
+}

@@ -1,0 +1,56 @@
+//! A connection that can be cut where it hurts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Stands between a store and the server.
+pub struct Proxy {
+    port: u16,
+    lose_answers: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    pub async fn to(host: String, port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Self { port: listener.local_addr().unwrap().port(), lose_answers: Arc::default() };
+        let lose_answers = proxy.lose_answers.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect((host.as_str(), port)).await.unwrap();
+                let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+                tokio::spawn(forward(from_client, to_server));
+                tokio::spawn(answers(from_server, to_client, lose_answers.clone()));
+            }
+        });
+        proxy
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// From now on the server gets every request, but its first answer never arrives: the connection breaks instead.
+    pub fn lose_answers(&self, lose: bool) {
+        self.lose_answers.store(lose, Ordering::SeqCst);
+    }
+}
+
+async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    // Ends with either side.
+    if tokio::io::copy(&mut from, &mut to).await.is_ok() {
+        to.shutdown().await.ok();
+    }
+}
+
+async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, lose: Arc<AtomicBool>) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        if lose.load(Ordering::SeqCst) || to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}

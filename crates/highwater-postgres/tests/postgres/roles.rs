@@ -1,0 +1,120 @@
+//! Who may do what. The grants are those of the documentation, word for word.
+
+use highwater::{Append, Error, Log};
+use highwater_postgres::PgEventStore;
+use sqlx::postgres::PgConnectOptions;
+use uuid::Uuid;
+
+use crate::support::*;
+
+const ROLES: &str = include_str!("../../../../docs/postgres-roles.sql");
+
+/// The documented roles, under names of this test's own.
+struct Roles(String);
+
+impl Roles {
+    async fn create(db: &Db) -> Self {
+        let prefix = format!("r{:x}_", fastrand::u64(..));
+        let sql = ROLES
+            .replace("highwater_", &prefix)
+            .replace("SCHEMA highwater", "SCHEMA {s}")
+            .replace("highwater.", "{s}.");
+        db.execute(&mut db.connection().await, &sql).await;
+        Self(prefix)
+    }
+
+    /// A store of one of the roles.
+    async fn store(&self, db: &Db, role: &str) -> PgEventStore {
+        let name = format!("{}{role}", self.0);
+        let mut admin = db.connection().await;
+        db.execute(&mut admin, &format!("ALTER ROLE {name} LOGIN PASSWORD 'secret'")).await;
+        let options: PgConnectOptions = db.url.parse().unwrap();
+        PgEventStore::connect_to(options.username(&name).password("secret"), db.config()).await.unwrap()
+    }
+
+    async fn drop(self, db: &Db) {
+        let mut admin = db.connection().await;
+        for role in ["writer", "reader", "operator"] {
+            let name = format!("{}{role}", self.0);
+            db.execute(&mut admin, &format!("DROP OWNED BY {name}")).await;
+        }
+        for role in ["writer", "operator", "reader"] {
+            eventually("the role's sessions end", || async {
+                let mut admin = db.connection().await;
+                db.try_execute(&mut admin, &format!("DROP ROLE IF EXISTS {}{role}", self.0)).await.is_ok()
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_writer_appends_and_reads_but_cannot_touch_the_table_otherwise() {
+    let db = Db::new();
+    db.store().await;
+    let roles = Roles::create(&db).await;
+    let store = roles.store(&db, "writer").await;
+    store.initialize().await.unwrap();
+    let stream = Uuid::now_v7();
+    let append = Append::to(stream).event(note("a"));
+    store.append(&append).await.unwrap();
+    assert!(store.append(&append).await.unwrap().repeated);
+    let both = Append::to(stream).event(note("b")).and_to(Uuid::now_v7()).event(note("c"));
+    store.append(&both).await.unwrap();
+    assert_eq!(sequences(&store).await.len(), 3);
+    let mut work = store.begin().await.unwrap();
+    work.append(one());
+    work.commit().await.unwrap();
+    for sql in [
+        "INSERT INTO {s}.events (id, stream_id, stream_version, event_type, data) VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'x', '1')",
+        "UPDATE {s}.events SET data = '1'",
+        "DELETE FROM {s}.events",
+        "TRUNCATE {s}.events",
+        "SELECT setval('{s}.events_global_sequence_seq', 1)",
+        "SELECT nextval('{s}.events_global_sequence_seq')",
+        "UPDATE {s}.migrations SET version = 99",
+        "DROP TABLE {s}.events",
+    ] {
+        let mut connection = store.pool().acquire().await.unwrap();
+        let refused = db.try_execute(&mut connection, sql).await.unwrap_err();
+        let code = refused.as_database_error().unwrap().code().unwrap().into_owned();
+        assert_eq!(code, "42501", "{sql}: {refused}");
+    }
+    drop(store);
+    roles.drop(&db).await;
+}
+
+#[tokio::test]
+async fn a_reader_reads_everything_and_appends_nothing() {
+    let db = Db::new();
+    let owner = db.store().await;
+    owner.append(&one()).await.unwrap();
+    let roles = Roles::create(&db).await;
+    let store = roles.store(&db, "reader").await;
+    store.initialize().await.unwrap();
+    assert_eq!(sequences(&store).await, [1]);
+    assert_eq!(page_of(&store, 0, &["Noted"]).await.complete_to, 1);
+    let refused = store.append(&one()).await.unwrap_err();
+    assert!(matches!(refused, Error::Denied { .. }), "{refused:?}");
+    assert_eq!(sequences(&store).await, [1]);
+    drop(store);
+    roles.drop(&db).await;
+}
+
+#[tokio::test]
+async fn an_operator_sees_what_a_writer_runs_and_a_reader_is_told_why_not() {
+    let db = Db::new();
+    db.store().await;
+    let roles = Roles::create(&db).await;
+    let mut connection = db.connection().await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    db.insert(&mut tx).await;
+    let seen = roles.store(&db, "operator").await.open_writers().await.unwrap();
+    assert!(seen[0].last_statement.is_some() && seen[0].hidden.is_none(), "{seen:?}");
+    let seen = roles.store(&db, "reader").await.open_writers().await.unwrap();
+    assert_eq!((seen.len(), seen[0].last_statement.as_deref()), (1, None));
+    assert!(seen[0].pid.is_some());
+    assert!(seen[0].hidden.as_deref().unwrap().contains("pg_read_all_stats"));
+    tx.rollback().await.unwrap();
+    roles.drop(&db).await;
+}

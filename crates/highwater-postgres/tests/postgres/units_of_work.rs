@@ -1,0 +1,171 @@
+//! Appends in the application's own transactions.
+
+use highwater::{Append, Error, ExpectedVersion, Log, Wakeups};
+use sqlx::Row;
+use uuid::Uuid;
+
+use crate::support::*;
+
+async fn stock(db: &Db) -> i32 {
+    sqlx::query("SELECT left_over FROM stock").fetch_one(&mut db.connection().await).await.unwrap().get(0)
+}
+
+async fn with_stock(db: &Db) {
+    db.execute(&mut db.connection().await, "CREATE TABLE {s}.stock (left_over int); INSERT INTO {s}.stock VALUES (10)")
+        .await;
+}
+
+const TAKE: &str = "UPDATE {s}.stock SET left_over = left_over - 1";
+
+#[tokio::test]
+async fn the_applications_writes_and_the_appends_are_committed_together() {
+    let db = Db::new();
+    let store = db.store().await;
+    with_stock(&db).await;
+    let mut work = store.begin().await.unwrap();
+    db.execute(work.tx(), TAKE).await;
+    work.append(one());
+    work.append(one().and_to(Uuid::now_v7()).event(Note::Struck));
+    assert_eq!(store.head().await.unwrap(), 0);
+    let mut wakeup = store.wakeups();
+    let done = work.commit().await.unwrap();
+    assert_eq!(done.iter().map(|done| done.global_sequence).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(stock(&db).await, 9);
+    assert_eq!(sequences(&store).await, [1, 2, 3]);
+    assert_eq!(wakeup.next().await, Some(3));
+}
+
+#[tokio::test]
+async fn a_conflict_or_bad_input_rolls_the_applications_writes_back() {
+    let db = Db::new();
+    let store = db.store().await;
+    with_stock(&db).await;
+    let stream = Uuid::now_v7();
+    store.append(&Append::to(stream).event(note("a"))).await.unwrap();
+    let conflicting = Append::to(stream).expecting(ExpectedVersion::NoStream).event(note("b"));
+    let empty = Append::to(stream);
+    for (append, conflict) in [(conflicting, true), (empty, false)] {
+        let mut work = store.begin().await.unwrap();
+        db.execute(work.tx(), TAKE).await;
+        work.append(one());
+        work.append(append);
+        let refused = work.commit().await.unwrap_err();
+        assert_eq!(matches!(refused, Error::Conflict { actual: 1, .. }), conflict, "{refused:?}");
+        assert_eq!(stock(&db).await, 10);
+        assert_eq!(sequences(&store).await, [1]);
+        assert!(store.open_writers().await.unwrap().is_empty(), "rolled back explicitly, not some time later");
+    }
+}
+
+#[tokio::test]
+async fn dropping_it_rolls_back() {
+    let db = Db::new();
+    let store = db.store().await;
+    with_stock(&db).await;
+    let mut work = store.begin().await.unwrap();
+    db.execute(work.tx(), TAKE).await;
+    work.append(one());
+    drop(work);
+    store.begin().await.unwrap().rollback().await.unwrap();
+    assert_eq!((stock(&db).await, store.head().await.unwrap()), (10, 0));
+}
+
+#[tokio::test]
+async fn an_open_unit_of_work_holds_no_reader_back_until_it_commits() {
+    let db = Db::new();
+    let store = db.store().await;
+    with_stock(&db).await;
+    let mut work = store.begin().await.unwrap();
+    db.execute(work.tx(), TAKE).await;
+    work.append(one());
+    store.append(&one()).await.unwrap();
+    assert!(store.open_writers().await.unwrap().is_empty());
+    assert_eq!(page_of(&store, 0, &["Noted"]).await.complete_to, 1);
+    work.commit().await.unwrap();
+    assert_eq!(sequences(&store).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_second_attempt_after_an_unknown_outcome_finds_the_first() {
+    let db = Db::new();
+    let store = db.store().await;
+    with_stock(&db).await;
+    let (a, b) = (one(), Append::to(Uuid::now_v7()).expecting(ExpectedVersion::NoStream).event(note("b")));
+    let mut first = Vec::new();
+    for attempt in 0..3 {
+        let mut work = store.begin().await.unwrap();
+        db.execute(work.tx(), TAKE).await;
+        work.append(a.clone());
+        work.append(b.clone());
+        let done = work.commit().await.unwrap();
+        assert!(done.iter().all(|done| done.repeated == (attempt > 0)));
+        first.extend(done.into_iter().map(|done| done.positions));
+    }
+    assert_eq!(first[0..2], first[2..4]);
+    assert_eq!(stock(&db).await, 9, "the application's writes were done once as well");
+    assert_eq!(sequences(&store).await, [1, 2]);
+    // One that is stored and one that is not are neither a first nor a second attempt.
+    let mut work = store.begin().await.unwrap();
+    work.append(one());
+    work.append(a);
+    assert!(matches!(work.commit().await, Err(Error::PartlyStored { .. })));
+    assert_eq!(sequences(&store).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn an_append_on_a_transaction_is_guarded_and_announced_after_the_commit() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, "SET synchronous_commit = off").await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    let mut wakeup = store.wakeups();
+    let (done, announcement) = store.append_on(&mut tx, &one()).await.unwrap();
+    let settings: (String, String) = sqlx::query_as(
+        "SELECT current_setting('synchronous_commit'), current_setting('idle_in_transaction_session_timeout')",
+    )
+    .fetch_one(&mut *tx)
+    .await
+    .unwrap();
+    assert_eq!(settings, ("on".to_owned(), "5s".to_owned()));
+    assert_eq!(store.open_writers().await.unwrap().len(), 1);
+    tx.commit().await.unwrap();
+    announcement.send();
+    let mut woken = 0;
+    while woken < done.global_sequence {
+        woken = wakeup.next().await.unwrap();
+    }
+    assert_eq!(sequences(&store).await, [done.global_sequence]);
+}
+
+#[tokio::test]
+async fn a_transaction_that_appends_and_is_forgotten_is_ended_by_the_server() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, "SET idle_in_transaction_session_timeout = 200").await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    let (done, _announcement) = store.append_on(&mut tx, &one()).await.unwrap();
+    let next = store.append(&one()).await.unwrap().global_sequence;
+    assert_eq!((done.global_sequence, next), (1, 2));
+    // A lower limit is kept; the reader goes on when it has run out.
+    assert_eq!(sequences(&store).await, [2]);
+}
+
+#[tokio::test]
+async fn an_append_on_a_transaction_reports_conflicts_and_doubles() {
+    let db = Db::new();
+    let store = db.store().await;
+    let stream = Uuid::now_v7();
+    let append = Append::to(stream).expecting(ExpectedVersion::NoStream).event(note("a"));
+    store.append(&append).await.unwrap();
+    let mut connection = db.connection().await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    let (again, _) = store.append_on(&mut tx, &append).await.unwrap();
+    assert!(again.repeated);
+    let other = Append::to(stream).expecting(ExpectedVersion::NoStream).event(note("b"));
+    let refused = store.append_on(&mut tx, &other).await.unwrap_err();
+    assert!(matches!(refused, Error::Conflict { actual: 1, .. }), "{refused:?}");
+    tx.rollback().await.unwrap();
+    assert_eq!(sequences(&store).await, [1]);
+}
