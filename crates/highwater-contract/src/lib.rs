@@ -1,1 +1,60 @@
-//! .
+//! The conformance suite of Highwater's backends: what `docs/guarantees.md` promises, as cases that any implementation
+//! of [`Log`](highwater::Log) and [`Wakeups`](highwater::Wakeups) can be held against.
+//!
+//! A backend says in a [`Harness`] how its logs are made, reopened and written to in a transaction, and gets one test
+//! per case:
+//!
+//! ```
+//! use highwater::{Append, Error, MemoryEventStore};
+//! use highwater_contract::{Harness, OpenAppend, Settings};
+//!
+//! struct Memory;
+//!
+//! impl Harness for Memory {
+//!     type Store = MemoryEventStore;
+//!
+//!     async fn fresh(&self, settings: Settings) -> MemoryEventStore {
+//!         MemoryEventStore::new().with_upcasters(settings.upcasters).with_limits(settings.limits)
+//!     }
+//!     async fn reopen(&self, store: &MemoryEventStore, settings: Settings) -> MemoryEventStore {
+//!         store.clone().with_upcasters(settings.upcasters).with_limits(settings.limits)
+//!     }
+//!     async fn begin(&self, store: &MemoryEventStore, append: Append) -> Result<Box<dyn OpenAppend>, Error> {
+//!         let mut unit_of_work = store.unit_of_work();
+//!         unit_of_work.append(append);
+//!         Ok(Box::new(unit_of_work))
+//!     }
+//!     async fn clean_up(&self) {}
+//! }
+//!
+//! highwater_contract::suite!(Memory);
+//! ```
+//!
+//! # Running it
+//!
+//! - `HIGHWATER_SOAK=20` makes the cases that repeat something do so twenty times as often.
+//! - `HIGHWATER_SEED=7` starts the random cases from another seed. Without it they are the same every time; a failure
+//!   names the seed it happened with.
+//!
+//! # What is where
+//!
+//! - [`suite!`]: the tests. [`cases`]: the same as values, each with the guarantees it checks.
+//! - [`history`]: random operations, run against a store and compared with an oracle, or run at once and explained.
+//!
+//! What this crate deliberately does not check is what only one backend can show: crashes of a server, other processes,
+//! files. That is tested beside the backend.
+
+mod case;
+mod harness;
+pub mod history;
+mod list;
+mod log;
+mod memory;
+mod support;
+mod wakeups;
+
+pub use case::{Case, cases, run};
+pub use harness::{Harness, OpenAppend, Settings};
+pub use memory::MemoryHarness;
+#[doc(hidden)]
+pub use support::ignore_environment;

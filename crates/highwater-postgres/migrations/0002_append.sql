@@ -20,23 +20,23 @@ DECLARE
     conflict boolean;
     existing uuid[];
     locked uuid[];
+    lock_timeout text := current_setting('lock_timeout');
 BEGIN
-    IF wait_ms IS NOT NULL THEN
-        PERFORM set_config('lock_timeout', wait_ms::text, true);
-    END IF;
-    SELECT array_agg(h.head ORDER BY h.n),
-        array_agg(h.id) FILTER (WHERE h.head > 0 AND coalesce(h.want, -1) = -1),
-        bool_or(CASE h.want WHEN -1 THEN h.head = 0 ELSE h.head <> h.want END)
-    INTO heads, existing, conflict
-    FROM (
-        SELECT s.id, s.want, s.n,
-            coalesce((SELECT max(e.stream_version) FROM {schema}.events e WHERE e.stream_id = s.id), 0) AS head
-        FROM unnest(streams, expected) WITH ORDINALITY AS s (id, want, n)
-    ) h;
-    IF conflict THEN
-        RETURN;
-    END IF;
-    IF existing IS NOT NULL THEN
+    LOOP
+        -- Each time in a statement of its own, so that it sees what was committed while we waited for locks.
+        SELECT array_agg(h.head ORDER BY h.n),
+            array_agg(h.id) FILTER (WHERE h.head > 0 AND coalesce(h.want, -1) = -1),
+            bool_or(CASE h.want WHEN -1 THEN h.head = 0 ELSE h.head <> h.want END)
+        INTO heads, existing, conflict
+        FROM (
+            SELECT s.id, s.want, s.n,
+                coalesce((SELECT max(e.stream_version) FROM {schema}.events e WHERE e.stream_id = s.id), 0) AS head
+            FROM unnest(streams, expected) WITH ORDINALITY AS s (id, want, n)
+        ) h;
+        IF conflict THEN
+            RETURN;
+        END IF;
+        EXIT WHEN existing IS NULL OR locked IS NOT NULL;
         IF wait_ms IS NULL THEN
             SELECT array_agg(l.stream_id) INTO locked FROM (
                 SELECT e.stream_id FROM {schema}.events e
@@ -48,15 +48,15 @@ BEGIN
                 RETURN;
             END IF;
         ELSE
+            PERFORM set_config('lock_timeout', wait_ms::text, true);
             PERFORM FROM {schema}.events e
             WHERE e.stream_id = ANY (existing) AND e.stream_version = 1
             ORDER BY e.stream_id FOR NO KEY UPDATE;
+            locked := existing;
         END IF;
-        -- A statement of its own, so that it sees what was committed while we waited.
-        SELECT array_agg(
-            coalesce((SELECT max(e.stream_version) FROM {schema}.events e WHERE e.stream_id = s.id), 0) ORDER BY s.n)
-        INTO heads
-        FROM unnest(streams) WITH ORDINALITY AS s (id, n);
+    END LOOP;
+    IF wait_ms IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', wait_ms::text, true);
     END IF;
     WITH inserted AS (
         INSERT INTO {schema}.events
@@ -64,12 +64,16 @@ BEGIN
         SELECT e.id, streams[e.stream], heads[e.stream] + e.step, e.event_type, e.schema_version, e.data::json,
             e.metadata::json, e.created_at
         FROM unnest(ids, event_streams, steps, event_types, schema_versions, data, metadata, created_at)
-            WITH ORDINALITY AS e (id, stream, step, event_type, schema_version, data, metadata, created_at, n)
-        ORDER BY e.n
+            AS e (id, stream, step, event_type, schema_version, data, metadata, created_at)
         RETURNING global_sequence
     )
-    -- Numbers are drawn in the order of the events, so sorting them brings them back into it.
-    SELECT array_agg(i.global_sequence ORDER BY i.global_sequence) INTO sequences FROM inserted i;
+    -- One scan of the arguments, nothing joined: rows are inserted, numbers drawn and numbers collected in the order of
+    -- the events. The library checks that they come back ascending.
+    SELECT array_agg(i.global_sequence) INTO sequences FROM inserted i;
+    IF wait_ms IS NOT NULL THEN
+        -- The rest of the transaction is the caller's.
+        PERFORM set_config('lock_timeout', lock_timeout, true);
+    END IF;
 END
 $highwater$;
 

@@ -26,6 +26,8 @@ pub struct PgConfig {
     /// How long a caller waits for a place in that queue, for a stream that somebody else holds, and for the server's
     /// answer: each at most this long. Default: 10 s.
     pub append_timeout: Duration,
+    /// Connections that append, side by side. More help where a commit takes long, and make groups smaller. Default: 2.
+    pub append_connections_max: usize,
     /// Events that are committed together at most, unless one append has more. Default: 1,000.
     pub group_events_max: usize,
     /// Bytes that are committed together at most, unless one append has more. Default: 8 MiB.
@@ -47,6 +49,7 @@ impl Default for PgConfig {
             limits: Limits::default(),
             append_queue_max: 4_096,
             append_timeout: Duration::from_secs(10),
+            append_connections_max: 2,
             group_events_max: 1_000,
             group_bytes_max: 8 << 20,
             pool_connections_max: 4,
@@ -65,6 +68,7 @@ impl PgConfig {
         SchemaName::new(&self.schema)?;
         let at_least_one = [
             ("append_queue_max", self.append_queue_max),
+            ("append_connections_max", self.append_connections_max),
             ("group_events_max", self.group_events_max),
             ("group_bytes_max", self.group_bytes_max),
             ("pool_connections_max", self.pool_connections_max as usize),

@@ -92,7 +92,13 @@ pub(crate) async fn set_up(
     lock_timeout: Option<Duration>,
 ) -> Result<(), sqlx::Error> {
     let lock_timeout = lock_timeout.map(|timeout| timeout.as_millis().to_string());
-    sqlx::query(sql.session.clone()).bind(lock_timeout).execute(connection).await?;
+    sqlx::query(sql.session.clone()).bind(lock_timeout).bind(false).execute(connection).await?;
+    Ok(())
+}
+
+/// The same for a transaction of the caller's, until it ends.
+pub(crate) async fn guard(transaction: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
+    sqlx::query(sql.session.clone()).bind(None::<String>).bind(true).execute(transaction).await?;
     Ok(())
 }
 

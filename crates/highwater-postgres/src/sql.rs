@@ -27,7 +27,6 @@ statements! {
     append_one,
     basis,
     find_ids,
-    guard,
     head,
     head_up_to,
     heads,

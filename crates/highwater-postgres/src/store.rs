@@ -15,11 +15,11 @@ use crate::error::failed;
 use crate::reader::Readers;
 use crate::schema::SchemaName;
 use crate::sql::Sql;
-use crate::wakeups::{Announcer, PgWakeups};
+use crate::wakeups::PgWakeups;
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
-/// It keeps a connection for appending, a few for reading in order, a small pool for the rest, and one each for sending
+/// It keeps two connections for appending, a few for reading in order, a small pool for the rest, and one each for sending
 /// and receiving wake-ups; all are opened when they are first needed, and opened again when they are lost.
 #[derive(Clone)]
 pub struct PgEventStore {
@@ -71,9 +71,14 @@ impl PgEventStore {
         let wakeups =
             PgWakeups::new(connector.clone(), pool.connect_options().as_ref().clone(), sql.clone(), schema.channel());
         let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
-        let announcer: Announcer = wakeups.announcer();
-        let appender = Appender::start(connector, pool.clone(), sql.clone(), &config, announcer);
+        let appender = Appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
         Ok(Self { inner: Arc::new(Inner { config, schema, sql, pool, readers, appender, wakeups }) })
+    }
+
+    /// The schema that everything lives in.
+    #[must_use]
+    pub fn schema(&self) -> &str {
+        &self.inner.config.schema
     }
 
     /// The pool of this store, for reading models in the same database. It is small: an application that does much of

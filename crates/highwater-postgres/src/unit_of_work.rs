@@ -5,6 +5,7 @@ use std::time::Duration;
 use highwater::{Append, Appended, Error, Wakeups};
 use sqlx::{Postgres, Transaction};
 
+use crate::connect;
 use crate::error::{append_failed, failed, is_lost, sqlstate};
 use crate::store::PgEventStore;
 use crate::write::{self, Prepared, Within};
@@ -68,8 +69,7 @@ impl PgEventStore {
     }
 
     async fn guard(&self, tx: &mut Transaction<'_, Postgres>) -> Result<(), Error> {
-        let guarded = sqlx::query(self.inner.sql.guard.clone()).execute(&mut **tx).await;
-        guarded.map(drop).map_err(|e| failed("append", e))
+        connect::guard(tx, &self.inner.sql).await.map_err(|e| failed("append", e))
     }
 
     /// What a statement's failure inside a transaction says about an append. The transaction is over, so this looks from

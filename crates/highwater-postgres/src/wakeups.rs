@@ -12,6 +12,7 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::watch;
 
 use crate::connect::Connector;
+use crate::row::unsigned;
 use crate::sql::Sql;
 use crate::store::PgEventStore;
 
@@ -75,7 +76,8 @@ impl Wakeups for PgEventStore {
         wakeups.listening.call_once(|| {
             let alive = wakeups.alive.subscribe();
             let hints = wakeups.announcer.hints.clone();
-            tokio::spawn(listen(wakeups.options.clone(), wakeups.channel.clone(), hints, alive));
+            let sql = self.inner.sql.clone();
+            tokio::spawn(listen(wakeups.options.clone(), sql, wakeups.channel.clone(), hints, alive));
         });
         wakeup
     }
@@ -123,12 +125,19 @@ async fn send(
 }
 
 /// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
-async fn listen(options: PgConnectOptions, channel: String, hints: watch::Sender<u64>, mut alive: watch::Receiver<()>) {
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+async fn listen(
+    options: PgConnectOptions,
+    sql: Arc<Sql>,
+    channel: String,
+    hints: watch::Sender<u64>,
+    mut alive: watch::Receiver<()>,
+) {
+    let name = format!("{} listen", options.get_application_name().unwrap_or("highwater"));
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options.application_name(&name));
     let mut wait = RECONNECT.0;
     let for_ever = async {
         loop {
-            let lost = hear(&pool, &channel, &hints, &mut wait).await;
+            let lost = hear(&pool, &sql, &channel, &hints, &mut wait).await;
             tracing::warn!(error = %lost, "not hearing from other processes; looking instead");
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RECONNECT.1);
@@ -143,7 +152,13 @@ async fn listen(options: PgConnectOptions, channel: String, hints: watch::Sender
 }
 
 /// Listens until the connection is lost.
-async fn hear(pool: &sqlx::PgPool, channel: &str, hints: &watch::Sender<u64>, wait: &mut Duration) -> sqlx::Error {
+async fn hear(
+    pool: &sqlx::PgPool,
+    sql: &Sql,
+    channel: &str,
+    hints: &watch::Sender<u64>,
+    wait: &mut Duration,
+) -> sqlx::Error {
     let mut listener = match PgListener::connect_with(pool).await {
         Ok(listener) => listener,
         Err(error) => return error,
@@ -152,8 +167,13 @@ async fn hear(pool: &sqlx::PgPool, channel: &str, hints: &watch::Sender<u64>, wa
     if let Err(error) = listener.listen(channel).await {
         return error;
     }
+    // Listened first, looked second: whatever was told while nobody listened is made up for here.
+    match sqlx::query_scalar::<_, i64>(sql.head.clone()).fetch_one(&mut listener).await {
+        Ok(head) if unsigned(head) > *hints.borrow() => raise(hints, unsigned(head)),
+        Ok(_) => {}
+        Err(error) => return error,
+    }
     *wait = RECONNECT.0;
-    raise(hints, 0);
     loop {
         match listener.try_recv().await {
             Ok(Some(notification)) => raise(hints, notification.payload().parse().unwrap_or(0)),

@@ -1,6 +1,7 @@
 //! Storing appends on a connection: what every way of appending shares.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::{
@@ -23,16 +24,20 @@ pub(crate) const IDLE_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) streams: Vec<(Uuid, ExpectedVersion)>,
-    pub(crate) records: Vec<NewRecord>,
+    pub(crate) records: Arc<Vec<NewRecord>>,
+    schema_versions: Vec<i32>,
+    pub(crate) bytes: usize,
 }
 
 impl Prepared {
     pub(crate) fn new(append: &Append, limits: &Limits, upcasters: &Upcasters) -> Result<Self, Invalid> {
-        Ok(Self { records: append.records(limits, upcasters)?, streams: append.streams().to_vec() })
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.records.iter().map(|record| record.data.len() + record.metadata.len()).sum()
+        let records = append.checked(limits)?;
+        Ok(Self {
+            streams: append.streams().to_vec(),
+            schema_versions: records.iter().map(|record| upcasters.version_to_store(record).cast_signed()).collect(),
+            bytes: records.iter().map(|record| record.data.len() + record.metadata.len()).sum(),
+            records,
+        })
     }
 
     fn ids(&self) -> Vec<Uuid> {
@@ -68,9 +73,7 @@ pub(crate) async fn store(
     wait: Option<Duration>,
 ) -> Result<Outcome, sqlx::Error> {
     match appends {
-        [Prepared { streams, records }] if wait.is_none() && streams.len() == 1 && records.len() == 1 => {
-            store_one(connection, sql, streams[0], &records[0]).await
-        }
+        [append] if wait.is_none() && append.records.len() == 1 => store_one(connection, sql, append).await,
         _ => store_group(connection, sql, appends, wait).await,
     }
 }
@@ -84,18 +87,14 @@ fn expectation(expected: ExpectedVersion) -> Option<i64> {
     }
 }
 
-async fn store_one(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    (stream_id, expected): (Uuid, ExpectedVersion),
-    record: &NewRecord,
-) -> Result<Outcome, sqlx::Error> {
+async fn store_one(connection: &mut PgConnection, sql: &Sql, append: &Prepared) -> Result<Outcome, sqlx::Error> {
+    let ((stream_id, expected), record) = (append.streams[0], &append.records[0]);
     let row = sqlx::query(sql.append_one.clone())
         .bind(stream_id)
         .bind(expectation(expected))
         .bind(record.id)
         .bind(&record.event_type)
-        .bind(record.schema_version.cast_signed())
+        .bind(append.schema_versions[0])
         .bind(&record.data)
         .bind(&record.metadata)
         .bind(record.created_at)
@@ -140,7 +139,8 @@ impl<'a> Columns<'a> {
                     (columns.streams.len() as i32, 0)
                 });
             }
-            for record in &append.records {
+            columns.schema_versions.extend(&append.schema_versions);
+            for record in append.records.iter() {
                 let (place, step) =
                     known.get_mut(&record.stream_id).expect("an append names the streams of its events");
                 *step += 1;
@@ -148,7 +148,6 @@ impl<'a> Columns<'a> {
                 columns.steps.push(*step);
                 columns.ids.push(record.id);
                 columns.event_types.push(&record.event_type);
-                columns.schema_versions.push(record.schema_version.cast_signed());
                 columns.data.push(&record.data);
                 columns.metadata.push(&record.metadata);
                 columns.created_at.push(record.created_at);

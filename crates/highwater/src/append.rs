@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use chrono::{Datelike, SubsecRound, Utc};
 use serde::Serialize;
@@ -85,7 +86,8 @@ pub struct Append {
     streams: Vec<(Uuid, ExpectedVersion)>,
     /// Where the next event goes: an index into `streams`.
     current: usize,
-    events: Vec<NewRecord>,
+    /// Shared, so that sending an append copies none of it.
+    events: Arc<Vec<NewRecord>>,
     metadata: String,
     /// The first thing that was wrong. Kept until the append is sent, so that building it reads as one sentence.
     invalid: Option<Invalid>,
@@ -98,7 +100,7 @@ impl Append {
         Self {
             streams: vec![(stream_id, ExpectedVersion::Any)],
             current: 0,
-            events: Vec::new(),
+            events: Arc::default(),
             metadata: "{}".to_owned(),
             invalid: None,
         }
@@ -132,15 +134,18 @@ impl Append {
     #[must_use]
     pub fn event_with_id<D: Serialize>(mut self, id: Uuid, data: D) -> Self {
         match codec::encode(&data) {
-            Ok(encoded) => self.events.push(NewRecord {
-                id,
-                stream_id: self.streams[self.current].0,
-                event_type: encoded.event_type.to_owned(),
-                schema_version: 0,
-                data: encoded.data,
-                metadata: self.metadata.clone(),
-                created_at: Utc::now().trunc_subsecs(6),
-            }),
+            Ok(encoded) => {
+                let event = NewRecord {
+                    id,
+                    stream_id: self.streams[self.current].0,
+                    event_type: encoded.event_type.to_owned(),
+                    schema_version: 0,
+                    data: encoded.data,
+                    metadata: self.metadata.clone(),
+                    created_at: Utc::now().trunc_subsecs(6),
+                };
+                self.push(event);
+            }
             Err(invalid) => self.refuse(invalid),
         }
         self
@@ -157,7 +162,13 @@ impl Append {
     #[must_use]
     pub fn record(mut self, record: NewRecord) -> Self {
         self = self.and_to(record.stream_id);
-        self.events.push(record);
+        let sound = codec::check_text("the data", &record.data)
+            .and_then(|()| codec::check_text("the metadata", &record.metadata))
+            .and_then(|()| Metadata::from_json(&record.metadata).map(drop));
+        match sound {
+            Ok(()) => self.push(record),
+            Err(invalid) => self.refuse(invalid),
+        }
         self
     }
 
@@ -165,7 +176,10 @@ impl Append {
     #[must_use]
     pub fn metadata(mut self, metadata: &Metadata) -> Self {
         self.metadata = metadata.to_json();
-        for event in &mut self.events {
+        if let Err(invalid) = codec::check_text("the metadata", &self.metadata) {
+            self.refuse(invalid);
+        }
+        for event in Arc::make_mut(&mut self.events) {
             event.metadata.clone_from(&self.metadata);
         }
         self
@@ -187,15 +201,19 @@ impl Append {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn records(&self, limits: &Limits, upcasters: &Upcasters) -> Result<Vec<NewRecord>, Invalid> {
+        let complete =
+            |event: &NewRecord| NewRecord { schema_version: upcasters.version_to_store(event), ..event.clone() };
+        Ok(self.checked(limits)?.iter().map(complete).collect())
+    }
+
+    /// The same without a copy, for backends that need none. What is stored as `schema_version` is
+    /// for [`Upcasters::version_to_store`] to say.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn checked(&self, limits: &Limits) -> Result<Arc<Vec<NewRecord>>, Invalid> {
         self.check(limits)?;
-        let complete = |event: &NewRecord| {
-            let mut event = event.clone();
-            if event.schema_version == 0 {
-                event.schema_version = upcasters.current_version(&event.event_type);
-            }
-            event
-        };
-        Ok(self.events.iter().map(complete).collect())
+        Ok(self.events.clone())
     }
 
     /// An append of events that are complete already: each to its stream, at its version.
@@ -224,17 +242,23 @@ impl Append {
                     *next = if *next == 0 { 0 } else { next.saturating_add(1) };
                 }
             }
-            append.events.push(NewRecord {
+            let metadata = event.metadata.to_json();
+            codec::check_text("the metadata", &metadata)?;
+            append.push(NewRecord {
                 id: event.id,
                 stream_id: event.stream_id,
                 event_type: encoded.event_type.to_owned(),
                 schema_version: event.schema_version,
                 data: encoded.data,
-                metadata: event.metadata.to_json(),
+                metadata,
                 created_at: event.created_at.trunc_subsecs(6),
             });
         }
         Ok(append)
+    }
+
+    fn push(&mut self, event: NewRecord) {
+        Arc::make_mut(&mut self.events).push(event);
     }
 
     fn refuse(&mut self, invalid: Invalid) {
@@ -251,20 +275,36 @@ impl Append {
         if self.events.len() > limits.append_events_max {
             return Err(Invalid::TooManyEvents { count: self.events.len(), limit: limits.append_events_max });
         }
-        let mut ids = HashSet::with_capacity(self.events.len());
-        let mut used = HashSet::with_capacity(self.streams.len());
         let mut total = 0;
-        for event in &self.events {
+        for event in self.events.iter() {
             check_event(event, limits)?;
             total += event.data.len() + event.metadata.len();
-            used.insert(event.stream_id);
-            if !ids.insert(event.id) {
-                return Err(Invalid::DuplicateId(event.id));
-            }
         }
         if total > limits.append_bytes_max {
             return Err(Invalid::AppendTooLarge { bytes: total, limit: limits.append_bytes_max });
         }
+        self.check_ids()?;
+        self.check_streams()
+    }
+
+    fn check_ids(&self) -> Result<(), Invalid> {
+        // Ids that were drawn one after the other are ascending, and need no looking up.
+        if self.events.is_sorted_by(|a, b| a.id < b.id) {
+            return Ok(());
+        }
+        let mut ids = HashSet::with_capacity(self.events.len());
+        match self.events.iter().find(|event| !ids.insert(event.id)) {
+            Some(event) => Err(Invalid::DuplicateId(event.id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Every stream that is named has an event.
+    fn check_streams(&self) -> Result<(), Invalid> {
+        if self.streams.len() == 1 {
+            return Ok(());
+        }
+        let used: HashSet<Uuid> = self.events.iter().map(|event| event.stream_id).collect();
         match self.streams.iter().find(|(stream, _)| !used.contains(stream)) {
             Some((stream, _)) => Err(Invalid::NoEventFor(*stream)),
             None => Ok(()),
@@ -289,8 +329,7 @@ fn check_event(event: &NewRecord, limits: &Limits) -> Result<(), Invalid> {
     if !(1..=9999).contains(&event.created_at.year()) {
         return Err(Invalid::CreatedAt(event.created_at.to_string()));
     }
-    codec::check_text("the data", &event.data)?;
-    codec::check_text("the metadata", &event.metadata)
+    Ok(())
 }
 
 /// Where an append was stored.

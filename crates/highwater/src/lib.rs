@@ -32,7 +32,8 @@
 //! # What is where
 //!
 //! - The vocabulary: [`Event`], [`Metadata`], [`Append`], [`ExpectedVersion`], [`Error`].
-//! - [`EventStore`]: what applications call. [`Evolve`]: state folded from a stream.
+//! - [`EventStore`]: what applications call. [`Evolve`]: state folded from a stream. [`Projection`] and
+//!   [`EventObserver`]: code that is handed events.
 //! - The contracts a backend fulfils, over raw [`Record`]s: [`Log`] and [`Wakeups`].
 //! - [`codec`]: how an enum becomes a record and back. [`Upcasters`]: how old records become new ones.
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
@@ -46,6 +47,7 @@ mod limits;
 mod log;
 mod memory;
 mod metadata;
+mod observer;
 mod paging;
 mod record;
 mod store;
@@ -62,6 +64,7 @@ pub use limits::Limits;
 pub use log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
 pub use memory::{MemoryEventStore, MemoryUnitOfWork};
 pub use metadata::Metadata;
+pub use observer::{EventObserver, Projection};
 pub use paging::EventStream;
 pub use record::{NewRecord, Record};
 pub use store::EventStore;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{BoxError, EventTypes, Invalid};
+use crate::{BoxError, EventTypes, Invalid, NewRecord};
 
 type Upcast = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
 
@@ -88,6 +88,15 @@ impl Upcasters {
     pub fn current_version(&self, event_type: &str) -> u32 {
         let steps = self.steps.values().flat_map(HashMap::values);
         steps.filter(|step| step.event_type == event_type).map(|step| step.schema_version).max().unwrap_or(1)
+    }
+
+    /// The version that `record` is stored with: its own, or for 0 the current one.
+    #[must_use]
+    pub fn version_to_store(&self, record: &NewRecord) -> u32 {
+        match record.schema_version {
+            0 => self.current_version(&record.event_type),
+            version => version,
+        }
     }
 
     /// The types under which events of `types` may be stored: themselves and whatever becomes one of them.

@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use highwater::ExpectedVersion;
+use uuid::Uuid;
 
 use super::Request;
 
@@ -10,8 +11,14 @@ use super::Request;
 ///
 /// Within a group only the first append to a stream may expect anything of it: whether a later one's expectation holds
 /// depends on whether the first is stored. Whoever stays behind makes later appends to its streams stay as well, so that
-/// nobody is overtaken for ever. Callers who have gone are left out.
-pub(super) fn take(backlog: &mut VecDeque<Request>, events_max: usize, bytes_max: usize) -> Vec<Request> {
+/// nobody is overtaken for ever. Appends to streams that are `in_flight` stay too: whoever works on those would be waited
+/// for. Callers who have gone are left out.
+pub(super) fn take(
+    backlog: &mut VecDeque<Request>,
+    in_flight: &HashSet<Uuid>,
+    events_max: usize,
+    bytes_max: usize,
+) -> Vec<Request> {
     let mut group: Vec<Request> = Vec::new();
     let mut stays: VecDeque<Request> = VecDeque::new();
     let mut taken = HashSet::new();
@@ -23,22 +30,23 @@ pub(super) fn take(backlog: &mut VecDeque<Request>, events_max: usize, bytes_max
         }
         let append = &request.append;
         let full =
-            !group.is_empty() && (events + append.records.len() > events_max || bytes + append.bytes() > bytes_max);
+            !group.is_empty() && (events + append.records.len() > events_max || bytes + append.bytes > bytes_max);
         if full {
             backlog.push_front(request);
             break;
         }
         let fits = append.streams.iter().all(|(stream, expected)| {
-            !blocked.contains(stream) && (*expected == ExpectedVersion::Any || !taken.contains(stream))
+            !blocked.contains(stream)
+                && !in_flight.contains(stream)
+                && (*expected == ExpectedVersion::Any || !taken.contains(stream))
         });
-        let streams = append.streams.iter().map(|(stream, _)| *stream);
         if fits {
-            taken.extend(streams);
+            taken.extend(request.streams());
             events += append.records.len();
-            bytes += append.bytes();
+            bytes += append.bytes;
             group.push(request);
         } else {
-            blocked.extend(streams);
+            blocked.extend(request.streams());
             stays.push_back(request);
         }
     }
@@ -50,12 +58,10 @@ pub(super) fn take(backlog: &mut VecDeque<Request>, events_max: usize, bytes_max
 
 #[cfg(test)]
 mod tests {
-    use highwater::{Append, ExpectedVersion, Limits, Upcasters};
-    use tokio::sync::oneshot;
-    use uuid::Uuid;
-
     use super::*;
     use crate::write::Prepared;
+    use highwater::{Append, ExpectedVersion, Limits, Upcasters};
+    use tokio::sync::oneshot;
 
     #[derive(serde::Serialize)]
     enum Noted {
@@ -87,7 +93,7 @@ mod tests {
     #[test]
     fn different_streams_go_together() {
         let (mut backlog, _answers) = backlog(&[&[(1, NoStream)], &[(2, Any)], &[(3, Exact(4))]]);
-        assert_eq!(streams(take(&mut backlog, 100, 10_000)), [1, 2, 3]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 2, 3]);
         assert!(backlog.is_empty());
     }
 
@@ -95,23 +101,31 @@ mod tests {
     fn a_second_append_to_a_stream_goes_along_only_if_it_expects_nothing() {
         let (mut backlog, _answers) =
             backlog(&[&[(1, Exact(4))], &[(1, Any)], &[(1, Exact(5))], &[(1, Any)], &[(2, Any)]]);
-        assert_eq!(streams(take(&mut backlog, 100, 10_000)), [1, 1, 2]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 1, 2]);
         // The last append to 1 did not overtake the one that had to stay.
-        assert_eq!(streams(take(&mut backlog, 100, 10_000)), [1, 1]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 1]);
+    }
+
+    #[test]
+    fn streams_that_are_in_flight_are_waited_for() {
+        let (mut backlog, _answers) = backlog(&[&[(1, Any)], &[(2, Any), (3, Any)], &[(3, Any)], &[(4, Any)]]);
+        let in_flight = HashSet::from([Uuid::from_u128(2)]);
+        assert_eq!(streams(take(&mut backlog, &in_flight, 100, 10_000)), [1, 4]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [2, 3]);
     }
 
     #[test]
     fn a_group_has_limits_but_is_never_empty() {
         let (mut backlog, _answers) = backlog(&[&[(1, Any), (2, Any)], &[(3, Any)], &[(4, Any)]]);
-        assert_eq!(streams(take(&mut backlog, 1, 10_000)), [1]);
-        assert_eq!(streams(take(&mut backlog, 100, 150)), [3]);
-        assert_eq!(streams(take(&mut backlog, 100, 150)), [4]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 1, 10_000)), [1]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 150)), [3]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 150)), [4]);
     }
 
     #[test]
     fn callers_who_have_gone_are_left_out() {
         let (mut backlog, mut answers) = backlog(&[&[(1, Any)], &[(2, Any)]]);
         drop(answers.remove(0));
-        assert_eq!(streams(take(&mut backlog, 100, 10_000)), [2]);
+        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [2]);
     }
 }

@@ -54,7 +54,7 @@ impl WaitingRoom {
         if held.is_empty() {
             return Vec::new();
         }
-        let concerned = |request: &Request| request.append.streams.iter().any(|(stream, _)| held.contains_key(stream));
+        let concerned = |request: &Request| request.streams().any(|stream| held.contains_key(&stream));
         let (concerned, rest): (Vec<_>, Vec<_>) = std::mem::take(backlog).into_iter().partition(concerned);
         *backlog = rest.into();
         concerned
@@ -62,7 +62,7 @@ impl WaitingRoom {
 
     /// Lets an append wait until its streams are free, its time is up, or its caller goes.
     pub(super) fn admit(&self, request: Request) {
-        let streams: Vec<Uuid> = request.append.streams.iter().map(|(stream, _)| *stream).collect();
+        let streams: Vec<Uuid> = request.streams().collect();
         {
             let mut held = lock(&self.held);
             for stream in &streams {
@@ -82,7 +82,7 @@ impl WaitingRoom {
             };
             drop(leave);
             if let Ok(appended) = &result {
-                announce(&announcer, std::iter::once(appended));
+                announce(&announcer, [appended]);
             }
             Request { append, answer }.answer(result);
         });

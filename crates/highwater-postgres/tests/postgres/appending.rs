@@ -140,3 +140,47 @@ async fn a_store_that_is_dropped_leaves_no_connection_behind() {
     drop(store);
     eventually("its connections are closed", async || count(&mut connection).await == 0).await;
 }
+
+#[tokio::test]
+async fn what_is_expected_of_one_stream_still_holds_after_waiting_for_another() {
+    let db = Db::new();
+    let store = db.store().await;
+    let (held, exact) = (Uuid::now_v7(), Uuid::now_v7());
+    store.append(&Append::to(held).event(note("1")).and_to(exact).event(note("1"))).await.unwrap();
+    let mut connection = db.connection().await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    let (_, _announcement) = store.append_on(&mut tx, &Append::to(held).event(note("2"))).await.unwrap();
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        let both =
+            Append::to(held).event(note("3")).and_to(exact).expecting(ExpectedVersion::Exact(1)).event(note("2"));
+        async move { store.append(&both).await }
+    });
+    let blocked =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
+    let mut watcher = db.connection().await;
+    eventually("it waits for the held stream", async || {
+        sqlx::query_scalar::<_, i64>(blocked).bind(&db.schema).fetch_one(&mut watcher).await.unwrap() > 0
+    })
+    .await;
+    store.append_on(&mut tx, &Append::to(exact).event(note("somebody else's"))).await.unwrap().1.send();
+    tx.commit().await.unwrap();
+    let refused = waiting.await.unwrap().unwrap_err();
+    assert!(matches!(refused, Error::Conflict { stream_id, actual: 2, .. } if stream_id == exact), "{refused:?}");
+    assert_eq!(store.read_events::<Note>(held).collect().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_append_on_a_transaction_leaves_its_lock_timeout_as_it_was() {
+    let db = Db::new();
+    let store = db.store().await;
+    let stream = Uuid::now_v7();
+    let mut connection = db.connection().await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    for _ in 0..2 {
+        store.append_on(&mut tx, &Append::to(stream).event(note("x"))).await.unwrap().1.send();
+    }
+    let lock_timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(lock_timeout, "0");
+    tx.rollback().await.unwrap();
+}

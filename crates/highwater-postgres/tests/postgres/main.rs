@@ -11,5 +11,6 @@ mod proxy;
 mod replicas;
 mod roles;
 mod support;
+mod tls;
 mod units_of_work;
 mod wakeups;

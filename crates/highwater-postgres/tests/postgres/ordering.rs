@@ -57,7 +57,7 @@ async fn readers_are_released_within_100_ms_of_a_commit_and_of_a_rollback() {
                 tx.rollback().await.unwrap()
             }
             let (released, seen) = reader.await.unwrap();
-            assert!(seen >= 1 + usize::from(commit));
+            assert!(seen > usize::from(commit));
             fastest = fastest.min(released.saturating_duration_since(ended));
         }
         // The best of five: a busy machine may delay any single one.

@@ -11,10 +11,13 @@ async fn woken_up_to(wakeup: &mut highwater::Wakeup, global_sequence: u64) {
     tokio::time::timeout(std::time::Duration::from_secs(10), woken).await.expect("woken in time");
 }
 
-async fn listeners(db: &Db, channel: &str) -> i64 {
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE query = $1";
+/// Connections that listen for this schema: the last thing they did was to look.
+const LISTENING: &str = "application_name = 'highwater listen' AND query LIKE '%' || $1 || '%'";
+
+async fn listeners(db: &Db) -> i64 {
+    let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {LISTENING}");
     let mut connection = db.connection().await;
-    sqlx::query_scalar(sql).bind(format!("LISTEN \"{channel}\"")).fetch_one(&mut connection).await.unwrap()
+    sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(&db.schema).fetch_one(&mut connection).await.unwrap()
 }
 
 #[tokio::test]
@@ -22,7 +25,7 @@ async fn another_process_is_woken_with_the_highest_number_however_large_the_even
     let db = Db::new();
     let (here, there) = (db.store().await, db.store().await);
     let mut wakeup = there.wakeups();
-    eventually("it listens", async || listeners(&db, &format!("highwater_{}", db.schema)).await == 1).await;
+    eventually("it listens", async || listeners(&db).await == 1).await;
     let large = Append::to(Uuid::now_v7()).event(note("x".repeat(100_000)));
     let done = here.append(&large).await.unwrap();
     woken_up_to(&mut wakeup, done.global_sequence).await;
@@ -38,17 +41,16 @@ async fn a_listener_that_was_killed_comes_back_and_says_so() {
     let db = Db::new();
     let (here, there) = (db.store().await, db.store().await);
     let mut wakeup = there.wakeups();
-    let channel = format!("highwater_{}", db.schema);
-    eventually("it listens", async || listeners(&db, &channel).await == 1).await;
+    eventually("it listens", async || listeners(&db).await == 1).await;
     let mut killer = db.connection().await;
-    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query = $1";
+    let kill = format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {LISTENING}");
     let killed: i64 =
-        sqlx::query_scalar(kill).bind(format!("LISTEN \"{channel}\"")).fetch_one(&mut killer).await.unwrap();
+        sqlx::query_scalar(sqlx::AssertSqlSafe(kill)).bind(&db.schema).fetch_one(&mut killer).await.unwrap();
     assert_eq!(killed, 1);
     // Sent while nobody listened; the hint after the reconnect makes up for it.
     here.append(&one()).await.unwrap();
     assert!(wakeup.next().await.is_some());
-    eventually("it listens again", async || listeners(&db, &channel).await == 1).await;
+    eventually("it listens again", async || listeners(&db).await == 1).await;
     let done = here.append(&one()).await.unwrap();
     woken_up_to(&mut wakeup, done.global_sequence).await;
 }
@@ -58,14 +60,13 @@ async fn many_waiters_share_one_listening_connection_and_it_ends_with_the_store(
     let db = Db::new();
     let store = db.store().await;
     let waiters: Vec<_> = (0..50).map(|_| store.wakeups()).collect();
-    let channel = format!("highwater_{}", db.schema);
-    eventually("it listens", async || listeners(&db, &channel).await == 1).await;
+    eventually("it listens", async || listeners(&db).await == 1).await;
     drop(waiters);
     let mut late = store.wakeups();
     let done = db.store().await.append(&one()).await.unwrap();
     woken_up_to(&mut late, done.global_sequence).await;
     drop(store);
-    eventually("it stops listening", async || listeners(&db, &channel).await == 0).await;
+    eventually("it stops listening", async || listeners(&db).await == 0).await;
     assert_eq!(late.next().await, None);
 }
 

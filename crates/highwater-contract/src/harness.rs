@@ -1,0 +1,59 @@
+//! What a backend brings along to be examined.
+
+use std::future::Future;
+
+use highwater::{Append, Appended, BoxFuture, Error, Limits, Log, Upcasters, Wakeups};
+
+/// Makes and opens the logs of one backend. One harness serves one case.
+pub trait Harness: Send + Sync + 'static {
+    /// The backend. Clones share one log.
+    type Store: Log + Wakeups + Clone + 'static;
+
+    /// A new, empty log that nothing else uses. A case may ask for several.
+    fn fresh(&self, settings: Settings) -> impl Future<Output = Self::Store> + Send;
+
+    /// The same log through a new handle, as a restarted process would open it. The old handle stays usable.
+    fn reopen(&self, store: &Self::Store, settings: Settings) -> impl Future<Output = Self::Store> + Send;
+
+    /// Makes an append in a transaction and leaves that open, with its numbers drawn if the backend draws them then.
+    ///
+    /// What is wrong with the append may be said here or when it is committed. Up to eight are open at once.
+    fn begin(
+        &self,
+        store: &Self::Store,
+        append: Append,
+    ) -> impl Future<Output = Result<Box<dyn OpenAppend>, Error>> + Send;
+
+    /// Removes what [`fresh`](Self::fresh) made. Called after each case, also when it failed.
+    fn clean_up(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// An append in a transaction that is still open. Dropping it rolls it back.
+pub trait OpenAppend: Send {
+    /// Commits it, and says where it was stored.
+    fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended, Error>>;
+
+    /// Takes it back. Nothing of it is left when this returns.
+    fn rollback(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+/// How a log is opened.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// How old records are brought up to date.
+    pub upcasters: Upcasters,
+    /// How large things may be.
+    pub limits: Limits,
+}
+
+impl From<Upcasters> for Settings {
+    fn from(upcasters: Upcasters) -> Self {
+        Self { upcasters, ..Self::default() }
+    }
+}
+
+impl From<Limits> for Settings {
+    fn from(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+}

@@ -1,0 +1,181 @@
+//! The list of cases, in one place, and the tests made from it.
+//!
+//! A new case is a function in the file of its topic and a line here. The tests of this crate then say which broken
+//! backends it rejects, to be written down beside them.
+
+/// Hands the list of cases, by topic and each with the guarantees it checks, to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_case {
+    ([$($then:tt)*] $($with:tt)*) => {
+        $($then)*! { [$($with)*]
+            append {
+                an_append_returns_the_place_of_each_event [1, 3, 5];
+                an_append_to_several_streams_is_stored_whole [1];
+                a_large_append_is_stored_whole [1, 5];
+                the_events_of_an_append_are_numbered_in_its_order [5];
+                versions_have_no_holes [3];
+                version_order_and_sequence_order_agree [5];
+                stored_events_come_back_with_their_numbers [1, 9];
+            }
+            expectations {
+                any_expects_nothing [2, 3];
+                no_stream_accepts_only_a_new_stream [2];
+                stream_exists_accepts_only_an_existing_stream [2, 10];
+                exact_accepts_only_that_version [2];
+                a_version_that_cannot_exist_is_a_conflict [2];
+                each_stream_of_an_append_has_its_own_expectation [2];
+                a_conflict_in_any_stream_stores_nothing_in_all_of_them [1, 2];
+                events_with_versions_expect_them [2];
+                of_racers_for_one_version_exactly_one_wins [2];
+            }
+            idempotency {
+                an_append_sent_again_returns_its_first_places [4];
+                an_append_sent_again_after_others_is_still_known [4];
+                ids_are_checked_before_versions [4];
+                an_append_to_several_streams_is_repeated_as_a_whole [4];
+                a_mixture_of_known_and_new_ids_is_refused [4];
+                an_id_of_another_event_is_refused [4];
+                metadata_and_time_may_differ_the_second_time [4];
+                a_payload_written_in_another_order_is_the_same_payload [4];
+                what_was_refused_may_be_sent_again [2, 4];
+                the_same_append_sent_many_times_at_once_is_stored_once [4];
+            }
+            settling {
+                what_is_open_is_not_seen [1, 6];
+                a_late_commit_is_not_skipped [6];
+                a_late_commit_is_not_skipped_by_a_filter [6, 8];
+                a_slow_commit_is_not_given_up [6];
+                a_rollback_holds_nobody_back [6];
+                whoever_holds_readers_back_is_named [6];
+                typed_reading_waits_for_what_is_open [6];
+                an_open_append_is_committed_like_any_other [1, 4];
+            }
+            paging {
+                reading_resumes_after_a_position [7];
+                pages_of_any_size_hold_each_event_once [7];
+                a_stream_in_pages_of_any_size_is_the_same [7];
+                a_page_holds_one_record_however_small_its_limit [7];
+                the_end_of_a_stream_is_said_where_it_is [7];
+                typed_reading_goes_over_many_pages [7];
+            }
+            filtering {
+                a_rare_type_is_found_behind_many_others [8];
+                the_position_moves_on_past_what_is_not_wanted [8];
+                filtered_pages_hold_each_wanted_event_once [7, 8];
+                filtered_reading_resumes_anywhere [7, 8];
+                types_are_matched_whole_and_to_the_letter [8];
+                typed_reading_finds_rare_types [8];
+            }
+            reading {
+                every_field_is_read_as_it_was_written [9];
+                json_comes_back_to_the_byte [9];
+                event_types_come_back_as_they_are [9];
+                times_come_back_to_the_microsecond [9];
+                events_far_over_eight_thousand_bytes_come_back [9];
+                values_come_back_as_the_types_they_were [9];
+                every_way_of_reading_agrees [5, 9];
+                streams_do_not_see_each_other [10];
+                a_stream_that_does_not_exist_is_empty [10];
+                positions_beyond_the_end_read_as_nothing [7, 10];
+                types_the_reader_does_not_know_are_an_error_in_a_stream_and_skipped_in_the_log [8, 9];
+                a_payload_that_does_not_fit_is_an_error [9];
+                renames_aliases_and_other_are_followed [8, 9];
+                an_event_is_as_old_as_its_append [9];
+            }
+            input {
+                an_append_without_events_is_refused [11];
+                a_stream_named_without_an_event_is_refused [11];
+                what_is_too_large_is_refused_by_default [11];
+                what_is_over_a_limit_is_refused [11];
+                numbers_that_json_cannot_hold_are_refused [11];
+                the_nul_character_is_refused [11];
+                event_types_that_cannot_be_used_are_refused [11];
+                an_id_twice_in_one_append_is_refused [11];
+                versions_that_do_not_follow_each_other_are_refused [11];
+                what_is_not_a_variant_is_refused [11];
+                what_cannot_be_written_as_json_is_refused [11];
+                numbers_and_times_out_of_range_are_refused [11];
+                one_bad_event_keeps_the_whole_append_out [1, 11];
+                the_ids_of_bad_input_stay_free [4, 11];
+                bad_input_is_refused_whatever_the_log_holds [11];
+            }
+            upcasting {
+                old_events_are_read_as_new_ones_everywhere [13];
+                a_filter_finds_events_under_their_former_names [8, 13];
+                what_is_stored_never_changes [9, 13];
+                new_events_are_stored_with_the_current_schema_version [9, 13];
+                upcasters_apply_to_what_was_stored_before_there_were_any [13, 15];
+                an_upcaster_that_fails_makes_the_event_undecodable [13];
+            }
+            executing {
+                a_state_is_folded_from_its_stream [9, 10];
+                what_was_decided_is_stored [1, 2];
+                a_decision_for_nothing_stores_nothing [1];
+                a_decision_is_made_again_when_somebody_was_faster [2, 14];
+            }
+            writers {
+                opposite_orders_of_the_same_streams_all_come_through [5, 14];
+                many_writers_share_streams_without_a_hole [1, 3, 5];
+                readers_see_every_event_of_many_writers_once_and_in_order [3, 5, 6, 7, 8];
+            }
+            callers {
+                a_mistake_concerns_its_caller_alone [14];
+                a_stream_held_open_delays_nobody_else [14];
+                a_new_stream_held_open_delays_nobody_else [2, 14];
+                the_same_append_held_open_is_stored_once [4, 14];
+                a_call_that_is_given_up_is_stored_whole_or_not_at_all [1, 4, 14];
+                many_calls_given_up_leave_the_store_usable [14];
+            }
+            keeping {
+                an_acknowledged_append_is_there_at_once [15];
+                a_log_that_is_opened_again_holds_everything [15];
+                a_log_that_is_opened_again_goes_on [3, 4, 5, 15];
+                the_head_is_the_last_committed_event [6, 15];
+            }
+            random {
+                random_histories_get_the_same_answers_as_in_memory [1, 2, 3, 4, 5, 7, 8, 9, 10, 11];
+                random_histories_at_once_can_be_put_in_order [1, 2, 3, 4, 5, 6, 9];
+            }
+            wakeups {
+                an_append_wakes_everybody_who_waits [12];
+                an_append_through_the_typed_store_wakes_as_well [12];
+                what_is_not_committed_wakes_nobody [12];
+                a_refused_append_wakes_nobody [12];
+                many_appends_come_as_few_hints [12];
+                a_wait_that_is_given_up_loses_no_hint [12];
+                an_announcement_wakes_everybody_who_waits [12];
+                a_hint_never_runs_ahead_of_the_log [12];
+            }
+        }
+    };
+}
+
+/// Holds a backend against the contract: one `#[test]` for each case, named after it.
+///
+/// Takes an expression that makes a [`Harness`](crate::Harness). It is evaluated once for each test, inside the
+/// runtime that the test gets. Several suites in one file stand in modules of their own.
+///
+/// ```
+/// # use highwater_contract::MemoryHarness;
+/// highwater_contract::suite!(MemoryHarness);
+/// ```
+#[macro_export]
+macro_rules! suite {
+    ($harness:expr) => {
+        $crate::for_each_case! { [$crate::tests_of_cases] $harness }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tests_of_cases {
+    ([$harness:expr] $($topic:ident { $($case:ident $guarantees:tt;)* })*) => {
+        $($(
+            #[test]
+            fn $case() {
+                $crate::run(stringify!($case), || $harness);
+            }
+        )*)*
+    };
+}

@@ -1,0 +1,208 @@
+//! What is committed, what is open, and what readers may see of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use highwater::{
+    Append, Appended, Direction, Error, EventTypes, NewRecord, OpenWriter, Page, Position, ReadLimit, Record,
+    StreamPage, StreamRead, already_stored,
+};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::Flaw;
+
+/// How long a reader with that flaw waits for a writer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a transaction has drawn, and when.
+#[derive(Clone)]
+struct Numbers {
+    drawn: Vec<u64>,
+    at: Instant,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    transactions: u64,
+    /// The last number drawn.
+    drawn: u64,
+    committed: BTreeMap<u64, Record>,
+    ids: HashMap<Uuid, u64>,
+    versions: HashMap<Uuid, u64>,
+    /// By transaction, what it will bring to light and which numbers it holds.
+    open: BTreeMap<u64, Vec<Record>>,
+    numbers: BTreeMap<u64, Numbers>,
+    /// Who holds a stream.
+    holders: HashMap<Uuid, u64>,
+}
+
+impl State {
+    pub(super) fn next_transaction(&mut self) -> u64 {
+        self.transactions += 1;
+        self.transactions
+    }
+
+    pub(super) fn is_anything_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    pub(super) fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    pub(super) fn head(&self) -> u64 {
+        self.committed.last_key_value().map_or(0, |(last, _)| *last)
+    }
+
+    pub(super) fn open_writers(&self) -> Vec<OpenWriter> {
+        self.numbers.keys().map(|transaction| OpenWriter::new(transaction.to_string())).collect()
+    }
+
+    /// Draws numbers, which hold readers back until the transaction ends.
+    pub(super) fn draw(&mut self, transaction: u64, count: usize) {
+        let first = self.drawn + 1;
+        self.drawn += count as u64;
+        self.numbers.insert(transaction, Numbers { drawn: (first..=self.drawn).collect(), at: Instant::now() });
+    }
+
+    /// Takes a stream, unless somebody else has it.
+    pub(super) fn hold(&mut self, transaction: u64, stream_id: Uuid) -> bool {
+        *self.holders.entry(stream_id).or_insert(transaction) == transaction
+    }
+
+    /// `None` while somebody else is at work on the same streams or ids.
+    pub(super) fn begin(
+        &mut self,
+        transaction: u64,
+        append: &Append,
+        new: &[NewRecord],
+    ) -> Result<Option<Appended>, Error> {
+        let held = |stream_id: &Uuid| self.holders.get(stream_id).is_some_and(|holder| *holder != transaction);
+        let in_flight = |new: &NewRecord| self.open.values().flatten().any(|record| record.id == new.id);
+        if append.streams().iter().any(|(stream_id, _)| held(stream_id)) || new.iter().any(in_flight) {
+            return Ok(None);
+        }
+        let found: Vec<Record> =
+            new.iter().filter_map(|new| self.ids.get(&new.id)).map(|at| self.committed[at].clone()).collect();
+        if let Some(stored) = already_stored(new, &found)? {
+            return Ok(Some(stored));
+        }
+        for &(stream_id, expected) in append.streams() {
+            let actual = self.versions.get(&stream_id).copied().unwrap_or(0);
+            if !expected.accepts(actual) {
+                return Err(Error::Conflict { stream_id, expected, actual });
+            }
+        }
+        if !self.numbers.contains_key(&transaction) {
+            self.draw(transaction, new.len());
+        }
+        let numbers = self.numbers[&transaction].drawn.clone();
+        let records: Vec<Record> =
+            new.iter().zip(numbers).map(|(new, number)| self.number(transaction, new, number)).collect();
+        let place = |record: &Record| Position {
+            stream_version: record.stream_version,
+            global_sequence: record.global_sequence,
+        };
+        let appended = Appended::new(records.iter().map(place).collect(), false);
+        self.open.insert(transaction, records);
+        Ok(appended)
+    }
+
+    fn number(&mut self, transaction: u64, new: &NewRecord, global_sequence: u64) -> Record {
+        self.holders.insert(new.stream_id, transaction);
+        let version = self.versions.entry(new.stream_id).or_default();
+        *version += 1;
+        Record {
+            id: new.id,
+            stream_id: new.stream_id,
+            stream_version: *version,
+            global_sequence,
+            event_type: new.event_type.clone(),
+            schema_version: new.schema_version,
+            data: new.data.clone(),
+            metadata: new.metadata.clone(),
+            created_at: new.created_at,
+        }
+    }
+
+    pub(super) fn commit(&mut self, transaction: u64) {
+        for record in self.end(transaction) {
+            self.ids.insert(record.id, record.global_sequence);
+            self.committed.insert(record.global_sequence, record);
+        }
+    }
+
+    pub(super) fn roll_back(&mut self, transaction: u64, flaw: Option<Flaw>) {
+        for record in self.end(transaction) {
+            if flaw != Some(Flaw::SkipsVersionsOnRollback) {
+                *self.versions.entry(record.stream_id).or_default() -= 1;
+            }
+        }
+    }
+
+    fn end(&mut self, transaction: u64) -> Vec<Record> {
+        self.holders.retain(|_, holder| *holder != transaction);
+        self.numbers.remove(&transaction);
+        self.open.remove(&transaction).unwrap_or_default()
+    }
+
+    /// What a reader may see: all that is committed.
+    fn visible(&self, flaw: Option<Flaw>) -> BTreeMap<u64, &Record> {
+        let open = self.open.values().flatten().filter(|_| flaw == Some(Flaw::ShowsWhatIsOpen));
+        self.committed.values().chain(open).map(|record| (record.global_sequence, record)).collect()
+    }
+
+    pub(super) fn read_stream(&self, stream_id: Uuid, read: StreamRead, flaw: Option<Flaw>) -> StreamPage {
+        let visible = self.visible(flaw);
+        let mut records: Vec<&Record> = visible.into_values().filter(|record| record.stream_id == stream_id).collect();
+        records.sort_by_key(|record| record.stream_version);
+        match read.direction {
+            Direction::Forwards => records.retain(|record| record.stream_version >= read.from),
+            Direction::Backwards => {
+                records.retain(|record| record.stream_version <= read.from);
+                records.reverse();
+            }
+        }
+        let (records, end) = page(records.into_iter(), read.limit);
+        StreamPage { records, end }
+    }
+
+    pub(super) fn read_all(&self, after: u64, types: &EventTypes, limit: ReadLimit, flaw: Option<Flaw>) -> Page {
+        let naive = match flaw {
+            Some(Flaw::ReadsNaively | Flaw::ShowsWhatIsOpen) => true,
+            Some(Flaw::SettlesOnlyUnfilteredReads) => *types != EventTypes::All,
+            _ => false,
+        };
+        let visible = self.visible(flaw);
+        let waits_for = |numbers: &&Numbers| {
+            let given_up = flaw == Some(Flaw::GivesUpOnSlowCommits) && numbers.at.elapsed() > PATIENCE;
+            !naive && !given_up
+        };
+        let lowest_open = self.numbers.values().filter(waits_for).flat_map(|numbers| &numbers.drawn).min();
+        let frontier = lowest_open.map_or(u64::MAX, |lowest| lowest - 1);
+        let settled = visible.last_key_value().map_or(0, |(last, _)| *last).min(frontier);
+        let wanted = visible.into_values().filter(|record| {
+            let at = record.global_sequence;
+            after < at && at <= settled && types.contains(&record.event_type)
+        });
+        let (records, end) = page(wanted, limit);
+        let complete_to = match records.last() {
+            Some(last) if !end => last.global_sequence,
+            _ => after.max(settled),
+        };
+        Page { records, complete_to, incarnation: 1 }
+    }
+}
+
+/// As many records as the limit allows, one at least, and whether those were all.
+fn page<'a>(wanted: impl Iterator<Item = &'a Record>, limit: ReadLimit) -> (Vec<Record>, bool) {
+    let mut wanted = wanted.peekable();
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    while records.is_empty() || (records.len() < limit.events && bytes < limit.bytes) {
+        let Some(record) = wanted.next() else { break };
+        bytes += record.bytes();
+        records.push(record.clone());
+    }
+    (records, wanted.peek().is_none())
+}

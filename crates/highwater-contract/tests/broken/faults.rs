@@ -1,0 +1,10 @@
+//! What can be wrong with a backend, by what it gets wrong.
+
+pub(crate) mod appending;
+pub(crate) mod calling;
+pub(crate) mod input;
+pub(crate) mod keeping;
+pub(crate) mod reading;
+pub(crate) mod repeating;
+pub(crate) mod upcasting;
+pub(crate) mod wakeups;

@@ -1,0 +1,240 @@
+//! Faults of reading: too much, too little, something else.
+
+use chrono::SubsecRound;
+use highwater::{
+    Append, Appended, BoxFuture, Direction, Error, EventTypes, Log, Page, ReadLimit, Record, StreamPage, StreamRead,
+};
+use uuid::Uuid;
+
+use crate::faulty::{Fault, Sound};
+
+/// Reads the event at the position once more.
+pub(crate) struct ResumesInclusively;
+
+impl Fault for ResumesInclusively {
+    fn read_all<'a>(
+        &'a self,
+        sound: &'a Sound,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        sound.memory.read_all(after.saturating_sub(1), types, limit)
+    }
+}
+
+/// Drops the last record of every full page of everything.
+pub(crate) struct DropsTheLastOfAPage;
+
+impl Fault for DropsTheLastOfAPage {
+    fn read_all<'a>(
+        &'a self,
+        sound: &'a Sound,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            let mut page = sound.memory.read_all(after, types, limit).await?;
+            if page.records.len() == limit.events {
+                page.records.pop();
+            }
+            Ok(page)
+        })
+    }
+}
+
+/// Says that a stream ends where a page ends.
+pub(crate) struct EndsStreamsWithThePage;
+
+impl Fault for EndsStreamsWithThePage {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        Box::pin(async move {
+            let page = sound.memory.read_stream(stream_id, read).await?;
+            Ok(StreamPage { end: true, ..page })
+        })
+    }
+}
+
+/// Cuts the page first and looks at the types then.
+pub(crate) struct FiltersAfterTheLimit;
+
+impl Fault for FiltersAfterTheLimit {
+    fn read_all<'a>(
+        &'a self,
+        sound: &'a Sound,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            let mut page = sound.memory.read_all(after, &EventTypes::All, limit).await?;
+            page.records.retain(|record| types.contains(&record.event_type));
+            Ok(page)
+        })
+    }
+}
+
+/// Stays where it is when a page holds nothing.
+pub(crate) struct StandsStillWhenNothingMatches;
+
+impl Fault for StandsStillWhenNothingMatches {
+    fn read_all<'a>(
+        &'a self,
+        sound: &'a Sound,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            let page = sound.memory.read_all(after, types, limit).await?;
+            let complete_to = page.records.last().map_or(after, |last| last.global_sequence);
+            Ok(Page { complete_to, ..page })
+        })
+    }
+}
+
+/// Compares types without regard to case.
+pub(crate) struct FiltersWithoutRegardToCase;
+
+impl Fault for FiltersWithoutRegardToCase {
+    fn read_all<'a>(
+        &'a self,
+        sound: &'a Sound,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            let EventTypes::Only(wanted) = types else { return sound.memory.read_all(after, types, limit).await };
+            let stored = sound.everything().await?.into_iter().map(|record| record.event_type);
+            let fits = |stored: &String| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(stored));
+            sound.memory.read_all(after, &EventTypes::only(stored.filter(fits)), limit).await
+        })
+    }
+}
+
+/// Does something to every record that is read.
+pub(crate) struct Shows(pub(crate) fn(&mut Record));
+
+impl Fault for Shows {
+    fn seen(&self, record: &mut Record) {
+        (self.0)(record);
+    }
+}
+
+pub(crate) fn json_written_anew(record: &mut Record) {
+    if let Ok(value) = serde_json::from_str::<serde_json::Value>(&record.data) {
+        record.data = value.to_string();
+    }
+}
+
+pub(crate) fn no_metadata(record: &mut Record) {
+    record.metadata = "{}".to_owned();
+}
+
+pub(crate) fn whole_seconds(record: &mut Record) {
+    record.created_at = record.created_at.trunc_subsecs(0);
+}
+
+pub(crate) fn types_without_space(record: &mut Record) {
+    record.event_type = record.event_type.trim().to_owned();
+}
+
+/// Carries events in notifications, which hold 8,000 bytes.
+pub(crate) struct RefusesMoreThanANotificationHolds;
+
+impl Fault for RefusesMoreThanANotificationHolds {
+    fn append<'a>(&'a self, sound: &'a Sound, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
+        Box::pin(async move {
+            if sound.records(append)?.iter().any(|record| record.data.len() >= 8_000) {
+                return Err(Error::Unavailable { action: "notify", source: "payload string too long".into() });
+            }
+            sound.memory.append(append).await
+        })
+    }
+}
+
+/// Does not give the events of a stream their place in the log when it reads backwards.
+pub(crate) struct ShowsNoSequenceBackwards;
+
+impl Fault for ShowsNoSequenceBackwards {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        Box::pin(async move {
+            let mut page = sound.memory.read_stream(stream_id, read).await?;
+            if read.direction == Direction::Backwards {
+                page.records.iter_mut().for_each(|record| record.global_sequence = 0);
+            }
+            Ok(page)
+        })
+    }
+}
+
+/// Forgets the stream when it reads backwards.
+pub(crate) struct ReadsBackwardsAcrossStreams;
+
+impl Fault for ReadsBackwardsAcrossStreams {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        Box::pin(async move {
+            if read.direction == Direction::Forwards {
+                return sound.memory.read_stream(stream_id, read).await;
+            }
+            let mut records = sound.everything().await?;
+            records.retain(|record| record.stream_version <= read.from);
+            records.sort_by_key(|record| std::cmp::Reverse(record.stream_version));
+            let end = records.len() <= read.limit.events;
+            records.truncate(read.limit.events.max(1));
+            Ok(StreamPage { records, end })
+        })
+    }
+}
+
+/// Takes for granted that a stream exists.
+pub(crate) struct PanicsOnAMissingStream;
+
+impl Fault for PanicsOnAMissingStream {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        Box::pin(async move {
+            assert!(sound.version(stream_id).await? > 0, "no such stream");
+            sound.memory.read_stream(stream_id, read).await
+        })
+    }
+}
+
+/// Takes every version for one that fits into a `bigint`, when it reads forwards.
+pub(crate) struct OverflowsAtTheLargestVersion;
+
+impl Fault for OverflowsAtTheLargestVersion {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        Box::pin(async move {
+            let fits = read.direction == Direction::Backwards || i64::try_from(read.from).is_ok();
+            assert!(fits, "a version is a bigint");
+            sound.memory.read_stream(stream_id, read).await
+        })
+    }
+}

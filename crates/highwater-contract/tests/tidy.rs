@@ -1,0 +1,86 @@
+//! The promises, the cases and the broken backends belong together, and stay so.
+
+#[path = "broken/rejections.rs"]
+mod rejections;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use highwater_contract::{Case, MemoryHarness, cases};
+use rejections::{REJECTIONS, Rejection};
+
+/// The numbers of `docs/guarantees.md`, as it has them: `**G1. …**`.
+fn guarantees() -> BTreeSet<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guarantees.md");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let numbers = text.lines().filter_map(|line| line.strip_prefix("**G")?.split_once('.')?.0.parse().ok());
+    numbers.collect()
+}
+
+fn all_cases() -> Vec<Case<MemoryHarness>> {
+    cases()
+}
+
+#[test]
+fn the_guarantees_are_numbered_without_a_hole() {
+    let guarantees = guarantees();
+    assert!(!guarantees.is_empty(), "docs/guarantees.md has numbered promises");
+    assert_eq!(guarantees.iter().copied().collect::<Vec<_>>(), (1..=guarantees.len() as u8).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_guarantee_has_a_case_and_every_case_a_guarantee() {
+    let mut without_a_case = guarantees();
+    for case in all_cases() {
+        assert!(!case.guarantees.is_empty(), "{} checks no guarantee", case.name);
+        for guarantee in case.guarantees {
+            assert!(guarantees().contains(guarantee), "{} cites G{guarantee}, which does not exist", case.name);
+            without_a_case.remove(guarantee);
+        }
+    }
+    assert!(without_a_case.is_empty(), "no case checks {without_a_case:?}");
+}
+
+#[test]
+fn every_guarantee_is_broken_by_a_backend_that_its_cases_reject() {
+    let cases = all_cases();
+    let mut unbroken = guarantees();
+    for Rejection { backend, breaks, rejected_by } in REJECTIONS {
+        // A case that checks nearly everything says little about anything, so those do not count.
+        let cites = |case: &&Case<_>| case.guarantees.len() <= 3 && case.guarantees.contains(breaks);
+        let rejecting = cases.iter().filter(|case| rejected_by.contains(&case.name)).find(cites);
+        assert!(rejecting.is_some(), "{backend} breaks G{breaks}, but no case for that rejects it");
+        unbroken.remove(breaks);
+    }
+    assert!(unbroken.is_empty(), "no broken backend breaks {unbroken:?}");
+}
+
+/// Cases about code that stands above the contract and is the same for all: a backend can hardly get these wrong.
+const ABOVE_THE_CONTRACT: [&str; 4] = [
+    "types_the_reader_does_not_know_are_an_error_in_a_stream_and_skipped_in_the_log",
+    "a_payload_that_does_not_fit_is_an_error",
+    "versions_that_do_not_follow_each_other_are_refused",
+    "a_decision_for_nothing_stores_nothing",
+];
+
+#[test]
+fn every_case_rejects_some_broken_backend() {
+    let idle: BTreeSet<&str> = all_cases().iter().map(|case| case.name).collect();
+    let rejecting: BTreeSet<&str> = REJECTIONS.iter().flat_map(|rejection| rejection.rejected_by).copied().collect();
+    let idle: BTreeSet<&str> = idle.difference(&rejecting).copied().collect();
+    assert_eq!(idle, BTreeSet::from(ABOVE_THE_CONTRACT), "cases that reject nobody");
+}
+
+#[test]
+fn names_are_unique_and_what_is_written_down_exists() {
+    let cases = all_cases();
+    let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), cases.len(), "two cases have the same name");
+    let backends: BTreeSet<&str> = REJECTIONS.iter().map(|rejection| rejection.backend).collect();
+    assert_eq!(backends.len(), REJECTIONS.len(), "two broken backends have the same name");
+    for Rejection { backend, rejected_by, .. } in REJECTIONS {
+        for case in *rejected_by {
+            assert!(names.contains(case), "{backend} is said to be rejected by {case}, which does not exist");
+        }
+    }
+}

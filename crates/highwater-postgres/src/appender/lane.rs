@@ -1,0 +1,173 @@
+//! A connection that stores one group after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::Error;
+use sqlx::postgres::PgConnection;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Request, announce};
+use crate::connect::Connector;
+use crate::error::{Shared, append_failed, is_lost, sqlstate};
+use crate::sql::Sql;
+use crate::wakeups::Announcer;
+use crate::write::{self, Alone, IDLE_MAX, Outcome, Prepared};
+
+/// How long a group may wait for a row that another transaction is inserting. Streams that exist are never waited for;
+/// this is for two transactions that create the same one.
+const HELD_MAX: Duration = Duration::from_millis(50);
+
+pub(super) struct Lane {
+    connector: Connector,
+    sql: Arc<Sql>,
+    announcer: Announcer,
+    timeout: Duration,
+    connection: Option<Owned>,
+}
+
+struct Owned {
+    connection: PgConnection,
+    used: Instant,
+}
+
+/// A lane that has answered everybody of its group whom it could answer.
+pub(super) struct Done {
+    pub(super) lane: Lane,
+    /// The streams of the group.
+    pub(super) streams: Vec<Uuid>,
+    /// Streams that another transaction holds.
+    pub(super) held: Vec<Uuid>,
+    /// Who has to wait for them.
+    pub(super) wait: Vec<Request>,
+    /// Who may go again.
+    pub(super) again: Vec<Request>,
+}
+
+impl Lane {
+    pub(super) fn new(connector: Connector, sql: Arc<Sql>, announcer: Announcer, timeout: Duration) -> Self {
+        Self { connector, sql, announcer, timeout, connection: None }
+    }
+
+    /// Stores a group and comes back for more.
+    pub(super) async fn store(self, group: Vec<Request>) -> Done {
+        let streams = group.iter().flat_map(Request::streams).collect();
+        let mut done = Done { lane: self, streams, held: Vec::new(), wait: Vec::new(), again: Vec::new() };
+        match done.lane.connect().await {
+            Ok(()) => done.store_group(group).await,
+            Err(error) => refuse(group, error),
+        }
+        done
+    }
+
+    /// Makes sure of a connection, before anything is sent on it.
+    async fn connect(&mut self) -> Result<(), Error> {
+        if let Some(owned) = &mut self.connection
+            && owned.used.elapsed() > IDLE_MAX
+            && !write::still_there(&mut owned.connection, self.timeout).await
+        {
+            self.connection = None;
+        }
+        if self.connection.is_none() {
+            let (connection, _) = self.connector.connect("append", Some(HELD_MAX)).await?;
+            self.connection = Some(Owned { connection, used: Instant::now() });
+        }
+        Ok(())
+    }
+
+    fn connection(&mut self) -> &mut PgConnection {
+        let owned = self.connection.as_mut().expect("connect() came before");
+        owned.used = Instant::now();
+        &mut owned.connection
+    }
+}
+
+impl Done {
+    async fn store_group(&mut self, group: Vec<Request>) {
+        let outcome = {
+            let appends: Vec<&Prepared> = group.iter().map(|request| &request.append).collect();
+            let (sql, timeout) = (self.lane.sql.clone(), self.lane.timeout);
+            tokio::time::timeout(timeout, write::store(self.lane.connection(), &sql, &appends, None)).await
+        };
+        match outcome {
+            Ok(Ok(Outcome::Stored(answers))) => {
+                announce(&self.lane.announcer, &answers);
+                for (request, answer) in group.into_iter().zip(answers) {
+                    request.answer(Ok(answer));
+                }
+            }
+            Ok(Ok(Outcome::Held(streams))) => {
+                self.held = streams;
+                self.again = group;
+            }
+            Ok(Ok(Outcome::Conflict(heads))) => {
+                let (concerned, rest): (Vec<_>, Vec<_>) =
+                    group.into_iter().partition(|request| request.append.conflict(&heads).is_some());
+                debug_assert!(!concerned.is_empty(), "the database and this library disagree about an expectation");
+                // Were they ever to disagree, going singly tells each caller something; going again would be for ever.
+                let (again, singly) = if concerned.is_empty() { (concerned, rest) } else { (rest, concerned) };
+                self.again = again;
+                self.store_singly(singly).await;
+            }
+            Ok(Err(error)) if concerns_some(&error) => self.store_singly(group).await,
+            Ok(Err(error)) => {
+                if is_lost(&error) || sqlstate(&error).as_deref() == Some("25006") {
+                    self.lane.connection = None;
+                }
+                refuse(group, append_failed(error));
+            }
+            // Not answered in time. Whether it was stored is open; the connection is not used again.
+            Err(elapsed) => {
+                self.lane.connection = None;
+                refuse(group, Error::UnknownOutcome { source: elapsed.into() });
+            }
+        }
+    }
+
+    /// Everybody of a group that cannot be stored as one, one after the other.
+    async fn store_singly(&mut self, group: Vec<Request>) {
+        let mut group = group.into_iter();
+        while let Some(request) = group.next() {
+            if let Err(error) = self.lane.connect().await {
+                return refuse(std::iter::once(request).chain(group).collect(), error);
+            }
+            let (sql, timeout) = (self.lane.sql.clone(), self.lane.timeout);
+            let stored = write::store_alone(self.lane.connection(), &sql, &request.append, None);
+            match tokio::time::timeout(timeout, stored).await {
+                Ok(Alone::Answered(answer)) => {
+                    match &answer {
+                        Ok(appended) => announce(&self.lane.announcer, [appended]),
+                        Err(Error::UnknownOutcome { .. } | Error::Unavailable { .. } | Error::NotPrimary { .. }) => {
+                            self.lane.connection = None;
+                        }
+                        Err(_) => {}
+                    }
+                    request.answer(answer);
+                }
+                Ok(Alone::Held) => self.wait.push(request),
+                Err(elapsed) => {
+                    self.lane.connection = None;
+                    request.answer(Err(Error::UnknownOutcome { source: elapsed.into() }));
+                }
+            }
+        }
+    }
+}
+
+/// Errors that somebody in the group brought about, so that the others deserve another try: a unique violation, bad data,
+/// a lock, a deadlock, a violated check.
+fn concerns_some(error: &sqlx::Error) -> bool {
+    sqlstate(error).is_some_and(|code| {
+        code.starts_with("22")
+            || code.starts_with("23")
+            || matches!(code.as_str(), "40P01" | "40001" | "55P03" | "54000")
+    })
+}
+
+fn refuse(group: Vec<Request>, error: Error) {
+    let shared = Shared::new(error);
+    for request in group {
+        request.answer(Err(shared.for_caller()));
+    }
+}
