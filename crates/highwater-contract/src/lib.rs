@@ -30,6 +30,8 @@
 //! highwater_contract::suite!(Memory);
 //! ```
 //!
+//! The memory backend's unit of work is an [`OpenAppend`]; another backend brings its own.
+//!
 //! # Running it
 //!
 //! - `HIGHWATER_SOAK=20` makes the cases that repeat something do so twenty times as often.

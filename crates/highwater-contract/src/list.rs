@@ -90,6 +90,7 @@ macro_rules! for_each_case {
                 what_is_over_a_limit_is_refused [11];
                 numbers_that_json_cannot_hold_are_refused [11];
                 the_nul_character_is_refused [11];
+                metadata_that_is_no_object_is_refused [11];
                 event_types_that_cannot_be_used_are_refused [11];
                 an_id_twice_in_one_append_is_refused [11];
                 versions_that_do_not_follow_each_other_are_refused [11];

@@ -35,6 +35,10 @@ use crate::write::Prepared;
 use lane::{Done, Lane};
 use waiting::WaitingRoom;
 
+/// Events that must be waiting before a group goes out beside another. A few would only cost the disk a second write;
+/// they go with the next group instead, in the same.
+const SIDE_BY_SIDE_MIN: usize = 64;
+
 /// One caller's append, and where the answer goes.
 struct Request {
     append: Prepared,
@@ -126,7 +130,12 @@ impl Task {
             tokio::select! {
                 // What is done makes room for what is new.
                 biased;
-                Some(done) = busy.next() => self.take_back(done),
+                Some(done) = busy.next() => {
+                    self.take_back(done);
+                    // Those who were just answered may have more to ask; let them, before the next group is made up. Not a
+                    // delay: whoever is ready to run runs, and then it is our turn again.
+                    tokio::task::yield_now().await;
+                }
                 request = self.queue.recv(), if open && self.backlog.len() < self.backlog_max => match request {
                     Some(request) => self.backlog.push_back(request),
                     None => open = false,
@@ -149,7 +158,8 @@ impl Task {
 
     /// A group for a lane that has nothing to do, if there are both.
     fn next_group(&mut self) -> Option<(Lane, Vec<Request>)> {
-        if self.idle.is_empty() || self.backlog.is_empty() {
+        let lanes_busy = !self.in_flight.is_empty();
+        if self.idle.is_empty() || self.backlog.is_empty() || (lanes_busy && self.backlog_events() < SIDE_BY_SIDE_MIN) {
             return None;
         }
         for request in self.waiting.take_held(&mut self.backlog) {
@@ -161,6 +171,10 @@ impl Task {
         }
         self.in_flight.extend(group.iter().flat_map(Request::streams));
         Some((self.idle.pop()?, group))
+    }
+
+    fn backlog_events(&self) -> usize {
+        self.backlog.iter().map(|request| request.append.records.len()).sum()
     }
 
     fn take_back(&mut self, done: Done) {

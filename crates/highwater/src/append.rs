@@ -160,9 +160,11 @@ impl Append {
     /// Adds a record as it is, for tools that move events without knowing their types. Its `stream_id` is where it
     /// goes.
     #[must_use]
-    pub fn record(mut self, record: NewRecord) -> Self {
+    pub fn record(mut self, mut record: NewRecord) -> Self {
         self = self.and_to(record.stream_id);
+        record.created_at = record.created_at.trunc_subsecs(6);
         let sound = codec::check_text("the data", &record.data)
+            .and_then(|()| codec::check_json(&record.data))
             .and_then(|()| codec::check_text("the metadata", &record.metadata))
             .and_then(|()| Metadata::from_json(&record.metadata).map(drop));
         match sound {

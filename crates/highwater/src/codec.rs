@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Event, Metadata, Record, Upcasters};
 
-pub(crate) use check::check_text;
+pub(crate) use check::{check_json, check_text};
 pub use encode::{Encoded, encode, event_type_of};
 pub use names::{EventTypes, event_types};
 

@@ -1,14 +1,20 @@
 //! Decide and evolve: state folded from a stream.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::{Append, Appended, Direction, Error, Event, EventStream, ExpectedVersion, Log, Metadata};
 
-/// How often [`execute`](crate::EventStore::execute) decides anew when others keep being faster. Each time somebody gets
-/// on, so this many racers on one stream all come through.
+/// How often [`execute`](crate::EventStore::execute) decides anew when others keep being faster. Each time somebody else
+/// gets on.
 const DECISIONS_MAX: u32 = 100;
+/// After how many lost races it steps back for a moment, so that nobody loses all of them.
+const PATIENT_AFTER: u32 = 3;
+/// How long it steps back at most.
+const STEP_BACK_MAX: Duration = Duration::from_millis(20);
 /// How often an append is sent again after an unknown outcome.
 const RESENDS_MAX: u32 = 3;
 
@@ -160,10 +166,20 @@ where
         decisions += 1;
         match send(log, &append).await {
             Ok(done) => return Ok(Some(done)),
-            Err(Error::Conflict { .. }) if decisions < DECISIONS_MAX => {}
+            Err(Error::Conflict { .. }) if decisions < DECISIONS_MAX => {
+                if decisions > PATIENT_AFTER {
+                    tokio::time::sleep(step_back(decisions)).await;
+                }
+            }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// A moment of random length, longer the more races were lost. The randomness is that of a fresh id.
+fn step_back(decisions: u32) -> Duration {
+    let random = u32::from(Uuid::now_v7().as_bytes()[15]);
+    (Duration::from_millis(1) * decisions * random / 255).min(STEP_BACK_MAX)
 }
 
 /// Sends an append, and sends it again while its outcome is unknown: its ids make that safe.

@@ -37,7 +37,8 @@ pub trait Log: Send + Sync {
 
     /// Reads a page of everything after `after`, in order, as far as the order is settled.
     ///
-    /// Returns at once: a page that is empty and complete to no more than `after` means that there is nothing new, or
+    /// A page may be shorter than the limit although there is more: the next one starts at
+    /// [`complete_to`](Page::complete_to). Returns at once: a page that is empty and complete to no more than `after` means that there is nothing new, or
     /// that a writer which is still open may yet bring something ([`open_writers`](Self::open_writers) tells).
     fn read_all<'a>(
         &'a self,
@@ -104,7 +105,7 @@ impl Default for ReadLimit {
 pub struct StreamPage {
     /// The records, in the order asked for.
     pub records: Vec<Record>,
-    /// Whether the stream ended here.
+    /// Whether the stream ends with the last of them, also when the limit was reached exactly there.
     pub end: bool,
 }
 

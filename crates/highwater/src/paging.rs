@@ -69,7 +69,7 @@ impl<'a, D: DeserializeOwned> EventStream<'a, D> {
         Self::new(log, codec::event_types::<D>().map_err(Error::from), true, |_| fetch)
     }
 
-    /// Everything after a position that `types` lets through, up to what is committed now; waits for writers that may
+    /// Everything after a position that `types` lets through, at least up to what is committed now; waits for writers that may
     /// still bring something below that.
     pub(crate) fn of_all<L: Log + ?Sized>(log: &'a L, after: u64, types: Result<EventTypes, Error>) -> Self {
         Self::new(log, types, false, |stored| {
@@ -236,7 +236,7 @@ fn fetch_all<'a, L: Log + ?Sized>(log: &'a L, mut all: All) -> Fetch<'a> {
                 return Err(Error::Interrupted { reason });
             }
             let moved = page.complete_to > all.after;
-            all.after = page.complete_to;
+            all.after = all.after.max(page.complete_to);
             if !page.records.is_empty() {
                 break page;
             }

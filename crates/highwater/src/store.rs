@@ -76,15 +76,16 @@ pub trait EventStore: Log {
         async move { EventStream::last_of(self, stream_id).next().await.transpose() }
     }
 
-    /// Every event after `global_sequence` (0: from the beginning) that `D` knows, over all streams, in order, up to
-    /// what is committed when reading starts. Waits for writers that may still bring something below that.
+    /// Every event after `global_sequence` (0: from the beginning) that `D` knows, over all streams, in order, at
+    /// least up to what is committed when reading starts. Waits for writers that may still bring something below that.
     fn read_all_events_since<D: DeserializeOwned>(&self, global_sequence: u64) -> EventStream<'_, D> {
         EventStream::of_all(self, global_sequence, codec::event_types::<D>().map_err(Error::from))
     }
 
-    /// As [`read_all_events_since`](Self::read_all_events_since), but only the types named.
+    /// As [`read_all_events_since`](Self::read_all_events_since), but of what `D` knows only the types named.
     fn read_all_events_of<D: DeserializeOwned>(&self, global_sequence: u64, types: EventTypes) -> EventStream<'_, D> {
-        EventStream::of_all(self, global_sequence, Ok(types))
+        let known = codec::event_types::<D>().map_err(Error::from);
+        EventStream::of_all(self, global_sequence, known.map(|known| known.intersection(types)))
     }
 
     /// The state of a stream, folded from all its events.

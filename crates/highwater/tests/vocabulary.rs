@@ -256,6 +256,23 @@ fn what_json_would_change_without_a_word_is_refused() {
     assert!(matches!(encode(&keyed), Err(Invalid::NotJson(_))));
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+enum Nested {
+    List(Box<serde_json::value::RawValue>),
+}
+
+#[test]
+fn what_could_be_stored_but_not_be_read_back_is_refused() {
+    let nested = |depth: usize| serde_json::from_str(&format!("{}{}", "[".repeat(depth), "]".repeat(depth))).unwrap();
+    let encoded = encode(&Nested::List(nested(127))).unwrap();
+    assert!(read::<Nested>("List", &encoded.data).is_ok());
+    assert!(matches!(encode(&Nested::List(nested(128))), Err(Invalid::NotJson(_))));
+    let half = serde_json::from_str(r#""\ud800""#).unwrap();
+    assert!(matches!(encode(&Nested::List(half)), Err(Invalid::NotJson(_))));
+    let pair = serde_json::from_str(r#""\ud83d\ude00""#).unwrap();
+    assert!(encode(&Nested::List(pair)).is_ok());
+}
+
 #[test]
 fn upcasters_that_contradict_each_other_are_refused() {
     let one = || Upcasters::new().upcast(("A", 1), ("A", 2), Ok).unwrap();

@@ -90,12 +90,10 @@ pub(crate) async fn version_order_and_sequence_order_agree<H: Harness>(harness: 
     let streams: Vec<Uuid> = (0..4).map(|_| new_stream()).collect();
     let mut random = fastrand::Rng::with_seed(crate::support::seed());
     for _ in 0..soak(30) {
-        let append = (0..random.usize(1..=5)).fold(Append::to(streams[0]), |append, cents| {
-            append.and_to(streams[random.usize(..streams.len())]).event(Ledger::deposited(cents as i64))
-        });
-        // `to` named the first stream without giving it an event, unless it was drawn as well.
-        let append = append.and_to(streams[0]).event(Ledger::Closed);
-        store(&log, &append).await;
+        let to = |append: Append, cents| {
+            append.and_to(streams[random.usize(..streams.len())]).event(Ledger::deposited(cents))
+        };
+        store(&log, &(0..5).fold(Append::to(streams[0]).event(Ledger::Closed), to)).await;
     }
     let all = everything(&log).await;
     for stream_id in streams {

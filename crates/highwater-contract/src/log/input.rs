@@ -130,6 +130,14 @@ pub(crate) async fn the_nul_character_is_refused<H: Harness>(harness: Arc<H>) {
     store(&log, &Append::to(stream_id).event(Noted::Noted(json!("\\u0000")))).await;
 }
 
+pub(crate) async fn metadata_that_is_no_object_is_refused<H: Harness>(harness: Arc<H>) {
+    let log = harness.fresh(Settings::default()).await;
+    for metadata in ["[]", "null", "1", "\"text\"", "", "{", "{} {}"] {
+        let append = only(NewRecord { metadata: metadata.to_owned(), ..sound(new_stream()) });
+        assert_eq!(invalid(&log, &append).await, Invalid::MetadataNotAnObject, "{metadata:?}");
+    }
+}
+
 pub(crate) async fn event_types_that_cannot_be_used_are_refused<H: Harness>(harness: Arc<H>) {
     #[derive(Serialize)]
     enum Nameless {

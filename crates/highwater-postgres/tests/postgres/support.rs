@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use highwater::{Append, EventStore, EventTypes, Log, NewRecord, ReadLimit};
+use highwater::{Append, EventStore, EventTypes, Log, ReadLimit};
 use highwater_postgres::{PgConfig, PgEventStore};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
@@ -118,19 +118,6 @@ pub fn one() -> Append {
 pub async fn sequences(store: &PgEventStore) -> Vec<u64> {
     let events = store.read_all_events_since::<Note>(0).collect().await.unwrap();
     events.into_iter().map(|event| event.global_sequence.unwrap()).collect()
-}
-
-/// A record that no codec has looked at.
-pub fn raw_record(stream_id: Uuid, data: &str) -> NewRecord {
-    NewRecord {
-        id: Uuid::now_v7(),
-        stream_id,
-        event_type: "Noted".to_owned(),
-        schema_version: 0,
-        data: data.to_owned(),
-        metadata: "{}".to_owned(),
-        created_at: chrono::Utc::now(),
-    }
 }
 
 /// Waits until a condition holds; fails after ten seconds.

@@ -1,13 +1,59 @@
 //! What must not be stored, because it would not come back.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde::ser::{self, Serialize, Serializer};
+
+use serde_json::value::RawValue;
 
 use crate::Invalid;
 
-/// Refuses JSON text with an escaped NUL: PostgreSQL's `json` stores it, and fails whenever it is looked into.
+/// How deeply arrays and objects may be nested: what `serde_json` is willing to read back.
+const DEPTH_MAX: usize = 127;
+
+/// Refuses JSON text that would be stored and not come back: nested too deeply, with half a surrogate pair, or with an
+/// escaped NUL, which PostgreSQL's `json` stores and then fails whenever it is looked into.
 pub(crate) fn check_text(what: &'static str, json: &str) -> Result<(), Invalid> {
+    check_nul(what, json)?;
+    let brackets = json.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    // Our own serializer never escapes surrogates, and few events have this many brackets: a closer look is rare.
+    if brackets > DEPTH_MAX || json.contains("\\ud") || json.contains("\\uD") {
+        check_json(json)?;
+    }
+    Ok(())
+}
+
+/// Refuses what is not JSON, or not such as can be read back. Numbers may be of any size: that is for the reader's types.
+pub(crate) fn check_json(json: &str) -> Result<(), Invalid> {
+    check_value(json, 0).map_err(Invalid::NotJson)
+}
+
+fn check_value(json: &str, depth: usize) -> Result<(), String> {
+    fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+    let open = json.trim_start().bytes().next();
+    if depth == DEPTH_MAX && matches!(open, Some(b'{' | b'[')) {
+        return Err(format!("it is nested more than {DEPTH_MAX} deep"));
+    }
+    match open {
+        Some(b'{') => {
+            let members: BTreeMap<String, &RawValue> = parse(json)?;
+            members.values().try_for_each(|value| check_value(value.get(), depth + 1))
+        }
+        Some(b'[') => {
+            let elements: Vec<&RawValue> = parse(json)?;
+            elements.iter().try_for_each(|value| check_value(value.get(), depth + 1))
+        }
+        Some(b'"') => parse::<String>(json).map(drop),
+        _ => parse::<IgnoredAny>(json).map(drop),
+    }
+}
+
+fn check_nul(what: &'static str, json: &str) -> Result<(), Invalid> {
     const NUL: &str = "\\u0000";
     let mut rest = json;
     while let Some(at) = rest.find(NUL) {

@@ -29,6 +29,18 @@ impl EventTypes {
             Self::Only(types) => types.iter().any(|known| known == event_type),
         }
     }
+
+    /// What both choose.
+    #[must_use]
+    pub(crate) fn intersection(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, types) | (types, Self::All) => types,
+            (Self::Only(mut types), other) => {
+                types.retain(|event_type| other.contains(event_type));
+                Self::Only(types)
+            }
+        }
+    }
 }
 
 /// The event types that `D` knows: its variants' names, renames and aliases included. An enum with `#[serde(other)]`

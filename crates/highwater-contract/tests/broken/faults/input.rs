@@ -2,22 +2,21 @@
 
 use highwater::{Append, Appended, BoxFuture, Error, Limits, Log, NewRecord};
 use highwater_contract::Settings;
+use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};
 
-/// What is left of a bad append: its ids, and nothing in them.
+/// What is left of a bad append: an event with nothing in it.
 fn placeholder(append: &Append) -> Append {
     let stream_id = append.streams()[0].0;
-    append.event_ids().fold(Append::to(stream_id), |append, id| {
-        append.record(NewRecord {
-            id,
-            stream_id,
-            event_type: "Bad".to_owned(),
-            schema_version: 1,
-            data: "null".to_owned(),
-            metadata: "{}".to_owned(),
-            created_at: chrono::DateTime::UNIX_EPOCH,
-        })
+    Append::to(stream_id).record(NewRecord {
+        id: Uuid::now_v7(),
+        stream_id,
+        event_type: "Bad".to_owned(),
+        schema_version: 1,
+        data: "null".to_owned(),
+        metadata: "{}".to_owned(),
+        created_at: chrono::DateTime::UNIX_EPOCH,
     })
 }
 
@@ -28,9 +27,7 @@ impl Fault for StoresNullForBadInput {
     fn append<'a>(&'a self, sound: &'a Sound, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
         Box::pin(async move {
             match sound.memory.append(append).await {
-                Err(Error::Invalid(_)) if append.event_ids().count() > 0 => {
-                    sound.memory.append(&placeholder(append)).await
-                }
+                Err(Error::Invalid(_)) => sound.memory.append(&placeholder(append)).await,
                 answer => answer,
             }
         })
@@ -44,8 +41,8 @@ impl Fault for KeepsATraceOfBadInput {
     fn append<'a>(&'a self, sound: &'a Sound, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
         Box::pin(async move {
             let answer = sound.memory.append(append).await;
-            if matches!(answer, Err(Error::Invalid(_))) && append.event_ids().count() > 0 {
-                sound.memory.append(&placeholder(append)).await.ok();
+            if matches!(answer, Err(Error::Invalid(_))) {
+                sound.memory.append(&placeholder(append)).await?;
             }
             answer
         })
