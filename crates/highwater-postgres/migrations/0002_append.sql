@@ -77,34 +77,45 @@ BEGIN
 END
 $highwater$;
 
--- The same for the commonest case, one event to one stream, in as few steps as possible: a lone caller feels each.
+-- The same for the commonest case, one event to one stream, in as few steps as possible: a lone caller feels each. Returns
+-- {head, number} when it is stored, {head} on a conflict, NULL when the stream is held.
+--
+-- Operators are written out because this function has its owner's rights and sets no search_path: setting one would take
+-- a tenth of the time of the whole append.
 CREATE FUNCTION {schema}.append_one(
-    stream uuid, expected bigint, event_id uuid, type text, version integer, content text, meta text, made timestamptz,
-    OUT head bigint, OUT held boolean, OUT sequence bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    stream uuid, expected bigint, event_id uuid, type text, version integer, content text, meta text, made timestamptz)
+RETURNS bigint[]
+LANGUAGE plpgsql SECURITY DEFINER
 AS $highwater$
+DECLARE
+    head bigint := 0;
+    number bigint;
 BEGIN
-    IF expected = 0 THEN
-        -- Whether the stream really does not exist, the unique index will tell.
-        head := 0;
-    ELSE
-        SELECT coalesce(max(e.stream_version), 0) INTO head FROM {schema}.events e WHERE e.stream_id = stream;
-        IF (CASE expected WHEN -1 THEN head = 0 ELSE head <> expected END) THEN
-            RETURN;
+    -- Whether a stream that must not exist really does not, the unique index will tell.
+    IF expected IS NULL OR expected OPERATOR(pg_catalog.<>) 0 THEN
+        SELECT coalesce(pg_catalog.max(e.stream_version), 0) INTO head FROM {schema}.events e
+        WHERE e.stream_id OPERATOR(pg_catalog.=) stream;
+        IF expected OPERATOR(pg_catalog.>) 0 AND head OPERATOR(pg_catalog.<>) expected
+            OR expected OPERATOR(pg_catalog.=) -1 AND head OPERATOR(pg_catalog.=) 0 THEN
+            RETURN ARRAY[head];
         END IF;
-        IF head > 0 AND coalesce(expected, -1) = -1 THEN
+        IF head OPERATOR(pg_catalog.>) 0 AND (expected IS NULL OR expected OPERATOR(pg_catalog.=) -1) THEN
             PERFORM FROM {schema}.events e
-            WHERE e.stream_id = stream AND e.stream_version = 1 FOR NO KEY UPDATE SKIP LOCKED;
+            WHERE e.stream_id OPERATOR(pg_catalog.=) stream AND e.stream_version OPERATOR(pg_catalog.=) 1
+            FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
-                held := true;
-                RETURN;
+                RETURN NULL;
             END IF;
-            SELECT max(e.stream_version) INTO head FROM {schema}.events e WHERE e.stream_id = stream;
+            -- A statement of its own, so that it sees what was committed before the lock was ours.
+            SELECT pg_catalog.max(e.stream_version) INTO head FROM {schema}.events e
+            WHERE e.stream_id OPERATOR(pg_catalog.=) stream;
         END IF;
     END IF;
     INSERT INTO {schema}.events (id, stream_id, stream_version, event_type, schema_version, data, metadata, created_at)
-    VALUES (event_id, stream, head + 1, type, version, content::json, meta::json, made)
-    RETURNING global_sequence INTO sequence;
+    VALUES (event_id, stream, head OPERATOR(pg_catalog.+) 1, type, version, content::pg_catalog.json,
+        meta::pg_catalog.json, made)
+    RETURNING global_sequence INTO number;
+    RETURN ARRAY[head, number];
 END
 $highwater$;
 

@@ -1,1 +1,1 @@
-SELECT head, coalesce(held, false) AS held, sequence FROM {schema}.append_one($1, $2, $3, $4, $5, $6, $7, $8)
+SELECT {schema}.append_one($1, $2, $3, $4, $5, $6, $7, $8)

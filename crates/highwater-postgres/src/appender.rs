@@ -24,6 +24,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use highwater::{Appended, Error};
 use sqlx::PgPool;
+use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -35,9 +36,11 @@ use crate::write::Prepared;
 use lane::{Done, Lane};
 use waiting::WaitingRoom;
 
-/// Events that must be waiting before a group goes out beside another. A few would only cost the disk a second write;
-/// they go with the next group instead, in the same.
+/// Events that must at least be waiting before a group goes out beside another.
 const SIDE_BY_SIDE_MIN: usize = 64;
+
+/// How many turns others get at most before the next group is made up.
+const PATIENCE_MAX: u32 = 64;
 
 /// One caller's append, and where the answer goes.
 struct Request {
@@ -80,9 +83,11 @@ impl Appender {
             backlog_max: config.append_queue_max,
             idle: (0..config.append_connections_max).map(|_| lane()).collect(),
             in_flight: HashSet::new(),
+            in_flight_events: 0,
             waiting: WaitingRoom::new(pool, sql.clone(), announcer.clone(), config.append_timeout),
             events_max: config.group_events_max,
             bytes_max: config.group_bytes_max,
+            patience: PATIENCE_MAX,
         };
         tokio::spawn(task.run());
         Self { queue: sender, timeout: config.append_timeout }
@@ -93,10 +98,14 @@ impl Appender {
         let (answer, answered) = oneshot::channel();
         let request = Request { append, answer };
         let gone = || Error::Unavailable { action: "append", source: "the appender has stopped".into() };
-        match tokio::time::timeout(self.timeout, self.queue.send(request)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return Err(gone()),
-            Err(_) => return Err(Error::Overloaded { waited: self.timeout }),
+        match self.queue.try_send(request) {
+            Ok(()) => {}
+            Err(TrySendError::Closed(_)) => return Err(gone()),
+            Err(TrySendError::Full(request)) => match self.queue.send_timeout(request, self.timeout).await {
+                Ok(()) => {}
+                Err(SendTimeoutError::Closed(_)) => return Err(gone()),
+                Err(SendTimeoutError::Timeout(_)) => return Err(Error::Overloaded { waited: self.timeout }),
+            },
         }
         // The task answers every request it takes; it only breaks off when the runtime is shut down under it, and then
         // the statement may have been sent.
@@ -111,11 +120,14 @@ struct Task {
     /// Above this nothing more is taken from the queue; what lanes give back may exceed it by the size of their groups.
     backlog_max: usize,
     idle: Vec<Lane>,
-    /// The streams that lanes are working on.
+    /// The streams that lanes are working on, and how many events.
     in_flight: HashSet<Uuid>,
+    in_flight_events: usize,
     waiting: WaitingRoom,
     events_max: usize,
     bytes_max: usize,
+    /// How many turns others get before a group is made up.
+    patience: u32,
 }
 
 impl Task {
@@ -131,10 +143,11 @@ impl Task {
                 // What is done makes room for what is new.
                 biased;
                 Some(done) = busy.next() => {
+                    let (answered, events) = (done.answered, done.events);
                     self.take_back(done);
-                    // Those who were just answered may have more to ask; let them, before the next group is made up. Not a
-                    // delay: whoever is ready to run runs, and then it is our turn again.
-                    tokio::task::yield_now().await;
+                    if busy.is_empty() && answered > 1 && events < SIDE_BY_SIDE_MIN {
+                        self.let_callers_run(answered).await;
+                    }
                 }
                 request = self.queue.recv(), if open && self.backlog.len() < self.backlog_max => match request {
                     Some(request) => self.backlog.push_back(request),
@@ -156,10 +169,25 @@ impl Task {
         }
     }
 
+    /// Those who were just answered may have more to ask: lets them run before the next group is made up, or the quickest
+    /// of them would go out alone and the others wait for the disk twice. Not a delay: whoever is ready to run runs, then it
+    /// is our turn again; and it gives up soon where callers do not come back.
+    async fn let_callers_run(&mut self, answered: usize) {
+        let before = self.backlog.len();
+        for _ in 0..self.patience {
+            self.fill();
+            if self.backlog.len() >= before + answered {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        let came_back = self.backlog.len() > before;
+        self.patience = if came_back { (self.patience * 2).min(PATIENCE_MAX) } else { (self.patience / 2).max(1) };
+    }
+
     /// A group for a lane that has nothing to do, if there are both.
     fn next_group(&mut self) -> Option<(Lane, Vec<Request>)> {
-        let lanes_busy = !self.in_flight.is_empty();
-        if self.idle.is_empty() || self.backlog.is_empty() || (lanes_busy && self.backlog_events() < SIDE_BY_SIDE_MIN) {
+        if self.idle.is_empty() || self.backlog.is_empty() || !self.worth_a_lane() {
             return None;
         }
         for request in self.waiting.take_held(&mut self.backlog) {
@@ -170,17 +198,21 @@ impl Task {
             return None;
         }
         self.in_flight.extend(group.iter().flat_map(Request::streams));
+        self.in_flight_events += events(&group);
         Some((self.idle.pop()?, group))
     }
 
-    fn backlog_events(&self) -> usize {
-        self.backlog.iter().map(|request| request.append.records.len()).sum()
+    /// Alone always. Beside others only what is of their size: less would cost the disk a write and the server a statement
+    /// that it shares with the next group for nothing.
+    fn worth_a_lane(&self) -> bool {
+        self.in_flight_events == 0 || events(&self.backlog) >= SIDE_BY_SIDE_MIN.max(self.in_flight_events / 2)
     }
 
     fn take_back(&mut self, done: Done) {
         for stream in done.streams {
             self.in_flight.remove(&stream);
         }
+        self.in_flight_events -= done.events;
         self.waiting.hold(&done.held);
         for request in done.wait {
             self.waiting.admit(request);
@@ -190,6 +222,10 @@ impl Task {
         }
         self.idle.push(done.lane);
     }
+}
+
+fn events<'a>(requests: impl IntoIterator<Item = &'a Request>) -> usize {
+    requests.into_iter().map(|request| request.append.records.len()).sum()
 }
 
 /// After the commit: the highest number of what was newly stored.

@@ -89,7 +89,7 @@ fn expectation(expected: ExpectedVersion) -> Option<i64> {
 
 async fn store_one(connection: &mut PgConnection, sql: &Sql, append: &Prepared) -> Result<Outcome, sqlx::Error> {
     let ((stream_id, expected), record) = (append.streams[0], &append.records[0]);
-    let row = sqlx::query(sql.append_one.clone())
+    let answer: Option<Vec<i64>> = sqlx::query_scalar(sql.append_one.clone())
         .bind(stream_id)
         .bind(expectation(expected))
         .bind(record.id)
@@ -100,15 +100,15 @@ async fn store_one(connection: &mut PgConnection, sql: &Sql, append: &Prepared) 
         .bind(record.created_at)
         .fetch_one(connection)
         .await?;
-    let head = unsigned(row.try_get(0)?);
-    if row.try_get(1)? {
-        return Ok(Outcome::Held(vec![stream_id]));
+    match answer.as_deref() {
+        None => Ok(Outcome::Held(vec![stream_id])),
+        Some(&[head]) => Ok(Outcome::Conflict(HashMap::from([(stream_id, unsigned(head))]))),
+        Some(&[head, number]) => {
+            let position = Position { stream_version: unsigned(head) + 1, global_sequence: unsigned(number) };
+            Ok(Outcome::Stored(Appended::new(vec![position], false).into_iter().collect()))
+        }
+        Some(_) => Err(sqlx::Error::Decode("append_one answers with one or two numbers".into())),
     }
-    let Some(sequence) = row.try_get::<Option<i64>, _>(2)? else {
-        return Ok(Outcome::Conflict(HashMap::from([(stream_id, head)])));
-    };
-    let position = Position { stream_version: head + 1, global_sequence: unsigned(sequence) };
-    Ok(Outcome::Stored(Appended::new(vec![position], false).into_iter().collect()))
 }
 
 /// The events of several appends, column by column, as `append_group` takes them.

@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnection;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Request, announce};
+use super::{Request, announce, events};
 use crate::connect::Connector;
 use crate::error::{Shared, append_failed, is_lost, sqlstate};
 use crate::sql::Sql;
@@ -37,6 +37,9 @@ pub(super) struct Done {
     pub(super) lane: Lane,
     /// The streams of the group.
     pub(super) streams: Vec<Uuid>,
+    /// How many callers and events the group had.
+    pub(super) answered: usize,
+    pub(super) events: usize,
     /// Streams that another transaction holds.
     pub(super) held: Vec<Uuid>,
     /// Who has to wait for them.
@@ -53,7 +56,9 @@ impl Lane {
     /// Stores a group and comes back for more.
     pub(super) async fn store(self, group: Vec<Request>) -> Done {
         let streams = group.iter().flat_map(Request::streams).collect();
-        let mut done = Done { lane: self, streams, held: Vec::new(), wait: Vec::new(), again: Vec::new() };
+        let (answered, events) = (group.len(), events(&group));
+        let mut done =
+            Done { lane: self, streams, answered, events, held: Vec::new(), wait: Vec::new(), again: Vec::new() };
         match done.lane.connect().await {
             Ok(()) => done.store_group(group).await,
             Err(error) => refuse(group, error),

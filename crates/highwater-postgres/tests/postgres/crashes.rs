@@ -68,7 +68,9 @@ async fn read_everything(store: &highwater_postgres::PgEventStore) -> Vec<(Uuid,
 
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_that_are_issued_again_after_a_crash_confuse_nobody() {
-    let mut server = ThrowawayPostgres::builder().durable().start().unwrap();
+    // Nothing but a commit shall write the log to the disk.
+    let server = ThrowawayPostgres::builder().durable().setting("wal_writer_delay", "10s");
+    let mut server = server.setting("wal_writer_flush_after", "100MB").start().unwrap();
     let db = Db::on(server.url());
     let store = db.store().await;
     store.append(&one()).await.unwrap();
