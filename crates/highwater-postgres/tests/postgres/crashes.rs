@@ -68,53 +68,64 @@ async fn read_everything(store: &highwater_postgres::PgEventStore) -> Vec<(Uuid,
 
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_that_are_issued_again_after_a_crash_confuse_nobody() {
-    // Nothing but a commit shall write the log to the disk.
-    let server = ThrowawayPostgres::builder().durable().setting("wal_writer_delay", "10s");
-    let mut server = server.setting("wal_writer_flush_after", "100MB").start().unwrap();
+    let mut server = ThrowawayPostgres::builder().durable().setting("wal_writer_delay", "10s").start().unwrap();
     let db = Db::on(server.url());
     let store = db.store().await;
-    store.append(&one()).await.unwrap();
-    // The sequence logs 32 numbers ahead; use those up, so that the next draw is logged anew and the log is not flushed.
+    let mut issued_again = false;
+    // Whether a draw has reached the disk by itself when the server crashes is a matter of chance.
+    for _ in 0..10 {
+        issued_again |= crash_with_numbers_drawn(&db, &store, &mut server).await;
+        if issued_again {
+            return;
+        }
+    }
+    panic!("no number was ever issued again");
+}
+
+/// Draws numbers, crashes the server and goes on. True when one of them was issued again.
+async fn crash_with_numbers_drawn(
+    db: &Db,
+    store: &highwater_postgres::PgEventStore,
+    server: &mut ThrowawayPostgres,
+) -> bool {
+    let last = append_after_crash(store).await;
     let mut connection = db.connection().await;
     db.execute(&mut connection, "CHECKPOINT").await;
-    let drawn: i64 = loop {
-        db.execute(&mut connection, "BEGIN").await;
+    db.execute(&mut connection, "BEGIN").await;
+    // More than the sequence logs ahead; left open, so that nothing makes the server write them down.
+    for _ in 0..40 {
         db.insert(&mut connection).await;
-        let drawn: i64 = sqlx::query_scalar("SELECT last_value FROM events_global_sequence_seq")
-            .fetch_one(&mut connection)
-            .await
-            .unwrap();
-        if drawn >= 40 {
-            break drawn; // left open
-        }
-        db.execute(&mut connection, "ROLLBACK").await;
-    };
-    let before = page(&store, 1).await;
-    assert_eq!(before.complete_to, 1, "numbers that may be issued again are never passed");
+    }
+    let before = page_again(store, last).await;
+    assert_eq!(before.complete_to, last, "numbers that may be issued again are never passed");
     server.crash().unwrap();
     server.start_again().unwrap();
-    let done = {
-        let mut done = None;
-        eventually("the server is back", async || {
-            done = store.append(&one()).await.ok();
-            done.is_some()
-        })
-        .await;
-        done.unwrap()
-    };
-    assert!(done.global_sequence <= u64::try_from(drawn).unwrap(), "this run did not issue a number again: {done:?}");
-    let mut after = page_again(&store, 1).await;
-    assert_eq!(numbers(&after), [done.global_sequence]);
+
+    let first = append_after_crash(store).await;
+    let after = page_again(store, last).await;
+    assert_eq!(numbers(&after), [first]);
     assert_ne!(after.incarnation, before.incarnation, "a reader can tell that the server had another life");
-    // And what comes late below it is waited for.
+    // And what comes late below another is waited for, as before.
     let mut slow = db.connection().await;
     db.execute(&mut slow, "BEGIN").await;
     db.insert(&mut slow).await;
-    let last = store.append(&one()).await.unwrap().global_sequence;
-    after = page(&store, done.global_sequence).await;
-    assert_eq!(numbers(&after), [0_u64; 0]);
+    let second = append_after_crash(store).await;
+    assert_eq!(numbers(&page(store, first).await), [0_u64; 0]);
     db.execute(&mut slow, "COMMIT").await;
-    assert_eq!(numbers(&page(&store, done.global_sequence).await), [last - 1, last]);
+    assert_eq!(numbers(&page(store, first).await), [second - 1, second]);
+    first <= last + 40
+}
+
+/// Stores an event, as soon as the server can be reached.
+async fn append_after_crash(store: &highwater_postgres::PgEventStore) -> u64 {
+    let append = one();
+    let mut stored = None;
+    eventually("the server takes an append", async || {
+        stored = store.append(&append).await.ok();
+        stored.is_some()
+    })
+    .await;
+    stored.unwrap().global_sequence
 }
 
 async fn page_again(store: &highwater_postgres::PgEventStore, after: u64) -> highwater::Page {
