@@ -1,26 +1,51 @@
 //! From a row to a record, and how much of a result is taken.
 
+use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
 use highwater::{ReadLimit, Record};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+/// PostgreSQL counts microseconds from the year 2000.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 /// Reads a row with the columns that every `sql/read_*.sql` selects, in their order.
 ///
-/// The columns' types are fixed by the migrations, so they are not looked up again for every value; `json` is text as it
-/// is.
+/// The columns' types are fixed by the migrations and statements of ours are always prepared, so values arrive in the
+/// binary format and are taken from it directly: looking each type up again would take a fifth of the time of a long read.
 pub(crate) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
     Ok(Record {
-        global_sequence: unsigned(row.try_get_unchecked(0)?),
-        id: row.try_get_unchecked(1)?,
-        stream_id: row.try_get_unchecked(2)?,
-        stream_version: unsigned(row.try_get_unchecked(3)?),
-        event_type: row.try_get_unchecked(4)?,
-        schema_version: u32::try_from(row.try_get_unchecked::<i32, _>(5)?).unwrap_or_default(),
-        data: row.try_get_unchecked(6)?,
-        metadata: row.try_get_unchecked(7)?,
-        created_at: row.try_get_unchecked(8)?,
+        global_sequence: unsigned(i64::from_be_bytes(fixed(row, 0)?)),
+        id: Uuid::from_bytes(fixed(row, 1)?),
+        stream_id: Uuid::from_bytes(fixed(row, 2)?),
+        stream_version: unsigned(i64::from_be_bytes(fixed(row, 3)?)),
+        event_type: text(row, 4)?,
+        schema_version: u32::from_be_bytes(fixed(row, 5)?),
+        data: text(row, 6)?,
+        metadata: text(row, 7)?,
+        created_at: time(i64::from_be_bytes(fixed(row, 8)?))?,
     })
+}
+
+fn bytes(row: &PgRow, column: usize) -> Result<&[u8], sqlx::Error> {
+    row.try_get_raw(column)?.as_bytes().map_err(sqlx::Error::Decode)
+}
+
+fn fixed<const N: usize>(row: &PgRow, column: usize) -> Result<[u8; N], sqlx::Error> {
+    bytes(row, column)?.try_into().map_err(|error| sqlx::Error::Decode(Box::new(error)))
+}
+
+/// Text, and `json` as well: its binary format is its text.
+fn text(row: &PgRow, column: usize) -> Result<String, sqlx::Error> {
+    let text = std::str::from_utf8(bytes(row, column)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(text.to_owned())
+}
+
+/// "infinity" and times beyond what chrono holds are errors: no event of ours has one.
+fn time(micros: i64) -> Result<DateTime<Utc>, sqlx::Error> {
+    let found = micros.checked_add(EPOCH_MICROS).and_then(DateTime::from_timestamp_micros);
+    found.ok_or_else(|| sqlx::Error::Decode("created_at is beyond the times that can be represented".into()))
 }
 
 /// Numbers of the log as PostgreSQL has them. None is negative: sequence and versions start at 1.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use highwater::Error;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, PgPool};
+use sqlx::{ConnectOptions, Connection, PgPool};
 
 use crate::appender::Appender;
 use crate::config::PgConfig;
@@ -16,6 +16,7 @@ use crate::reader::Readers;
 use crate::schema::SchemaName;
 use crate::sql::Sql;
 use crate::wakeups::PgWakeups;
+use crate::write::IDLE_MAX;
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
@@ -98,6 +99,16 @@ async fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig) -> 
     PgPoolOptions::new()
         .max_connections(config.pool_connections_max)
         .acquire_timeout(config.connect_timeout)
+        // The driver would ask every connection every time whether it is still there; after a short rest is enough.
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > IDLE_MAX {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
         .after_connect(move |connection, _| {
             let sql = sql.clone();
             Box::pin(async move { connect::set_up(connection, &sql, None).await })

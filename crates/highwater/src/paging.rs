@@ -14,7 +14,7 @@ use crate::codec::{self, EventTypes};
 use crate::{BoxFuture, Direction, Error, Event, Log, ReadLimit, Record, StreamRead, Upcasters};
 
 /// Records in the first page. Small, so that a short read costs little; each later page may be twice as large.
-const PAGE_EVENTS_FIRST: usize = 512;
+const PAGE_EVENTS_FIRST: usize = 1_024;
 /// Records in the largest page.
 const PAGE_EVENTS_MAX: usize = 4_096;
 /// Bytes in a page. Two pages are in memory at most: the one being handed out and the one being read.

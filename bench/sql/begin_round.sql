@@ -1,0 +1,2 @@
+TRUNCATE raw.events, raw.events_indexed, highwater.events;
+CHECKPOINT;

@@ -1,0 +1,123 @@
+//! Scenario `append`: what group commit gains, and what versions, unique ids and answers cost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::{Append, ExpectedVersion, Log};
+use highwater_postgres::PgEventStore;
+use uuid::Uuid;
+
+use crate::Error;
+use crate::callers::{latency, rate};
+use crate::options::Options;
+use crate::payload::{Order, Placed};
+use crate::raw::{Raw, Table};
+use crate::report::{Goal, Report, Unit};
+use crate::rounds::{self, Way as _};
+use crate::server::Server;
+
+const CALLERS: usize = 32;
+const CALLERS_MANY: usize = 256;
+const BATCH: usize = 100;
+const BATCH_CALLERS: usize = 8;
+
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Raw32,
+    Raw32Indexed,
+    Ours32,
+    Ours256,
+    Raw1,
+    Ours1,
+    RawBatch,
+    RawBatchSqlx,
+    RawBatchIndexed,
+    OursBatch,
+}
+
+use Way::*;
+
+/// What is compared.
+const GROUPS: [&[Way]; 3] =
+    [&[Raw32, Ours32, Ours256, Raw32Indexed], &[Raw1, Ours1], &[RawBatch, OursBatch, RawBatchSqlx, RawBatchIndexed]];
+
+impl rounds::Way for Way {
+    fn name(self) -> &'static str {
+        match self {
+            Raw32 => "raw, 32 connections",
+            Raw32Indexed => "raw with our indexes, 32 connections",
+            Ours32 => "ours, 32 callers",
+            Ours256 => "ours, 256 callers",
+            Raw1 => "raw, alone (sqlx)",
+            Ours1 => "ours, alone",
+            RawBatch => "raw, 8 x 100 events",
+            RawBatchSqlx => "raw, 8 x 100 events (sqlx)",
+            RawBatchIndexed => "raw with our indexes, 8 x 100 events",
+            OursBatch => "ours, 8 x 100 events",
+        }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Raw1 | Ours1 => Unit::Microseconds,
+            _ => Unit::EventsPerSecond,
+        }
+    }
+}
+
+pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Error> {
+    let raw = Arc::new(Raw::new(server, CALLERS, BATCH_CALLERS).await?);
+    let ours = Ours { store: server.store().await?, order: Arc::new(Placed::sample()?.into()) };
+    // Every round finds the same: empty tables, nothing left to be written.
+    let begin = async || {
+        let mut connection = server.sqlx().await?;
+        sqlx::raw_sql(include_str!("../sql/begin_round.sql")).execute(&mut connection).await?;
+        Ok(())
+    };
+    let measure = async |way, time| measure(way, time, &ours, &raw).await;
+    let rows = rounds::interleave(&GROUPS, options, begin, measure).await?;
+    let report = Report::new(options, rows)
+        .compare("append32_vs_raw", Ours32.name(), &[Raw32.name()], Some(Goal::AtLeast(1.8)))
+        .compare("append256_vs_raw", Ours256.name(), &[Raw32.name()], Some(Goal::AtLeast(3.0)))
+        .compare("append1_latency_vs_raw", Ours1.name(), &[Raw1.name()], Some(Goal::AtMost(1.25)))
+        .compare(
+            "batch100_vs_raw",
+            OursBatch.name(),
+            &[RawBatch.name(), RawBatchSqlx.name()],
+            Some(Goal::AtLeast(0.9)),
+        );
+    Ok(report)
+}
+
+async fn measure(way: Way, time: Duration, ours: &Ours, raw: &Arc<Raw>) -> Result<f64, Error> {
+    let (ours, raw) = (ours.clone(), raw.clone());
+    match way {
+        Raw32 => rate(CALLERS, time, move |n| raw.clone().insert(n, Table::Plain)).await,
+        Raw32Indexed => rate(CALLERS, time, move |n| raw.clone().insert(n, Table::Indexed)).await,
+        Ours32 => rate(CALLERS, time, move |_| ours.clone().append(1)).await,
+        Ours256 => rate(CALLERS_MANY, time, move |_| ours.clone().append(1)).await,
+        Raw1 => latency(time, move || raw.clone().insert_by_sqlx(0)).await,
+        Ours1 => latency(time, move || ours.clone().append(1)).await,
+        RawBatch => rate(BATCH_CALLERS, time, move |n| raw.clone().insert_many(n, Table::Plain, BATCH)).await,
+        RawBatchSqlx => rate(BATCH_CALLERS, time, move |n| raw.clone().insert_many_by_sqlx(n, BATCH)).await,
+        RawBatchIndexed => rate(BATCH_CALLERS, time, move |n| raw.clone().insert_many(n, Table::Indexed, BATCH)).await,
+        OursBatch => rate(BATCH_CALLERS, time, move |_| ours.clone().append(BATCH)).await,
+    }
+}
+
+#[derive(Clone)]
+struct Ours {
+    store: PgEventStore,
+    order: Arc<Order>,
+}
+
+impl Ours {
+    /// Stores events in a stream that does not exist yet, whose id lands anywhere in the index.
+    async fn append(self, events: usize) -> Result<usize, Error> {
+        let append = Append::to(Uuid::new_v4())
+            .expecting(ExpectedVersion::NoStream)
+            .events(std::iter::repeat_n(&*self.order, events));
+        let done = self.store.append(&append).await?;
+        Ok(done.positions.len())
+    }
+}

@@ -1,0 +1,61 @@
+//! `bench SCENARIO [--rounds N] [--seconds S] [--quick]`: Highwater beside what PostgreSQL can do without it.
+//!
+//! `bench/run` builds and starts this. Both sides run in one process and one runtime, on one server, by turns. The last line on standard output is one JSON object; progress goes to standard error.
+
+mod append;
+mod callers;
+mod json;
+mod load;
+mod options;
+mod payload;
+mod raw;
+mod read;
+mod report;
+mod rounds;
+mod server;
+
+use std::process::ExitCode;
+
+use options::{Options, Scenario};
+use server::Server;
+
+/// Whatever goes wrong ends the run: a figure from half a run is worth nothing.
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+// As the shell has them: wrong arguments, and the end by Ctrl-C.
+const USAGE: u8 = 2;
+const INTERRUPTED: u8 = 130;
+
+#[tokio::main(flavor = "multi_thread")]
+async fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("bench: {problem}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    // Not left to the signal alone: the server and its folder go when `run` is dropped.
+    let outcome = tokio::select! {
+        outcome = run(&options) => outcome,
+        _ = tokio::signal::ctrl_c() => return ExitCode::from(INTERRUPTED),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: &Options) -> Result<(), Error> {
+    let server = Server::start(options.quick).await?;
+    let report = match options.scenario {
+        Scenario::Append => append::run(&server, options).await?,
+        Scenario::Read => read::run(&server, options).await?,
+    };
+    print!("{report}");
+    println!("{}", report.json()?);
+    Ok(())
+}
