@@ -110,7 +110,7 @@ pub(crate) async fn typed_reading_goes_over_many_pages<H: Harness>(harness: Arc<
     let log = harness.fresh(Settings::default()).await;
     let (stream_id, other) = (new_stream(), new_stream());
     // More than the first page of a typed read, and more than the second.
-    let count = 600 + 1_100 * i64::from(soak(1) > 1);
+    let count = 1_200 + 2_000 * i64::from(soak(1) > 1);
     for chunk in (1..=count).collect::<Vec<_>>().chunks(200) {
         let append = Append::to(stream_id).events(chunk.iter().copied().map(Ledger::deposited));
         store(&log, &append.and_to(other).event(Ledger::Closed)).await;
