@@ -127,6 +127,86 @@ pub enum Error {
         reason: String,
     },
 
+    /// Another instance has taken over for this subscriber, or its checkpoint was deleted. Nothing was stored.
+    #[error("fenced: {}", fenced(subscriber_id, *term))]
+    Fenced {
+        /// The subscriber.
+        subscriber_id: String,
+        /// The number of the term that holds now; none when the checkpoint is gone.
+        term: Option<u64>,
+    },
+
+    /// What a handler did in its transaction keeps that from committing: a statement failed and the handler went on, or
+    /// a deferred constraint is violated. Nothing was stored: mend the handler.
+    #[error("the handler's transaction cannot be committed")]
+    Aborted {
+        /// What the database said.
+        #[source]
+        source: BoxError,
+    },
+
+    /// There is a subscription with this name on this bus already. Two observers cannot share a position.
+    #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
+    AlreadySubscribed(String),
+
+    /// Nobody has ever subscribed under this name. Check its spelling.
+    #[error("there is no subscriber {0:?}")]
+    UnknownSubscriber(String),
+
+    /// There is no such dead letter, or no such request.
+    #[error("there is no {what} {id}")]
+    NotFound {
+        /// What was looked for.
+        what: &'static str,
+        /// Its id.
+        id: Uuid,
+    },
+
+    /// A subscriber did not get there in time. It goes on; wait again, or find out what keeps it.
+    #[error(
+        "{subscriber_id:?} has not reached {wanted} within {waited:?}: {}",
+        reached.map_or_else(|| "it has never been started".to_owned(), |at| format!("it is at {at}"))
+    )]
+    NotReached {
+        /// The subscriber.
+        subscriber_id: String,
+        /// What was waited for.
+        wanted: u64,
+        /// Where it is; none when it has no checkpoint.
+        reached: Option<u64>,
+        /// How long was waited.
+        waited: Duration,
+    },
+
+    /// The subscriber does not process. Its state says why.
+    #[error("{subscriber_id:?} is not running: {reason}")]
+    NotRunning {
+        /// The subscriber.
+        subscriber_id: String,
+        /// What state it is in, and why.
+        reason: String,
+    },
+
+    /// A request could not be carried out as asked. What was done of it stays done.
+    #[error("{asked} failed: {reason}")]
+    RequestFailed {
+        /// What was asked for.
+        asked: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+
+    /// Not everything had stopped in time; what had not was aborted, and is delivered again at the next start.
+    #[error("shut down, but these did not stop in time and were aborted: {}", subscribers.join(", "))]
+    ShutdownTimedOut {
+        /// The subscribers that were still at work.
+        subscribers: Vec<String>,
+    },
+
+    /// The bus has been shut down.
+    #[error("the event bus has been shut down")]
+    ShutDown,
+
     /// The role may not do this. Grant what is missing.
     #[error("not permitted: cannot {action}")]
     Denied {
@@ -153,6 +233,13 @@ impl Error {
                 | Self::Unavailable { .. }
                 | Self::NotPrimary { .. }
         )
+    }
+}
+
+fn fenced(subscriber_id: &str, term: Option<u64>) -> String {
+    match term {
+        Some(term) => format!("another instance has taken over for {subscriber_id:?} with term {term}"),
+        None => format!("the checkpoint of {subscriber_id:?} is gone"),
     }
 }
 
@@ -253,6 +340,9 @@ pub enum Invalid {
         /// What is wrong with it.
         reason: String,
     },
+    /// A name that cannot be a subscriber's.
+    #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
+    SubscriberId(String),
     /// Upcasters that contradict each other.
     #[error("upcaster from {event_type} v{schema_version}: {reason}")]
     Upcaster {

@@ -39,7 +39,10 @@
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
 
 mod append;
+mod backend;
+mod checkpoints;
 pub mod codec;
+mod dead_letters;
 mod error;
 mod event;
 mod evolve;
@@ -56,7 +59,13 @@ mod upcast;
 mod wakeups;
 
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
+pub use backend::{Backend, Begun, Closed, Closing};
+pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Taken, Term};
 pub use codec::EventTypes;
+pub use dead_letters::{
+    Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter, Request,
+    RequestOutcome,
+};
 pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};

@@ -50,6 +50,11 @@ pub trait Log: Send + Sync {
     /// The highest `global_sequence` of any committed event, settled or not; 0 when there is none.
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>>;
 
+    /// How far the order is settled: the highest position that [`read_all`](Self::read_all) would now report as complete,
+    /// had one read that far. Never beyond the highest committed event. Returns at once; while writers are open that it has
+    /// not seen begin, it may be as low as 0.
+    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>>;
+
     /// The transactions that readers may have to wait for: those that have drawn a number and are still open.
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>>;
 

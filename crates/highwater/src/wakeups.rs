@@ -18,6 +18,9 @@ pub trait Wakeups: Send + Sync {
 
     /// Waits for hints, those given from now on.
     fn wakeups(&self) -> Wakeup;
+
+    /// Why hints from other processes do not arrive at the moment; `None` when they do. They are found by looking then.
+    fn push_degraded(&self) -> Option<String>;
 }
 
 /// Receives hints.

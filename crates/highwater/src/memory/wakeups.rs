@@ -11,4 +11,9 @@ impl Wakeups for MemoryEventStore {
     fn wakeups(&self) -> Wakeup {
         Wakeup::new(&self.hints)
     }
+
+    /// Never: there are no other processes.
+    fn push_degraded(&self) -> Option<String> {
+        None
+    }
 }

@@ -1,0 +1,127 @@
+//! What the delivery engine runs on: the contracts together, and the fenced transaction.
+
+use uuid::Uuid;
+
+use crate::{BoxFuture, Checkpoints, DeadLetters, Error, Fence, Log, NewLetter, RequestOutcome, Term, Wakeups};
+
+/// A backend that the delivery engine can run on.
+///
+/// What must be atomic happens in one fenced transaction: [`begin`](Self::begin), whatever a transactional projection
+/// writes, and a [`Closing`] that is its last statement.
+///
+/// # Contract
+///
+/// - `begin` locks the subscriber's checkpoint against every other writer and checks the fence, in this order, before
+///   anything else. It waits for an earlier transaction of the same subscriber that is still committing, so what it
+///   returns is what is true \[G18\].
+/// - `commit` checks the fence again in its last statement before the commit. Everything in the transaction becomes
+///   visible together with the closing, or nothing does, and it survives a crash of the server.
+/// - A transaction that is dropped leaves nothing behind.
+pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Clone + 'static {
+    /// An open transaction, as it is handed to a transactional projection.
+    type Tx: Send + 'static;
+
+    /// Creates or upgrades whatever is needed. May be called any number of times.
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Opens a fenced transaction. With a letter, also says whether that is still open.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] or [`Error::Interrupted`]: then there is no transaction.
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<Self::Tx>, Error>>;
+
+    /// Closes a transaction.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`]; [`Error::Aborted`] when what was done inside keeps it from committing;
+    /// [`Error::UnknownOutcome`] when the connection was lost: `begin` tells what has become of it.
+    fn commit<'a>(
+        &'a self,
+        tx: Self::Tx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>>;
+
+    /// Takes a transaction back. `unsure`: a statement may be running on it still, so it must not be waited for.
+    fn rollback(&self, tx: Self::Tx, unsure: bool) -> BoxFuture<'_, ()>;
+}
+
+/// A fenced transaction that has begun.
+#[derive(Debug)]
+pub struct Begun<Tx> {
+    /// The transaction.
+    pub tx: Tx,
+    /// The checkpoint as it is: events up to here have been handled.
+    pub global_sequence: u64,
+    /// Whether the letter asked about is still open; true when none was.
+    pub letter_open: bool,
+}
+
+/// The last statement of a fenced transaction.
+#[derive(Debug, Clone, Copy)]
+pub enum Closing<'a> {
+    /// Events have been handled.
+    Advance {
+        /// Where the checkpoint was when the transaction began. Anything else now is [`Error::Fenced`].
+        from: u64,
+        /// Where it goes.
+        to: u64,
+        /// The last event.
+        event_id: Option<Uuid>,
+    },
+    /// An event could not be handled, or waits behind one that could not: a letter, and the checkpoint moves on.
+    Bury {
+        /// The letter.
+        letter: &'a NewLetter,
+        /// As in [`Advance`](Self::Advance).
+        from: u64,
+    },
+    /// A letter's event was handed over again and taken in.
+    Replayed {
+        /// The letter.
+        letter: Uuid,
+        /// Who asked for it.
+        by: &'a str,
+    },
+    /// A letter's event was handed over again and failed again.
+    ReplayFailed {
+        /// The letter.
+        letter: Uuid,
+        /// Who asked for it.
+        by: &'a str,
+        /// The new error, free of NUL and cut.
+        error: &'a str,
+    },
+    /// A letter's event is done without.
+    Discarded {
+        /// The letter.
+        letter: Uuid,
+        /// Who asked for it.
+        by: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
+    /// A request has been dealt with.
+    Finished {
+        /// The request.
+        request: Uuid,
+        /// What came of it.
+        outcome: &'a RequestOutcome,
+    },
+    /// The subscriber starts again: its open letters are archived, its checkpoint is set back, and its term is raised.
+    Reset {
+        /// Where it starts.
+        to: u64,
+        /// Who asked for it.
+        by: &'a str,
+    },
+}
+
+/// What closing a transaction gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed {
+    /// The term that holds now: another one after a reset.
+    pub term: Term,
+    /// Letters of the same stream that are still open and park it; for closings that concern a letter, and else 0.
+    pub parked_left: u64,
+}

@@ -1,0 +1,121 @@
+//! The contract of checkpoints: where subscribers have got to, and who may say so.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::{BoxFuture, Error};
+
+/// Where subscribers have got to.
+///
+/// # Contract
+///
+/// - A subscriber's checkpoint is independent of every other's \[G16\]. One that cannot be read is an error, never 0.
+/// - [`take_over`](Self::take_over) gives a term that was never given before, higher than all earlier ones of any
+///   subscriber, also after checkpoints were deleted by hand; from its return on, whoever holds an earlier term can
+///   write nothing \[G17\]. It commits durably.
+/// - Every write names a [`Fence`]: it happens only if the subscriber's row still carries that term, and if the server
+///   is still in the life that the position was learnt in. A missing row counts as fenced.
+/// - [`store_checkpoints`](Self::store_checkpoints) may lose writes when the *server* crashes, never when a client does:
+///   that means redelivery, and never loss.
+pub trait Checkpoints: Send + Sync {
+    /// Makes the caller the one who processes for a subscriber, and says where to go on. A subscriber that is new starts
+    /// after `start`, and that is stored.
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>>;
+
+    /// Stores checkpoints of several subscribers. The answers stand in the order of the writes: `None` when it is stored,
+    /// and else why this one is not. An error means that it is unknown which are.
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>>;
+
+    /// The checkpoint of one subscriber; `None` when it has never been started.
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>>;
+
+    /// All checkpoints, by subscriber.
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>>;
+
+    /// Pauses a subscriber or lets it go on, durably and for all instances. `Ok(false)`: there is no such subscriber.
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>>;
+
+    /// Which of these subscribers are paused.
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>>;
+}
+
+/// The right of one instance to process for a subscriber. Numbers grow with every change; the nonce tells terms apart that
+/// a restored backup might number alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Term {
+    /// Higher than that of any term given before.
+    pub number: u64,
+    /// Random.
+    pub nonce: Uuid,
+}
+
+/// What every write of a subscriber has to name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The subscriber.
+    pub subscriber_id: Arc<str>,
+    /// The term it was given.
+    pub term: Term,
+    /// The life of the server that its positions come from, as in [`Page::incarnation`](crate::Page::incarnation).
+    pub incarnation: u64,
+}
+
+/// What taking over gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The new term.
+    pub term: Term,
+    /// Where the subscriber has got to.
+    pub global_sequence: u64,
+    /// Whether it was new.
+    pub fresh: bool,
+    /// The life of the server that this comes from.
+    pub incarnation: u64,
+}
+
+/// A checkpoint to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointWrite {
+    /// Who says so.
+    pub fence: Fence,
+    /// Up to here everything has been handled.
+    pub global_sequence: u64,
+    /// The last event that was; `None` leaves what is stored.
+    pub event_id: Option<Uuid>,
+}
+
+/// Why a write did not happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Somebody else has taken over, with this term.
+    Superseded {
+        /// The number of the term that holds now.
+        term: u64,
+    },
+    /// There is no checkpoint: it was deleted by hand.
+    Missing,
+    /// The server was restarted or replaced since the position was learnt.
+    Interrupted,
+}
+
+/// A stored checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Up to here everything has been handled or dead-lettered.
+    pub global_sequence: u64,
+    /// The last event that was handed over, if it is known.
+    pub event_id: Option<Uuid>,
+    /// When it was last written.
+    pub updated_at: DateTime<Utc>,
+    /// The term that holds now.
+    pub term: Term,
+    /// The life of the server that this comes from.
+    pub incarnation: u64,
+}

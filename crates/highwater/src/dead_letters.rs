@@ -1,0 +1,293 @@
+//! The contract of dead letters: events that a subscriber could not take in, kept until somebody has dealt with them.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::{BoxFuture, Error, Record};
+
+/// Dead letters, and what people ask to be done with them.
+///
+/// They are written in the fenced transactions of [`Backend`](crate::Backend), and nowhere else: whoever wants something
+/// done files a [`Request`], and the subscriber's own task does it.
+///
+/// # Contract
+///
+/// - A subscriber has one letter for an event at most; an event that fails again after its letter was resolved opens it
+///   again.
+/// - Reading shows what is committed. Requests are durable when filing returns, and stay open until they are finished.
+pub trait DeadLetters: Send + Sync {
+    /// The streams of a subscriber that are parked, with the number of letters that wait in each.
+    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>>;
+
+    /// A page of letters, by `global_sequence` and then by id.
+    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
+
+    /// How many letters there are; page and limit of the query do not count.
+    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
+
+    /// Everything about one letter.
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>>;
+
+    /// Files a request. Filing the same one again changes nothing.
+    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// The open requests for these subscribers, the oldest first; a thousand at most.
+    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
+
+    /// One request, open or not.
+    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>>;
+
+    /// Deletes letters of a subscriber that were resolved, and requests that were finished, before a time. Says how many
+    /// letters.
+    fn purge_letters<'a>(
+        &'a self,
+        subscriber_id: &'a str,
+        before: DateTime<Utc>,
+    ) -> BoxFuture<'a, Result<u64, Error>>;
+}
+
+/// An event that a subscriber could not take in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The letter's own id.
+    pub id: Uuid,
+    /// Who could not take it in.
+    pub subscriber_id: String,
+    /// The event.
+    pub event_id: Uuid,
+    /// The event's place in the log.
+    pub global_sequence: u64,
+    /// The event's stream.
+    pub stream_id: Uuid,
+    /// The event's type, as it is stored.
+    pub event_type: String,
+    /// The last error; `None` for an event that only waits behind another.
+    pub error_message: Option<String>,
+    /// How often it was tried again, retries and replays together.
+    pub retry_count: u32,
+    /// When the letter was written.
+    pub created_at: DateTime<Utc>,
+    /// When it was last tried again.
+    pub last_retry_at: Option<DateTime<Utc>>,
+    /// What has become of it.
+    pub state: LetterState,
+    /// Whether later events of its stream wait behind it.
+    pub parks: bool,
+    /// When it was resolved.
+    pub resolved_at: Option<DateTime<Utc>>,
+    /// Who asked for that.
+    pub resolved_by: Option<String>,
+    /// The reason that was given.
+    pub reason: Option<String>,
+}
+
+impl DeadLetter {
+    /// Where the page after this letter starts.
+    #[must_use]
+    pub fn cursor(&self) -> LetterCursor {
+        LetterCursor { global_sequence: self.global_sequence, id: self.id }
+    }
+}
+
+/// What has become of a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LetterState {
+    /// Open: the event failed.
+    Dead,
+    /// Open: the event waits behind an earlier one of its stream.
+    Parked,
+    /// Resolved: it was handed over again and taken in.
+    Replayed,
+    /// Resolved: somebody decided to do without it.
+    Discarded,
+    /// Resolved: the subscriber was reset and has seen the event anew.
+    Archived,
+}
+
+impl LetterState {
+    /// Every state, in the order of a letter's life.
+    pub const ALL: [Self; 5] = [Self::Dead, Self::Parked, Self::Replayed, Self::Discarded, Self::Archived];
+
+    /// Whether something is still to be done.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Dead | Self::Parked)
+    }
+
+    /// The state's name, as it is stored and shown.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dead => "dead",
+            Self::Parked => "parked",
+            Self::Replayed => "replayed",
+            Self::Discarded => "discarded",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// The state of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+}
+
+/// Which letters to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LetterQuery {
+    /// Of this subscriber.
+    pub subscriber_id: Option<String>,
+    /// Of this stream.
+    pub stream_id: Option<Uuid>,
+    /// Written at this time or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Written before this time.
+    pub until: Option<DateTime<Utc>>,
+    /// In one of these states. Default: the open ones.
+    pub states: Vec<LetterState>,
+    /// After this letter: the page that follows.
+    pub after: Option<LetterCursor>,
+    /// How many at most. Default: 100.
+    pub limit: usize,
+}
+
+impl Default for LetterQuery {
+    fn default() -> Self {
+        Self {
+            subscriber_id: None,
+            stream_id: None,
+            since: None,
+            until: None,
+            states: vec![LetterState::Dead, LetterState::Parked],
+            after: None,
+            limit: 100,
+        }
+    }
+}
+
+impl LetterQuery {
+    /// The open letters of one subscriber.
+    #[must_use]
+    pub fn of(subscriber_id: impl Into<String>) -> Self {
+        Self { subscriber_id: Some(subscriber_id.into()), ..Self::default() }
+    }
+}
+
+/// A place between two pages of letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LetterCursor {
+    /// The last letter's place in the log.
+    pub global_sequence: u64,
+    /// The last letter's id.
+    pub id: Uuid,
+}
+
+/// Everything about one letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LetterDetail {
+    /// The letter.
+    pub letter: DeadLetter,
+    /// The event as it is stored, with its raw payload; `None` when the log does not have it any more.
+    pub record: Option<Record>,
+    /// What has been done with it since it was written, the oldest first.
+    pub attempts: Vec<LetterAttempt>,
+}
+
+/// One thing that was done with a letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LetterAttempt {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who asked for it.
+    pub by: String,
+    /// What came of it: "failed", "replayed", "discarded", "archived".
+    pub outcome: String,
+    /// The error, or the reason that was given.
+    pub detail: Option<String>,
+}
+
+/// A letter to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewLetter {
+    /// The event.
+    pub event_id: Uuid,
+    /// Its place in the log.
+    pub global_sequence: u64,
+    /// Its stream.
+    pub stream_id: Uuid,
+    /// Its type, as it is stored.
+    pub event_type: String,
+    /// Why it failed, free of NUL and cut to a sensible length; `None` for one that only waits behind another.
+    pub error_message: Option<String>,
+    /// How often it was tried again.
+    pub retry_count: u32,
+    /// Whether later events of its stream are to wait behind it.
+    pub parks: bool,
+}
+
+impl NewLetter {
+    /// The state it begins in.
+    #[must_use]
+    pub fn state(&self) -> LetterState {
+        if self.error_message.is_some() { LetterState::Dead } else { LetterState::Parked }
+    }
+}
+
+/// Something that a subscriber's task is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Drawn by whoever asks.
+    pub id: Uuid,
+    /// Whom it concerns.
+    pub subscriber_id: String,
+    /// What is to be done.
+    pub ask: Ask,
+    /// Who asks.
+    pub requested_by: String,
+    /// When.
+    pub requested_at: DateTime<Utc>,
+    /// What came of it, when it is finished.
+    pub outcome: Option<RequestOutcome>,
+}
+
+/// What can be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ask {
+    /// To hand one letter's event over again. The head of a parked stream takes those behind it along.
+    Replay {
+        /// The letter.
+        letter: Uuid,
+    },
+    /// To hand the letters of one stream over again, in order.
+    ReplayStream {
+        /// The stream.
+        stream_id: Uuid,
+    },
+    /// To hand all letters over again, in order.
+    ReplayAll,
+    /// To do without one letter's event.
+    Discard {
+        /// The letter.
+        letter: Uuid,
+        /// Why.
+        reason: String,
+    },
+    /// To start again from the beginning, with an emptied read model.
+    Rebuild,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestOutcome {
+    /// Letters that were dealt with as asked.
+    pub done: u64,
+    /// Letters that failed again.
+    pub failed: u64,
+    /// What went wrong, if something did.
+    pub error: Option<String>,
+    /// When it was finished.
+    pub finished_at: Option<DateTime<Utc>>,
+}
