@@ -114,6 +114,8 @@ pub enum Closing<'a> {
         to: u64,
         /// Who asked for it.
         by: &'a str,
+        /// The new term's nonce, by which it is known again should the answer be lost.
+        nonce: Uuid,
     },
 }
 

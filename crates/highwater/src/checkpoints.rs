@@ -17,7 +17,8 @@ use crate::{BoxFuture, Error};
 ///   write nothing \[G17\]. It commits durably.
 /// - Every write names a [`Fence`]: it happens only if the subscriber's row still carries that term, and if the server
 ///   is still in the life that the position was learnt in. A missing row counts as fenced.
-/// - [`store_checkpoints`](Self::store_checkpoints) may lose writes when the *server* crashes, never when a client does:
+/// - [`store_checkpoints`](Self::store_checkpoints) never moves a checkpoint back: a write that arrives late, behind a
+///   newer one, changes nothing and counts as stored. It may lose writes when the *server* crashes, never when a client does:
 ///   that means redelivery, and never loss.
 pub trait Checkpoints: Send + Sync {
     /// Makes the caller the one who processes for a subscriber, and says where to go on. A subscriber that is new starts

@@ -32,30 +32,73 @@ pub fn decode<D: DeserializeOwned>(
     types: &EventTypes,
     upcasters: &Upcasters,
 ) -> Result<Result<Event<D>, Record>, Error> {
+    match decode_content(&record, types, upcasters)? {
+        Some(content) => {
+            let event_type = content.event_type.unwrap_or(record.event_type);
+            Ok(Ok(Event {
+                id: record.id,
+                stream_id: record.stream_id,
+                stream_version: record.stream_version,
+                global_sequence: Some(record.global_sequence),
+                schema_version: content.schema_version,
+                event_type,
+                data: content.data,
+                metadata: content.metadata,
+                created_at: record.created_at,
+            }))
+        }
+        None => Ok(Err(record)),
+    }
+}
+
+/// The same for who has to keep the record: an event may have to be handed over again, or buried.
+pub(crate) fn decode_kept<D: DeserializeOwned>(
+    record: &Record,
+    types: &EventTypes,
+    upcasters: &Upcasters,
+) -> Result<Option<Event<D>>, Error> {
+    let event = decode_content(record, types, upcasters)?.map(|content| Event {
+        id: record.id,
+        stream_id: record.stream_id,
+        stream_version: record.stream_version,
+        global_sequence: Some(record.global_sequence),
+        schema_version: content.schema_version,
+        event_type: content.event_type.unwrap_or_else(|| record.event_type.clone()),
+        data: content.data,
+        metadata: content.metadata,
+        created_at: record.created_at,
+    });
+    Ok(event)
+}
+
+/// What has to be decoded of a record.
+struct Content<D> {
+    /// When an upcaster changed it.
+    event_type: Option<String>,
+    schema_version: u32,
+    data: D,
+    metadata: Metadata,
+}
+
+fn decode_content<D: DeserializeOwned>(
+    record: &Record,
+    types: &EventTypes,
+    upcasters: &Upcasters,
+) -> Result<Option<Content<D>>, Error> {
     let upcast = match upcasters.apply(&record.event_type, record.schema_version, &record.data) {
         Ok(upcast) => upcast,
-        Err(source) => return Err(undecodable(&record, source)),
+        Err(source) => return Err(undecodable(record, source)),
     };
     let (event_type, schema_version, data) = match &upcast {
         Some(new) => (new.event_type.as_str(), new.schema_version, new.data.as_str()),
         None => (record.event_type.as_str(), record.schema_version, record.data.as_str()),
     };
     if !types.contains(event_type) {
-        return Ok(Err(record));
+        return Ok(None);
     }
-    let data = decode::decode_variant(event_type, data).map_err(|source| undecodable(&record, source.into()))?;
-    let metadata = Metadata::from_json(&record.metadata).map_err(|source| undecodable(&record, source.into()))?;
-    Ok(Ok(Event {
-        id: record.id,
-        stream_id: record.stream_id,
-        stream_version: record.stream_version,
-        global_sequence: Some(record.global_sequence),
-        schema_version,
-        event_type: upcast.map_or(record.event_type, |new| new.event_type),
-        data,
-        metadata,
-        created_at: record.created_at,
-    }))
+    let data = decode::decode_variant(event_type, data).map_err(|source| undecodable(record, source.into()))?;
+    let metadata = Metadata::from_json(&record.metadata).map_err(|source| undecodable(record, source.into()))?;
+    Ok(Some(Content { event_type: upcast.map(|new| new.event_type), schema_version, data, metadata }))
 }
 
 /// The error for a stored event that does not fit.

@@ -39,11 +39,7 @@ pub trait DeadLetters: Send + Sync {
 
     /// Deletes letters of a subscriber that were resolved, and requests that were finished, before a time. Says how many
     /// letters.
-    fn purge_letters<'a>(
-        &'a self,
-        subscriber_id: &'a str,
-        before: DateTime<Utc>,
-    ) -> BoxFuture<'a, Result<u64, Error>>;
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
 }
 
 /// An event that a subscriber could not take in.
@@ -277,6 +273,20 @@ pub enum Ask {
     },
     /// To start again from the beginning, with an emptied read model.
     Rebuild,
+}
+
+impl Ask {
+    /// What it is, in a word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Replay { .. } => "replay",
+            Self::ReplayStream { .. } => "replay stream",
+            Self::ReplayAll => "replay all",
+            Self::Discard { .. } => "discard",
+            Self::Rebuild => "rebuild",
+        }
+    }
 }
 
 /// What came of a request.

@@ -40,9 +40,12 @@
 
 mod append;
 mod backend;
+mod bus;
 mod checkpoints;
 pub mod codec;
+mod config;
 mod dead_letters;
+mod delivery;
 mod error;
 mod event;
 mod evolve;
@@ -55,36 +58,42 @@ mod paging;
 mod record;
 mod store;
 mod stored;
+mod subscriber;
 mod upcast;
 mod wakeups;
 
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
 pub use backend::{Backend, Begun, Closed, Closing};
+pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
 pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Taken, Term};
 pub use codec::EventTypes;
+pub use config::{CheckpointMode, FailurePolicy, ReliableDeliveryConfig, StartAt, SubscriberOptions};
 pub use dead_letters::{
-    Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter, Request,
-    RequestOutcome,
+    Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter,
+    Request, RequestOutcome,
 };
+pub use delivery::status::{Progress, SubscriptionState};
 pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
 pub use limits::Limits;
 pub use log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
-pub use memory::{MemoryEventStore, MemoryUnitOfWork};
+pub use memory::{MemoryEventStore, MemoryTx, MemoryUnitOfWork};
 pub use metadata::Metadata;
-pub use observer::{EventObserver, Projection};
+pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection};
 pub use paging::EventStream;
 pub use record::{NewRecord, Record};
 pub use store::EventStore;
 pub use stored::already_stored;
+pub use subscriber::{IntoSubscriber, ObserverFn, Subscriber, observer_fn};
 pub use upcast::Upcasters;
 pub use wakeups::{Wakeup, Wakeups};
 
 /// Everything an application usually needs, in one `use`.
 pub mod prelude {
     pub use crate::{
-        Append, Appended, Error, Event, EventStore, Evolve, ExpectedVersion, Log, MemoryEventStore, Metadata,
-        Upcasters, Wakeups, stream_id,
+        Append, Appended, BoxError, CheckpointMode, Error, Event, EventBus, EventStore, Evolve, ExpectedVersion,
+        FailurePolicy, Log, MemoryEventBus, MemoryEventStore, Metadata, Projection, ReliableDeliveryConfig, StartAt,
+        SubscriberOptions, Upcasters, Wakeups, observer_fn, stream_id,
     };
 }

@@ -1,5 +1,9 @@
 //! The backend for tests, and the oracle the others are compared with: the whole contract, in the obvious way.
 
+mod backend;
+mod checkpoints;
+mod dead_letters;
+mod delivery;
 mod log;
 mod unit_of_work;
 mod wakeups;
@@ -8,6 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+pub use backend::MemoryTx;
 pub use unit_of_work::MemoryUnitOfWork;
 
 use crate::{Limits, Upcasters};
@@ -16,6 +21,7 @@ use crate::{Limits, Upcasters};
 #[derive(Debug, Clone)]
 pub struct MemoryEventStore {
     log: Arc<log::MemoryLog>,
+    delivery: Arc<delivery::MemoryDelivery>,
     hints: watch::Sender<u64>,
     upcasters: Arc<Upcasters>,
     limits: Limits,
@@ -25,7 +31,13 @@ impl MemoryEventStore {
     /// An empty log.
     #[must_use]
     pub fn new() -> Self {
-        Self { log: Arc::default(), hints: watch::Sender::new(0), upcasters: Arc::default(), limits: Limits::default() }
+        Self {
+            log: Arc::default(),
+            delivery: Arc::default(),
+            hints: watch::Sender::new(0),
+            upcasters: Arc::default(),
+            limits: Limits::default(),
+        }
     }
 
     /// The same log, read with these upcasters.

@@ -29,6 +29,12 @@ impl MemoryLog {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The record of an event, by its id.
+    pub(super) fn record(&self, id: Uuid) -> Option<Record> {
+        let state = self.state();
+        state.ids.get(&id).map(|at| state.records[*at].clone())
+    }
 }
 
 impl State {

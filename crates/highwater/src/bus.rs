@@ -1,0 +1,326 @@
+//! The event bus: what applications subscribe to.
+
+mod desk;
+mod health;
+mod letters;
+mod subscription;
+mod waiting;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use crate::delivery::driver::{Control, Driver, Shared};
+use crate::delivery::status::Status;
+use crate::delivery::tail::Tail;
+use crate::{Backend, Error, IntoSubscriber, MemoryEventStore, ReliableDeliveryConfig, StartAt, SubscriptionState};
+
+pub use health::{Health, Problem};
+pub use letters::{DeadLetterDesk, Filed};
+pub use subscription::Subscription;
+pub use waiting::Waited;
+
+/// The event bus in memory.
+pub type MemoryEventBus = EventBus<MemoryEventStore>;
+
+/// Delivers events to subscribers: every event from their checkpoint on, in order, at least once, through restarts and lost
+/// connections; to transactional projections exactly once.
+///
+/// Clones share everything. A subscriber runs until it is unsubscribed or the bus is shut down; dropping the bus or a
+/// [`Subscription`] stops nothing.
+///
+/// ```
+/// use highwater::prelude::*;
+/// use std::sync::{Arc, atomic::{AtomicI64, Ordering}};
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// enum Order { Placed { cents: i64 } }
+///
+/// #[derive(Default)]
+/// struct Revenue(AtomicI64);
+///
+/// impl Projection<Order> for Revenue {
+///     fn subscriber_id(&self) -> &str { "projection:revenue" }
+///     async fn apply(&self, event: &Event<Order>) -> Result<(), BoxError> {
+///         let Order::Placed { cents } = event.data;
+///         self.0.fetch_add(cents, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryEventStore::new();
+/// let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig::default());
+/// let revenue = Arc::new(Revenue::default());
+/// bus.subscribe(revenue.clone()).await?;
+///
+/// let done = store.append(&Append::to(stream_id("order", "17")).event(Order::Placed { cents: 1299 })).await?;
+/// bus.wait_for("projection:revenue", done.global_sequence).await?;     // read your own writes
+/// assert_eq!(revenue.0.load(Ordering::Relaxed), 1299);
+/// bus.shutdown().await?;
+/// # Ok::<(), highwater::Error>(()) }).unwrap();
+/// ```
+pub struct EventBus<B: Backend> {
+    inner: Arc<Inner<B>>,
+}
+
+impl<B: Backend> Clone for EventBus<B> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+struct Inner<B: Backend> {
+    config: ReliableDeliveryConfig,
+    shared: Arc<Shared<B>>,
+    state: Mutex<State>,
+    /// Something is to be looked at before its time.
+    nudge: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<Arc<str>, Arc<Entry>>,
+    /// What serves all subscribers: tail, writer, desk. Started with the first.
+    services: Vec<JoinHandle<()>>,
+    shut_down: bool,
+}
+
+/// A subscriber of this bus.
+struct Entry {
+    id: Arc<str>,
+    control: watch::Sender<Control>,
+    status: watch::Receiver<Status>,
+    config: ReliableDeliveryConfig,
+    /// None while it is being started, and once somebody waits for its end.
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How long to wait for the end of the log to be known, when a subscriber wants to start there.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl<B: Backend> EventBus<B> {
+    /// A bus over a store. Nothing happens before something is subscribed.
+    #[must_use]
+    pub fn new(store: B, config: ReliableDeliveryConfig) -> Self {
+        let shared = Shared { tail: Arc::new(Tail::new(&config)), writer: Arc::default(), backend: store };
+        let inner = Inner { config, shared: Arc::new(shared), state: Mutex::default(), nudge: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Creates or upgrades whatever is needed, as the store's own `initialize` does. May be called any number of times.
+    ///
+    /// # Errors
+    /// As the store's.
+    pub async fn initialize(&self) -> Result<(), Error> {
+        self.store().initialize().await
+    }
+
+    /// The store that events come from.
+    #[must_use]
+    pub fn store(&self) -> &B {
+        &self.inner.shared.backend
+    }
+
+    /// How events are delivered where a subscriber does not say otherwise.
+    #[must_use]
+    pub fn config(&self) -> &ReliableDeliveryConfig {
+        &self.inner.config
+    }
+
+    /// Starts delivering to a subscriber, from its checkpoint on, or from where its options say when it has none. Returns
+    /// as soon as it is started; [`Subscription::caught_up`] waits for more.
+    ///
+    /// # Errors
+    /// [`Error::AlreadySubscribed`] when this bus has one of that name; [`Error::Invalid`] for a name, an enum or a setting
+    /// that cannot be used; [`Error::ShutDown`]; and when the store cannot be reached.
+    pub async fn subscribe<Kind>(&self, subscriber: impl IntoSubscriber<B, Kind>) -> Result<Subscription<B>, Error> {
+        self.inner.config.validate()?;
+        let subscriber = subscriber.into_subscriber()?;
+        let config = subscriber.options.delivery.clone().unwrap_or_else(|| self.inner.config.clone());
+        let id = subscriber.id.clone();
+        let (control, heard) = watch::channel(Control::default());
+        let (told, status) = watch::channel(Status::new());
+        let entry = Arc::new(Entry { id: id.clone(), control, status, config: config.clone(), task: Mutex::default() });
+        self.inner.enter(&entry)?;
+        // From here on the name is taken; whoever stops waiting for us gives it back.
+        let guard = Entering { inner: &self.inner, id: Some(&id) };
+        let start = match subscriber.options.start {
+            StartAt::Beginning => 0,
+            StartAt::After(position) => position,
+            StartAt::End => self.end().await?,
+        };
+        let paused = self.store().paused(&[id.to_string()]).await?;
+        entry.control.send_modify(|control| control.paused = !paused.is_empty());
+        let driver = Driver::new(self.inner.shared.clone(), subscriber, config, start, heard, told);
+        {
+            let mut state = self.inner.state();
+            if state.shut_down {
+                return Err(Error::ShutDown);
+            }
+            if state.services.is_empty() {
+                state.services = self.services();
+            }
+            *entry.task() = Some(tokio::spawn(driver.run()));
+        }
+        guard.done();
+        self.inner.nudge.notify_one();
+        Ok(Subscription::new(self.clone(), entry))
+    }
+
+    /// Everything that this bus delivers to.
+    #[must_use]
+    pub fn subscriptions(&self) -> Vec<Subscription<B>> {
+        let mut entries: Vec<_> = self.inner.state().entries.values().cloned().collect();
+        entries.sort_by(|a, b| a.id.cmp(&b.id));
+        entries.into_iter().map(|entry| Subscription::new(self.clone(), entry)).collect()
+    }
+
+    /// The subscription of that name, if this bus has it.
+    #[must_use]
+    pub fn subscription(&self, subscriber_id: &str) -> Option<Subscription<B>> {
+        let entry = self.inner.state().entries.get(subscriber_id).cloned()?;
+        Some(Subscription::new(self.clone(), entry))
+    }
+
+    /// Stops all subscribers: each finishes the event in hand and stores its checkpoint. Calling it again is harmless.
+    ///
+    /// # Errors
+    /// [`Error::ShutdownTimedOut`] when some were not done within
+    /// [`shutdown_timeout`](ReliableDeliveryConfig::shutdown_timeout). They were aborted: what was in hand is delivered
+    /// again at the next start.
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        let (entries, services) = {
+            let mut state = self.inner.state();
+            state.shut_down = true;
+            let entries: Vec<_> = state.entries.drain().map(|(_, entry)| entry).collect();
+            (entries, std::mem::take(&mut state.services))
+        };
+        let stopped = self.inner.stop(entries).await;
+        for service in services {
+            service.abort();
+        }
+        stopped
+    }
+
+    fn services(&self) -> Vec<JoinHandle<()>> {
+        let shared = &self.inner.shared;
+        vec![
+            tokio::spawn(shared.tail.clone().run(shared.backend.clone())),
+            tokio::spawn(shared.writer.clone().run(shared.backend.clone())),
+            tokio::spawn(desk::run(Arc::downgrade(&self.inner), self.inner.config.poll_interval)),
+        ]
+    }
+
+    /// Where the log is settled now. While writers are open it may take a moment until that is known.
+    async fn end(&self) -> Result<u64, Error> {
+        let look = async {
+            loop {
+                let frontier = self.store().frontier().await?;
+                if frontier > 0 || self.store().head().await? == 0 {
+                    return Ok(frontier);
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        match tokio::time::timeout(END_TIMEOUT, look).await {
+            Ok(end) => end,
+            Err(_) => Err(Error::Unavailable {
+                action: "tell where the log ends",
+                source: "a transaction that appends has been open all the time; open_writers() says which".into(),
+            }),
+        }
+    }
+}
+
+impl<B: Backend> Inner<B> {
+    /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, entry: &Arc<Entry>) -> Result<(), Error> {
+        let mut state = self.state();
+        if state.shut_down {
+            return Err(Error::ShutDown);
+        }
+        if state.entries.contains_key(&entry.id) {
+            return Err(Error::AlreadySubscribed(entry.id.to_string()));
+        }
+        state.entries.insert(entry.id.clone(), entry.clone());
+        Ok(())
+    }
+
+    /// Stops subscribers, within the deadline.
+    async fn stop(&self, entries: Vec<Arc<Entry>>) -> Result<(), Error> {
+        for entry in &entries {
+            entry.control.send_modify(|control| control.stop = true);
+        }
+        let deadline = tokio::time::Instant::now() + self.config.shutdown_timeout;
+        let mut late = Vec::new();
+        for entry in entries {
+            let task = entry.task().take();
+            let Some(mut task) = task else { continue };
+            // A task that has panicked is over as well; panics of handlers never get here.
+            if tokio::time::timeout_at(deadline, &mut task).await.is_err() {
+                task.abort();
+                late.push(entry.id.to_string());
+            }
+        }
+        late.sort();
+        if late.is_empty() { Ok(()) } else { Err(Error::ShutdownTimedOut { subscribers: late }) }
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.state().entries.keys().map(ToString::to_string).collect()
+    }
+
+    fn entry(&self, subscriber_id: &str) -> Option<Arc<Entry>> {
+        self.state().entries.get(subscriber_id).cloned()
+    }
+}
+
+impl Entry {
+    fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether its task has ended without having been told to.
+    fn has_died(&self) -> bool {
+        self.task().as_ref().is_some_and(JoinHandle::is_finished) && !self.control.borrow().stop
+    }
+
+    fn state(&self) -> SubscriptionState {
+        self.status.borrow().state.clone()
+    }
+}
+
+/// Gives a name back unless subscribing has come to its end.
+struct Entering<'a, B: Backend> {
+    inner: &'a Inner<B>,
+    id: Option<&'a Arc<str>>,
+}
+
+impl<B: Backend> Entering<'_, B> {
+    fn done(mut self) {
+        self.id = None;
+    }
+}
+
+impl<B: Backend> Drop for Entering<'_, B> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.inner.state().entries.remove(id);
+        }
+    }
+}
+
+impl<B: Backend> fmt::Debug for EventBus<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventBus").field("subscribers", &self.inner.ids()).finish_non_exhaustive()
+    }
+}

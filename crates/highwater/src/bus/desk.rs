@@ -1,0 +1,73 @@
+//! Where pauses and requests arrive, from this process and from others: one look for all subscribers of a bus.
+
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+
+use super::Inner;
+use crate::{Backend, Error};
+
+/// How often resolved letters are looked through for those that have been kept long enough.
+const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// Looks again and again, for as long as there is a bus.
+pub(super) async fn run<B: Backend>(bus: Weak<Inner<B>>, interval: Duration) {
+    let mut purged: Option<Instant> = None;
+    let mut troubled = false;
+    loop {
+        let Some(inner) = bus.upgrade() else { return };
+        match look(&inner).await {
+            Ok(()) => troubled = false,
+            // The subscribers say so as well; here it would be said every second.
+            Err(error) if !troubled => {
+                troubled = true;
+                tracing::warn!(%error, "cannot look for requests and pauses; trying until it works");
+            }
+            Err(_) => {}
+        }
+        if !troubled && purged.is_none_or(|purged| purged.elapsed() >= PURGE_INTERVAL) {
+            purged = Some(Instant::now());
+            if let Err(error) = purge(&inner).await {
+                tracing::warn!(%error, "cannot delete resolved dead letters; trying again in an hour");
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = inner.nudge.notified() => {}
+        }
+    }
+}
+
+async fn look<B: Backend>(inner: &Inner<B>) -> Result<(), Error> {
+    let ids = inner.ids();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let backend = &inner.shared.backend;
+    let paused = backend.paused(&ids).await?;
+    let requests = backend.open_requests(&ids).await?;
+    for id in ids {
+        let Some(entry) = inner.entry(&id) else { continue };
+        let paused = paused.contains(&id);
+        let mine: Vec<_> = requests.iter().filter(|request| request.subscriber_id == id).cloned().collect();
+        entry.control.send_if_modified(|control| {
+            let same = control.paused == paused && control.requests == mine;
+            (control.paused, control.requests) = (paused, mine);
+            !same
+        });
+    }
+    Ok(())
+}
+
+async fn purge<B: Backend>(inner: &Inner<B>) -> Result<(), Error> {
+    for id in inner.ids() {
+        let Some(entry) = inner.entry(&id) else { continue };
+        let Ok(retention) = chrono::TimeDelta::from_std(entry.config.dead_letter_retention) else { continue };
+        let count = inner.shared.backend.purge_letters(&id, Utc::now() - retention).await?;
+        if count > 0 {
+            tracing::info!(subscriber_id = id, count, "deleted dead letters that were resolved long ago");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Whether all is well, for probes.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::EventBus;
+use crate::{Backend, Error, Progress, SubscriptionState};
+
+/// What is known about the health of a bus.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// Everything that is wrong, the worst first.
+    pub problems: Vec<Problem>,
+    /// Where every subscriber is; empty when the log cannot be asked.
+    pub subscribers: Vec<(String, Progress)>,
+}
+
+impl Health {
+    /// For liveness: false when restarting the process could help, because a task has died.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        !self.problems.iter().any(|problem| matches!(problem, Problem::Died { .. }))
+    }
+
+    /// For readiness: every subscriber is where the log is, or close behind, and the log answers.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.problems.iter().all(|problem| matches!(problem, Problem::PushDegraded { .. } | Problem::Paused { .. }))
+    }
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The log does not answer.
+    Unreachable {
+        /// What it said.
+        error: String,
+    },
+    /// A subscriber's task has ended by itself.
+    Died {
+        /// Which.
+        subscriber_id: String,
+    },
+    /// A subscriber has stopped in front of an event.
+    Halted {
+        /// Which.
+        subscriber_id: String,
+        /// Why.
+        reason: String,
+    },
+    /// A subscriber cannot get at the store.
+    Disconnected {
+        /// Which.
+        subscriber_id: String,
+        /// What it was told.
+        error: String,
+    },
+    /// A subscriber is further behind than it may be.
+    Behind {
+        /// Which.
+        subscriber_id: String,
+        /// By how many events at most.
+        events: u64,
+        /// For how long.
+        lag: Duration,
+        /// What it is doing.
+        doing: &'static str,
+    },
+    /// A subscriber is paused.
+    Paused {
+        /// Which.
+        subscriber_id: String,
+    },
+    /// Hints from other processes do not arrive: their events are found by polling.
+    PushDegraded {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { error } => write!(f, "the log does not answer: {error}"),
+            Self::Died { subscriber_id } => write!(f, "the task of {subscriber_id} has died; restart the process"),
+            Self::Halted { subscriber_id, reason } => write!(f, "{subscriber_id} is halted: {reason}"),
+            Self::Disconnected { subscriber_id, error } => {
+                write!(f, "{subscriber_id} cannot get at the store: {error}")
+            }
+            Self::Behind { subscriber_id, events, lag, doing } => {
+                write!(f, "{subscriber_id} is {events} events and {lag:.0?} behind ({doing})")
+            }
+            Self::Paused { subscriber_id } => write!(f, "{subscriber_id} is paused"),
+            Self::PushDegraded { reason } => {
+                write!(f, "other processes' events are found by polling alone: {reason}")
+            }
+        }
+    }
+}
+
+impl<B: Backend> EventBus<B> {
+    /// Asks the log where it is settled, compares, and names everything that is wrong. Never fails: that the log does not
+    /// answer is one of the things that can be wrong.
+    pub async fn health(&self) -> Health {
+        let mut problems = Vec::new();
+        let asked = tokio::time::timeout(Duration::from_secs(5), self.store().frontier()).await;
+        let frontier = match asked {
+            Ok(Ok(frontier)) => Some(frontier),
+            Ok(Err(error)) => {
+                problems.push(Problem::Unreachable { error: describe(&error) });
+                None
+            }
+            Err(_) => {
+                problems.push(Problem::Unreachable { error: "no answer within 5 s".to_owned() });
+                None
+            }
+        };
+        if let Some(error) = self.inner.shared.tail.error().filter(|_| frontier.is_some()) {
+            problems.push(Problem::Unreachable { error });
+        }
+        let mut subscribers = Vec::new();
+        for subscription in self.subscriptions() {
+            let Some(entry) = self.inner.entry(subscription.subscriber_id()) else { continue };
+            let subscriber_id = entry.id.to_string();
+            if entry.has_died() {
+                problems.push(Problem::Died { subscriber_id: subscriber_id.clone() });
+            }
+            let progress = entry.status.borrow().progress(frontier.unwrap_or(0));
+            problems.extend(problem(&subscriber_id, &progress, entry.config.healthy_lag_max));
+            if frontier.is_some() {
+                subscribers.push((subscriber_id, progress));
+            }
+        }
+        problems.extend(self.store().push_degraded().map(|reason| Problem::PushDegraded { reason }));
+        Health { problems, subscribers }
+    }
+}
+
+fn problem(subscriber_id: &str, progress: &Progress, lag_max: Duration) -> Option<Problem> {
+    let subscriber_id = subscriber_id.to_owned();
+    match &progress.state {
+        SubscriptionState::Halted { reason } => Some(Problem::Halted { subscriber_id, reason: reason.to_string() }),
+        SubscriptionState::Disconnected { error } => {
+            Some(Problem::Disconnected { subscriber_id, error: error.to_string() })
+        }
+        SubscriptionState::Paused => Some(Problem::Paused { subscriber_id }),
+        state if progress.lag_events > 0 && progress.lag > lag_max => {
+            let (events, lag, doing) = (progress.lag_events, progress.lag, state.name());
+            Some(Problem::Behind { subscriber_id, events, lag, doing })
+        }
+        _ => None,
+    }
+}
+
+fn describe(error: &Error) -> String {
+    use std::error::Error as _;
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}

@@ -1,0 +1,134 @@
+//! A subscriber's handle.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Entry, EventBus};
+use crate::{Ask, Backend, Error, Progress, SubscriptionState};
+
+/// A subscriber of a bus in this process. Dropping it stops nothing.
+pub struct Subscription<B: Backend> {
+    bus: EventBus<B>,
+    entry: Arc<Entry>,
+}
+
+impl<B: Backend> Subscription<B> {
+    pub(super) fn new(bus: EventBus<B>, entry: Arc<Entry>) -> Self {
+        Self { bus, entry }
+    }
+
+    /// Its durable name.
+    #[must_use]
+    pub fn subscriber_id(&self) -> &str {
+        &self.entry.id
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub fn state(&self) -> SubscriptionState {
+        self.entry.state()
+    }
+
+    /// How far it has got, compared with where the log is settled now.
+    ///
+    /// # Errors
+    /// When the log cannot be asked.
+    pub async fn progress(&self) -> Result<Progress, Error> {
+        let frontier = self.bus.store().frontier().await?;
+        Ok(self.entry.status.borrow().progress(frontier))
+    }
+
+    /// Waits until everything that is committed now has been handled. While it is paused, this waits on.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] when it is halted or stopped, and when the log cannot be asked.
+    pub async fn caught_up(&self) -> Result<(), Error> {
+        let head = self.bus.store().head().await?;
+        let mut status = self.entry.status.clone();
+        loop {
+            {
+                let now = status.borrow_and_update();
+                if now.handled >= head && now.state != SubscriptionState::Starting {
+                    return Ok(());
+                }
+                let reason = match &now.state {
+                    SubscriptionState::Halted { reason } => format!("halted: {reason}"),
+                    SubscriptionState::Stopped => "stopped".to_owned(),
+                    _ => String::new(),
+                };
+                if !reason.is_empty() {
+                    return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
+                }
+            }
+            if status.changed().await.is_err() {
+                let reason = "its task has ended".to_owned();
+                return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
+            }
+        }
+    }
+
+    /// Pauses it, durably and for all instances, and waits until it has put down the event in hand here. Requests wait
+    /// until it is resumed as well.
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.bus.pause(&self.entry.id).await?;
+        let mut status = self.entry.status.clone();
+        let resting =
+            |state: &SubscriptionState| matches!(state, SubscriptionState::Paused | SubscriptionState::Stopped);
+        // A subscriber that has ended is at rest as well.
+        drop(status.wait_for(|status| resting(&status.state)).await);
+        Ok(())
+    }
+
+    /// Lets it go on, after a pause or after it was halted.
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.bus.resume(&self.entry.id).await
+    }
+
+    /// Starts again from the beginning: the projection's `reset` and the checkpoint in one transaction where it is
+    /// transactional, one after the other where it is not. Its dead letters are archived. Returns when it has begun anew;
+    /// [`caught_up`](Self::caught_up) waits for the end, and [`progress`](Self::progress) shows how far it is.
+    ///
+    /// # Errors
+    /// What the projection's `reset` says, and when it does not come to it in time.
+    pub async fn rebuild(&self) -> Result<(), Error> {
+        self.bus.file(&self.entry.id, Ask::Rebuild, None).await?.done().await.map(drop)
+    }
+
+    /// Stops delivering to it: it finishes the event in hand and stores its checkpoint, where it goes on when it is
+    /// subscribed again.
+    ///
+    /// # Errors
+    /// [`Error::ShutdownTimedOut`] when it was not done in time and was aborted.
+    pub async fn unsubscribe(self) -> Result<(), Error> {
+        let stopped = self.bus.inner.stop(vec![self.entry.clone()]).await;
+        // Only now, so that nobody of the same name can start before it has ended.
+        let mut state = self.bus.inner.state();
+        if state.entries.get(&self.entry.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {
+            state.entries.remove(&self.entry.id);
+        }
+        stopped
+    }
+}
+
+impl<B: Backend> Clone for Subscription<B> {
+    fn clone(&self) -> Self {
+        Self { bus: self.bus.clone(), entry: self.entry.clone() }
+    }
+}
+
+impl<B: Backend> fmt::Debug for Subscription<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.entry.status.borrow();
+        f.debug_struct("Subscription")
+            .field("id", &self.entry.id)
+            .field("state", &status.state)
+            .field("checkpoint", &status.stored)
+            .finish_non_exhaustive()
+    }
+}

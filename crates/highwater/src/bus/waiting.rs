@@ -1,0 +1,79 @@
+//! Read your own writes: waiting for a subscriber, from any process.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::EventBus;
+use crate::{Backend, DeadLetter, Error, LetterQuery, LetterState};
+
+/// How long to wait before looking at a checkpoint again: at first, and at most.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// A subscriber has got where it was waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waited {
+    /// Its stored checkpoint.
+    pub checkpoint: u64,
+    /// The letter of the event that was waited for, if it could not be taken in and is still open: the read model does not
+    /// show it.
+    pub dead_letter: Option<DeadLetter>,
+}
+
+impl<B: Backend> EventBus<B> {
+    /// Waits until a subscriber's stored checkpoint has reached an event, wherever the subscriber runs. The answer says
+    /// whether that event went to the dead letters.
+    ///
+    /// # Errors
+    /// [`Error::NotReached`] after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is.
+    pub async fn wait_for(&self, subscriber_id: &str, global_sequence: u64) -> Result<Waited, Error> {
+        self.wait_for_within(subscriber_id, global_sequence, self.inner.config.wait_timeout).await
+    }
+
+    /// The same with a time-out of one's own.
+    ///
+    /// # Errors
+    /// As [`wait_for`](Self::wait_for).
+    pub async fn wait_for_within(
+        &self,
+        subscriber_id: &str,
+        global_sequence: u64,
+        timeout: Duration,
+    ) -> Result<Waited, Error> {
+        crate::subscriber::check_id(subscriber_id)?;
+        let deadline = Instant::now() + timeout;
+        let mut pause = LOOK_AGAIN.0;
+        loop {
+            self.watch_here(subscriber_id, global_sequence, deadline).await;
+            let reached = self.store().checkpoint(subscriber_id).await?.map(|found| found.global_sequence);
+            if let Some(checkpoint) = reached.filter(|reached| *reached >= global_sequence) {
+                let dead_letter = self.open_letter(subscriber_id, global_sequence).await?;
+                return Ok(Waited { checkpoint, dead_letter });
+            }
+            if Instant::now() >= deadline {
+                let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);
+                return Err(Error::NotReached { subscriber_id, wanted, reached, waited: timeout });
+            }
+            tokio::time::sleep_until(deadline.min(Instant::now() + pause)).await;
+            pause = (pause * 2).min(LOOK_AGAIN.1);
+        }
+    }
+
+    /// Where the subscriber runs in this process, it says by itself when it is there.
+    async fn watch_here(&self, subscriber_id: &str, global_sequence: u64, deadline: Instant) {
+        let Some(entry) = self.inner.entry(subscriber_id) else { return };
+        let mut status = entry.status.clone();
+        let there = status.wait_for(|status| status.stored >= global_sequence);
+        // Whatever comes of it: the stored checkpoint is what counts.
+        drop(tokio::time::timeout_at(deadline, there).await);
+    }
+
+    async fn open_letter(&self, subscriber_id: &str, global_sequence: u64) -> Result<Option<DeadLetter>, Error> {
+        // Letters are in the order of the log, so the first after the one before is it, if there is one.
+        let after = crate::LetterCursor { global_sequence: global_sequence.saturating_sub(1), id: uuid::Uuid::max() };
+        let states = LetterState::ALL.into_iter().filter(|state| state.is_open()).collect();
+        let query = LetterQuery { after: Some(after), limit: 1, states, ..LetterQuery::of(subscriber_id) };
+        let found = self.store().letters(&query).await?.into_iter().next();
+        Ok(found.filter(|letter| letter.global_sequence == global_sequence))
+    }
+}

@@ -1,0 +1,240 @@
+//! What can be chosen about delivery.
+
+use std::time::Duration;
+
+use crate::{EventTypes, Invalid};
+
+/// How events are delivered. The bus has one for all its subscribers; a subscriber may bring its own.
+///
+/// ```
+/// use highwater::{CheckpointMode, ReliableDeliveryConfig};
+/// use std::time::Duration;
+///
+/// let config = ReliableDeliveryConfig {
+///     checkpoint_mode: CheckpointMode::Batched { size: 500, interval: Duration::from_millis(200) },
+///     ..ReliableDeliveryConfig::default()
+/// };
+/// assert_eq!(config.max_retries, 3);
+/// assert!(config.validate().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReliableDeliveryConfig {
+    /// How often an event that failed is tried again before it goes to the dead letters: 3 means four attempts. Default: 3.
+    pub max_retries: u32,
+    /// How long to wait before the first retry; each later one waits twice as long. Default: 1 s.
+    pub initial_retry_delay: Duration,
+    /// How long to wait at most. Default: 60 s.
+    pub max_retry_delay: Duration,
+    /// How much of each delay is left to chance, so that many that failed together do not come back together: 0 none of
+    /// it, 1 all of it. Chance only ever shortens. Default: 0.2.
+    pub retry_jitter: f64,
+    /// How long a handler may take for one event (or for one batch of a transactional projection) before that counts as a
+    /// failure. Default: no limit.
+    pub handler_timeout: Option<Duration>,
+    /// When checkpoints are stored. Default: after every event.
+    pub checkpoint_mode: CheckpointMode,
+    /// Events read at once while catching up; progress is stored at least this often. Default: 1,000.
+    pub catch_up_batch_size: usize,
+    /// Bytes read at once while catching up, unless a single event is larger. A subscriber that catches up holds three
+    /// such pages at most: the one it works on, one that waits and one that is being read. Default: 4 MiB.
+    pub catch_up_batch_bytes_max: usize,
+    /// Events that the shared tail keeps for subscribers that are a little behind. Default: 10,000.
+    pub tail_events_max: usize,
+    /// Bytes that the shared tail keeps. Default: 16 MiB.
+    pub tail_bytes_max: usize,
+    /// How often to look for new events, requests and pauses when nobody says that there are any. Default: 1 s.
+    pub poll_interval: Duration,
+    /// Parked events of one stream; one more halts the subscriber. Default: 1,000.
+    pub parked_per_stream_max: u64,
+    /// Parked events in all; one more halts the subscriber. Default: 10,000.
+    pub parked_max: u64,
+    /// How long dead letters are kept after they were resolved. Default: 30 days.
+    pub dead_letter_retention: Duration,
+    /// How long [`EventBus::wait_for`](crate::EventBus::wait_for) waits. Default: 30 s.
+    pub wait_timeout: Duration,
+    /// How long [`EventBus::shutdown`](crate::EventBus::shutdown) waits for what is in hand. Default: 10 s.
+    pub shutdown_timeout: Duration,
+    /// How far a subscriber may be behind before the bus does not call itself healthy any more. Default: 60 s.
+    pub healthy_lag_max: Duration,
+}
+
+impl Default for ReliableDeliveryConfig {
+    fn default() -> Self {
+        Self {
+            max_retries: 3,
+            initial_retry_delay: Duration::from_secs(1),
+            max_retry_delay: Duration::from_secs(60),
+            retry_jitter: 0.2,
+            handler_timeout: None,
+            checkpoint_mode: CheckpointMode::Synchronous,
+            catch_up_batch_size: 1_000,
+            catch_up_batch_bytes_max: 4 << 20,
+            tail_events_max: 10_000,
+            tail_bytes_max: 16 << 20,
+            poll_interval: Duration::from_secs(1),
+            parked_per_stream_max: 1_000,
+            parked_max: 10_000,
+            dead_letter_retention: Duration::from_secs(30 * 24 * 60 * 60),
+            wait_timeout: Duration::from_secs(30),
+            shutdown_timeout: Duration::from_secs(10),
+            healthy_lag_max: Duration::from_secs(60),
+        }
+    }
+}
+
+impl ReliableDeliveryConfig {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// The first that cannot work.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let refuse = |name, reason: &str| Err(Invalid::Setting { name, reason: reason.to_owned() });
+        let counts = [
+            ("catch_up_batch_size", self.catch_up_batch_size),
+            ("catch_up_batch_bytes_max", self.catch_up_batch_bytes_max),
+            ("tail_events_max", self.tail_events_max),
+            ("tail_bytes_max", self.tail_bytes_max),
+            ("checkpoint_mode.size", self.checkpoint_mode.size()),
+        ];
+        if let Some((name, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return refuse(name, "it must be at least 1");
+        }
+        let year = Duration::from_secs(366 * 24 * 60 * 60);
+        let times = [
+            ("initial_retry_delay", self.initial_retry_delay),
+            ("max_retry_delay", self.max_retry_delay),
+            ("poll_interval", self.poll_interval),
+            ("wait_timeout", self.wait_timeout),
+            ("shutdown_timeout", self.shutdown_timeout),
+            ("healthy_lag_max", self.healthy_lag_max),
+            ("handler_timeout", self.handler_timeout.unwrap_or(year)),
+            ("checkpoint_mode.interval", self.checkpoint_mode.interval()),
+        ];
+        if let Some((name, _)) = times.into_iter().find(|(_, t)| *t < Duration::from_millis(1) || *t > year) {
+            return refuse(name, "it must lie between a millisecond and a year");
+        }
+        if self.max_retry_delay < self.initial_retry_delay {
+            return refuse("max_retry_delay", "it must not be shorter than initial_retry_delay");
+        }
+        if !(0.0..=1.0).contains(&self.retry_jitter) {
+            return refuse("retry_jitter", "it must lie between 0 and 1");
+        }
+        if self.dead_letter_retention > 100 * year {
+            return refuse("dead_letter_retention", "it must not be longer than a hundred years");
+        }
+        Ok(())
+    }
+}
+
+/// When checkpoints are stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CheckpointMode {
+    /// After every event: after a crash one event is delivered again at most. A transactional projection gets a
+    /// transaction for each event.
+    #[default]
+    Synchronous,
+    /// After so many events, or so long after the first that is not covered yet, and at once when there is nothing more to
+    /// do: after a crash `size` events are delivered again at most. A transactional projection gets a transaction for up
+    /// to `size` events.
+    Batched {
+        /// How many events.
+        size: usize,
+        /// How long.
+        interval: Duration,
+    },
+}
+
+impl CheckpointMode {
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::Synchronous => 1,
+            Self::Batched { size, .. } => size,
+        }
+    }
+
+    /// For `Synchronous`: how long a position may go unstored that moved only past events the subscriber does not want.
+    pub(crate) fn interval(self) -> Duration {
+        match self {
+            Self::Synchronous => Duration::from_millis(100),
+            Self::Batched { interval, .. } => interval,
+        }
+    }
+}
+
+/// What a subscriber may choose.
+///
+/// ```
+/// use highwater::{EventTypes, FailurePolicy, StartAt, SubscriberOptions};
+/// let options = SubscriberOptions::new()
+///     .event_types(EventTypes::only(["Placed"]))
+///     .start(StartAt::End)
+///     .on_failure(FailurePolicy::ParkStream);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SubscriberOptions {
+    /// Which of the events it knows it wants. Default: all that its enum knows.
+    pub event_types: Option<EventTypes>,
+    /// Where it starts the very first time. Default: at the beginning.
+    pub start: StartAt,
+    /// What becomes of an event that it cannot take in. Default: the dead letters.
+    pub on_failure: FailurePolicy,
+    /// How events are delivered to it. Default: as the bus does.
+    pub delivery: Option<ReliableDeliveryConfig>,
+}
+
+impl SubscriberOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Of the events it knows, only these.
+    #[must_use]
+    pub fn event_types(self, types: EventTypes) -> Self {
+        Self { event_types: Some(types), ..self }
+    }
+
+    /// Where it starts the very first time.
+    #[must_use]
+    pub fn start(self, start: StartAt) -> Self {
+        Self { start, ..self }
+    }
+
+    /// What becomes of an event that it cannot take in.
+    #[must_use]
+    pub fn on_failure(self, on_failure: FailurePolicy) -> Self {
+        Self { on_failure, ..self }
+    }
+
+    /// How events are delivered to it.
+    #[must_use]
+    pub fn delivery(self, delivery: ReliableDeliveryConfig) -> Self {
+        Self { delivery: Some(delivery), ..self }
+    }
+}
+
+/// Where a subscriber starts the very first time. Later it goes on from its checkpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StartAt {
+    /// With the first event there is.
+    #[default]
+    Beginning,
+    /// After everything that is settled when it is subscribed.
+    End,
+    /// After this `global_sequence`.
+    After(u64),
+}
+
+/// What becomes of an event that a subscriber cannot take in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FailurePolicy {
+    /// It goes to the dead letters, and the subscriber goes on with the next.
+    #[default]
+    DeadLetter,
+    /// The subscriber stops in front of it, until it is resumed.
+    Halt,
+    /// It goes to the dead letters, and so do all later events of its stream, unhandled, until they are replayed in order.
+    /// Other streams go on.
+    ParkStream,
+}

@@ -1,0 +1,26 @@
+//! The delivery engine: written once, for every backend.
+//!
+//! One task per subscriber. What it does next is decided by a pure machine ([`machine`]); the [`driver`] carries it out
+//! and tells the machine what came of it. Events come from a reader of the subscriber's own while it is behind
+//! ([`catch_up`]), and from one read that all live subscribers share once it is not ([`tail`]). Checkpoints of all
+//! subscribers go through one [`writer`]. What people ask for is done by the same task, between two events ([`replay`]).
+//!
+//! ```text
+//!  starting ──term taken──► catching up ──reached the frontier──► live ◄──► retrying
+//!      ▲                          ▲                                 │
+//!      │                          └───────── fell behind ◄──────────┤
+//!      └──────────── the server was restarted or replaced ◄─────────┘        paused · halted
+//! ```
+//!
+//! What the engine deliberately does not know: which backend it runs on, what the events mean, and holes in the order.
+
+pub(crate) mod catch_up;
+pub(crate) mod driver;
+mod handling;
+mod journal;
+pub(crate) mod machine;
+mod replay;
+mod retry;
+pub(crate) mod status;
+pub(crate) mod tail;
+pub(crate) mod writer;

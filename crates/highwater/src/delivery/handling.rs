@@ -1,0 +1,61 @@
+//! Calling an application's code: errors, panics and time-outs all come out as failures.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::journal::storable;
+use crate::{BoxError, Error, Permanent};
+
+/// Why a handler did not take something in.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Trying again is no use.
+    pub(super) permanent: bool,
+    /// What it said, fit to be stored.
+    pub(super) error: Arc<str>,
+    /// It was given up in the middle of something: what it was doing may still be going on.
+    pub(super) unsure: bool,
+}
+
+impl Failure {
+    pub(super) fn new(error: &BoxError) -> Self {
+        let undecodable = matches!(error.downcast_ref(), Some(Error::Undecodable { .. }));
+        Self { permanent: undecodable || error.is::<Permanent>(), error: storable(error).into(), unsure: false }
+    }
+}
+
+/// Runs a handler's future. `&self` handlers and owned transactions make it safe to go on after a panic.
+pub(super) async fn call(
+    handler: impl Future<Output = Result<(), BoxError>>,
+    timeout: Option<Duration>,
+) -> Result<(), Failure> {
+    let caught = AssertUnwindSafe(handler).catch_unwind();
+    let outcome = match timeout {
+        None => caught.await,
+        Some(timeout) => match tokio::time::timeout(timeout, caught).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let error = format!("the handler was not done after {timeout:?}").into();
+                return Err(Failure { permanent: false, error, unsure: true });
+            }
+        },
+    };
+    match outcome {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Failure::new(&error)),
+        Err(panic) => {
+            let error: BoxError = format!("the handler panicked: {}", message(&*panic)).into();
+            Err(Failure { unsure: true, ..Failure::new(&error) })
+        }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}

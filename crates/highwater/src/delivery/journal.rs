@@ -1,0 +1,167 @@
+//! What is logged about a subscriber: all of it here, nothing elsewhere.
+
+use std::time::Duration;
+
+use crate::{BoxError, Error, Record};
+
+/// Writes down what happens to one subscriber.
+#[derive(Debug)]
+pub(super) struct Journal {
+    span: tracing::Span,
+    disconnected: bool,
+    catching_up: bool,
+}
+
+/// An error with everything behind it, in one line.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        source = error.source();
+    }
+    text
+}
+
+impl Journal {
+    pub(super) fn new(subscriber_id: &str) -> Self {
+        let span = tracing::info_span!("subscriber", id = subscriber_id);
+        Self { span, disconnected: false, catching_up: false }
+    }
+
+    /// For everything that runs in the subscriber's task, its handler's own events included.
+    pub(super) fn span(&self) -> tracing::Span {
+        self.span.clone()
+    }
+
+    pub(super) fn started(&self, term: u64, position: u64, fresh: bool) {
+        tracing::info!(parent: &self.span, term, position, fresh, "processing");
+    }
+
+    pub(super) fn catching_up(&mut self, position: u64) {
+        if !self.catching_up {
+            self.catching_up = true;
+            tracing::info!(parent: &self.span, position, "catching up");
+        }
+    }
+
+    pub(super) fn live(&mut self, position: u64) {
+        if self.catching_up {
+            self.catching_up = false;
+            tracing::info!(parent: &self.span, position, "caught up");
+        }
+    }
+
+    pub(super) fn retrying(&self, record: &Record, failures: u32, delay: Duration, error: &str) {
+        tracing::warn!(
+            parent: &self.span,
+            global_sequence = record.global_sequence,
+            event_id = %record.id,
+            event_type = record.event_type,
+            failures,
+            ?delay,
+            error,
+            "an event failed; it will be tried again"
+        );
+    }
+
+    pub(super) fn batch_failed(&self, events: usize, error: &str) {
+        tracing::warn!(parent: &self.span, events, error, "a batch failed; its events are tried one by one");
+    }
+
+    pub(super) fn dead_letter(&self, record: &Record, failures: u32, error: &str) {
+        tracing::error!(
+            parent: &self.span,
+            global_sequence = record.global_sequence,
+            event_id = %record.id,
+            event_type = record.event_type,
+            stream_id = %record.stream_id,
+            failures,
+            error,
+            "an event went to the dead letters"
+        );
+    }
+
+    pub(super) fn parked(&self, record: &Record) {
+        tracing::debug!(
+            parent: &self.span,
+            global_sequence = record.global_sequence,
+            stream_id = %record.stream_id,
+            "an event waits behind an earlier one of its stream"
+        );
+    }
+
+    pub(super) fn halted(&self, reason: &str) {
+        tracing::error!(parent: &self.span, reason, "halted; nothing is processed until it is resumed");
+    }
+
+    pub(super) fn fenced(&self, error: &Error) {
+        tracing::warn!(parent: &self.span, %error, "fenced");
+    }
+
+    pub(super) fn interrupted(&self) {
+        tracing::warn!(parent: &self.span, "the server was restarted or replaced; going on from the stored checkpoint");
+    }
+
+    /// Once when it begins, and not at every attempt.
+    pub(super) fn disconnected(&mut self, error: &str) {
+        if !self.disconnected {
+            self.disconnected = true;
+            tracing::warn!(parent: &self.span, error, "the store does not answer as it should; trying until it does");
+        }
+    }
+
+    pub(super) fn connected(&mut self) {
+        if self.disconnected {
+            self.disconnected = false;
+            tracing::info!(parent: &self.span, "the store answers again");
+        }
+    }
+
+    pub(super) fn served(&self, asked: &str, by: &str, done: u64, failed: u64, error: Option<&str>) {
+        tracing::info!(parent: &self.span, asked, by, done, failed, error, "did what was asked for");
+    }
+
+    pub(super) fn replay_failed(&self, letter: uuid::Uuid, error: &str) {
+        tracing::warn!(parent: &self.span, %letter, error, "a replayed event failed again");
+    }
+
+    pub(super) fn stopped(&self, position: u64) {
+        tracing::info!(parent: &self.span, position, "stopped");
+    }
+}
+
+/// An error's text as it is stored: free of NUL, which PostgreSQL's text cannot hold, and cut.
+pub(super) fn storable(error: &BoxError) -> String {
+    const BYTES_MAX: usize = 8 << 10;
+    let mut text = chain(error.as_ref()).replace('\0', "\u{fffd}");
+    if text.len() > BYTES_MAX {
+        let end = (0..=BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_cannot_be_stored_is_made_storable() {
+        let error: BoxError = format!("a\0b{}", "ü".repeat(10_000)).into();
+        let text = storable(&error);
+        assert!(text.starts_with("a\u{fffd}bü") && text.ends_with("ü…"));
+        assert!(text.len() <= (8 << 10) + "…".len());
+    }
+
+    #[test]
+    fn an_error_is_told_with_everything_behind_it() {
+        let error = Error::Unavailable { action: "read", source: "no route".into() };
+        assert_eq!(chain(&error), "unavailable: cannot read: no route");
+    }
+}

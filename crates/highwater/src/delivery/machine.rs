@@ -1,0 +1,436 @@
+//! What a subscriber does next, and what follows from what came of it. Pure: no await, no clock, no store.
+//!
+//! The machine holds the page being worked on and the numbers that matter: `handled`, up to where everything was handled,
+//! buried or is of no interest, and `stored`, up to where that is in the checkpoint. [`Machine::step`] says what to do;
+//! the `on_…` methods take in what happened.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::{FailurePolicy, Record};
+
+/// Events that are handed over before anything else is looked at.
+const CHUNK_MAX: usize = 256;
+
+/// What the machine has to know of the configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    pub(crate) on_failure: FailurePolicy,
+    pub(crate) max_retries: u32,
+    /// Events that may be delivered again after a crash: the size of a batch.
+    pub(crate) batch: usize,
+    /// Events and checkpoint are one transaction.
+    pub(crate) transactional: bool,
+    pub(crate) parked_per_stream_max: u64,
+    pub(crate) parked_max: u64,
+}
+
+/// What is wanted from outside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Wish {
+    #[default]
+    Run,
+    Pause,
+    Stop,
+}
+
+/// What the driver knows at the moment of a step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Now {
+    /// The checkpoint has lagged behind for as long as it may.
+    pub(crate) overdue: bool,
+    /// The next page is there already.
+    pub(crate) more: bool,
+    /// Somebody has asked for something.
+    pub(crate) asked: bool,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Get the right to process, and the checkpoint.
+    Take,
+    /// Wait for a page; meanwhile a checkpoint that is being stored may arrive, or become overdue.
+    Read,
+    /// Hand so many events over: [`Machine::front`].
+    Handle { count: usize },
+    /// Begin to store the checkpoint.
+    Store,
+    /// Wait for the checkpoint that is being stored.
+    AwaitStore,
+    /// The event in front has failed for good: write a letter. `park`: those behind it in its stream are to wait.
+    Bury { park: bool },
+    /// The event in front waits behind an earlier one of its stream: write a letter.
+    Park,
+    /// Wait until the event in front is due again.
+    Sleep,
+    /// Do what was asked for.
+    Serve,
+    /// Do nothing until something is wanted.
+    Rest,
+    /// It is over.
+    End,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Taking,
+    Running,
+    Retrying,
+    Halted(Arc<str>),
+}
+
+/// The page being worked on.
+#[derive(Debug)]
+struct Work {
+    records: Arc<Vec<Record>>,
+    next: usize,
+    complete_to: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Machine {
+    policy: Policy,
+    phase: Phase,
+    wish: Wish,
+    work: Option<Work>,
+    handled: u64,
+    last_event: Option<Uuid>,
+    stored: u64,
+    /// Events handled since `stored`, those in flight included.
+    unsaved: usize,
+    storing: Option<Storing>,
+    /// Events up to here are handled one by one: the batch they were in has failed.
+    alone_to: u64,
+    /// How often the event in front has failed.
+    failures: u32,
+    /// It will not be tried again.
+    spent: bool,
+    parked: HashMap<Uuid, u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Storing {
+    to: u64,
+    events: usize,
+}
+
+impl Machine {
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            phase: Phase::Taking,
+            wish: Wish::Run,
+            work: None,
+            handled: 0,
+            last_event: None,
+            stored: 0,
+            unsaved: 0,
+            storing: None,
+            alone_to: 0,
+            failures: 0,
+            spent: false,
+            parked: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn step(&self, now: Now) -> Step {
+        match self.phase {
+            Phase::Taking if self.wish == Wish::Stop => Step::End,
+            Phase::Taking if self.wish == Wish::Pause => Step::Rest,
+            Phase::Taking => Step::Take,
+            _ if self.wish != Wish::Run => self.settle(if self.wish == Wish::Stop { Step::End } else { Step::Rest }),
+            Phase::Halted(_) => self.settle(if now.asked { Step::Serve } else { Step::Rest }),
+            Phase::Retrying => Step::Sleep,
+            Phase::Running => self.run(now),
+        }
+    }
+
+    /// Everything that was done is stored before `then`.
+    fn settle(&self, then: Step) -> Step {
+        if self.storing.is_some() {
+            Step::AwaitStore
+        } else if self.handled > self.stored {
+            Step::Store
+        } else {
+            then
+        }
+    }
+
+    fn run(&self, now: Now) -> Step {
+        let Some(record) = self.current() else { return self.between_pages(now) };
+        // A checkpoint in flight must not overtake, or be overtaken by, one that travels in a transaction.
+        let alone = |step| if self.storing.is_some() { Step::AwaitStore } else { step };
+        if self.failures > 0 && self.spent {
+            return alone(Step::Bury { park: self.policy.on_failure == FailurePolicy::ParkStream });
+        }
+        if now.asked && self.failures == 0 {
+            return self.settle(Step::Serve);
+        }
+        if self.parked.contains_key(&record.stream_id) {
+            return alone(Step::Park);
+        }
+        if self.policy.transactional {
+            return alone(Step::Handle { count: self.count(self.policy.batch) });
+        }
+        if self.unsaved >= self.policy.batch {
+            return if self.storing.is_some() { Step::AwaitStore } else { Step::Store };
+        }
+        if self.storing.is_none() && self.unsaved > 0 && (now.overdue || self.unsaved >= self.policy.batch.div_ceil(2))
+        {
+            return Step::Store;
+        }
+        Step::Handle { count: self.count((self.policy.batch - self.unsaved).min(self.until_store())) }
+    }
+
+    /// Events until the next checkpoint is begun: at half a batch, so that it is stored while the other half is handled.
+    fn until_store(&self) -> usize {
+        let half = self.policy.batch.div_ceil(2);
+        if self.storing.is_none() && self.unsaved < half { half - self.unsaved } else { CHUNK_MAX }
+    }
+
+    fn between_pages(&self, now: Now) -> Step {
+        if now.asked {
+            return self.settle(Step::Serve);
+        }
+        let owed = self.unsaved > 0 && (!now.more || self.unsaved >= self.policy.batch);
+        let owed = owed || (now.overdue && self.handled > self.stored);
+        if owed && self.storing.is_none() { Step::Store } else { Step::Read }
+    }
+
+    /// How many events to hand over at once: those of streams that are not parked, from the front.
+    fn count(&self, max: usize) -> usize {
+        let Some(work) = &self.work else { return 0 };
+        let front = &work.records[work.next..];
+        if front.first().is_some_and(|record| record.global_sequence <= self.alone_to) {
+            return 1;
+        }
+        let max = if self.policy.transactional { max } else { max.min(CHUNK_MAX) };
+        if self.parked.is_empty() {
+            return front.len().min(max);
+        }
+        front.iter().take(max).take_while(|record| !self.parked.contains_key(&record.stream_id)).count()
+    }
+
+    fn current(&self) -> Option<&Record> {
+        let work = self.work.as_ref()?;
+        work.records.get(work.next)
+    }
+
+    /// The page being worked on, and where in it the next `count` events are.
+    pub(crate) fn front(&self, count: usize) -> (Arc<Vec<Record>>, Range<usize>) {
+        match &self.work {
+            Some(work) => (work.records.clone(), work.next..(work.next + count).min(work.records.len())),
+            None => (Arc::default(), 0..0),
+        }
+    }
+
+    /// Where the checkpoint goes once the next `count` events are handled.
+    pub(crate) fn position_after(&self, count: usize) -> u64 {
+        let Some(work) = &self.work else { return self.handled };
+        if work.next + count >= work.records.len() {
+            return work.complete_to;
+        }
+        work.records[..work.next + count].last().map_or(self.handled, |record| record.global_sequence)
+    }
+
+    /// The right to process was got, with what is stored.
+    pub(crate) fn on_taken(&mut self, global_sequence: u64, parked: HashMap<Uuid, u64>) {
+        *self = Self { phase: Phase::Running, wish: self.wish, ..Self::new(self.policy.clone()) };
+        (self.handled, self.stored, self.parked) = (global_sequence, global_sequence, parked);
+    }
+
+    /// A page that continues where [`position`](Self::position) is.
+    pub(crate) fn on_page(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
+        let next = records.partition_point(|record| record.global_sequence <= self.handled);
+        if next == records.len() {
+            self.work = None;
+            self.handled = self.handled.max(complete_to);
+        } else {
+            self.work = Some(Work { records, next, complete_to });
+        }
+    }
+
+    /// The next `count` events were taken in, one by one.
+    pub(crate) fn on_handled(&mut self, count: usize) {
+        if count > 0 {
+            self.pass(count);
+            self.unsaved += count;
+        }
+    }
+
+    /// The next `count` events are done, and the checkpoint with them.
+    pub(crate) fn on_committed(&mut self, count: usize) {
+        self.pass(count);
+        self.stored = self.handled;
+        self.unsaved = 0;
+    }
+
+    /// Moves on past events. The end of a page takes the position along to where the page is complete.
+    fn pass(&mut self, count: usize) {
+        let Some(work) = &mut self.work else { return };
+        let end = (work.next + count).min(work.records.len());
+        if let Some(last) = work.records[..end].last() {
+            (self.handled, self.last_event) = (last.global_sequence, Some(last.id));
+        }
+        work.next = end;
+        if end == work.records.len() {
+            self.handled = work.complete_to.max(self.handled);
+            self.work = None;
+        }
+        (self.failures, self.spent) = (0, false);
+    }
+
+    /// A batch failed whole, and was rolled back.
+    pub(crate) fn on_batch_failed(&mut self, count: usize) {
+        let (records, range) = self.front(count);
+        self.alone_to = records[range].last().map_or(self.alone_to, |record| record.global_sequence);
+    }
+
+    /// The event in front failed. Says how often that has happened, or `None` when it will not be tried again.
+    pub(crate) fn on_failed(&mut self, permanent: bool, error: &str) -> Option<u32> {
+        self.failures = self.failures.saturating_add(1);
+        self.spent = permanent || self.failures > self.policy.max_retries;
+        if !self.spent {
+            self.phase = Phase::Retrying;
+            return Some(self.failures);
+        }
+        if self.policy.on_failure == FailurePolicy::Halt {
+            let event = self.current().map_or(0, |record| record.global_sequence);
+            self.halt(&format!("event {event} failed {} times, the last time with: {error}", self.failures));
+        }
+        None
+    }
+
+    /// The event in front is due again.
+    pub(crate) fn on_due(&mut self) {
+        if self.phase == Phase::Retrying {
+            self.phase = Phase::Running;
+        }
+    }
+
+    /// The letter could not be written, so the event has to be handled after all: whatever was wrong may have passed.
+    pub(crate) fn on_bury_failed(&mut self) {
+        self.spent = false;
+    }
+
+    /// The event in front went to the dead letters, and the checkpoint has moved on. `parked`: so many letters of its
+    /// stream are waiting now.
+    pub(crate) fn on_buried(&mut self, parked: u64) {
+        if let Some(stream_id) = self.current().map(|record| record.stream_id) {
+            self.on_parked_left(stream_id, parked);
+        }
+        self.on_committed(1);
+    }
+
+    /// So many letters of a stream are waiting now; none unparks it.
+    pub(crate) fn on_parked_left(&mut self, stream_id: Uuid, left: u64) {
+        match left {
+            0 => self.parked.remove(&stream_id),
+            _ => self.parked.insert(stream_id, left),
+        };
+    }
+
+    /// Whether one more event may be parked. If not, the subscriber is halted.
+    pub(crate) fn may_park(&mut self) -> bool {
+        let Some(stream_id) = self.current().map(|record| record.stream_id) else { return true };
+        let in_stream = self.parked.get(&stream_id).copied().unwrap_or(0);
+        let in_all: u64 = self.parked.values().sum();
+        let limit = if in_stream >= self.policy.parked_per_stream_max {
+            format!("parked_per_stream_max: {in_stream} events of stream {stream_id} are parked")
+        } else if in_all >= self.policy.parked_max {
+            format!("parked_max: {in_all} events are parked")
+        } else {
+            return true;
+        };
+        self.halt(&format!("no more events may be parked ({limit}); replay or discard them, then resume"));
+        false
+    }
+
+    /// A checkpoint is on its way. Says which.
+    pub(crate) fn on_storing(&mut self) -> (u64, Option<Uuid>) {
+        self.storing = Some(Storing { to: self.handled, events: self.unsaved });
+        (self.handled, self.last_event)
+    }
+
+    /// It has arrived, or not.
+    pub(crate) fn on_stored(&mut self, arrived: bool) {
+        let Some(storing) = self.storing.take() else { return };
+        if arrived {
+            self.stored = self.stored.max(storing.to);
+            self.unsaved -= storing.events.min(self.unsaved);
+        }
+    }
+
+    /// Everything remembered is void; the checkpoint has to be read again.
+    pub(crate) fn on_interrupted(&mut self) {
+        self.phase = Phase::Taking;
+        self.storing = None;
+    }
+
+    /// Stops in front of the next event.
+    pub(crate) fn halt(&mut self, reason: &str) {
+        self.phase = Phase::Halted(reason.into());
+    }
+
+    /// Somebody else has taken over: what is not stored now is theirs to do.
+    pub(crate) fn on_fenced(&mut self, reason: &str) {
+        self.halt(reason);
+        self.work = None;
+        (self.handled, self.unsaved, self.storing) = (self.stored, 0, None);
+    }
+
+    pub(crate) fn on_wish(&mut self, wish: Wish) {
+        self.wish = wish;
+    }
+
+    /// Goes on after it was halted, with the event that it was halted in front of.
+    pub(crate) fn on_resumed(&mut self) {
+        if matches!(self.phase, Phase::Halted(_)) {
+            self.phase = Phase::Running;
+            (self.failures, self.spent) = (0, false);
+        }
+    }
+
+    /// Up to where everything was handled or is of no interest.
+    pub(crate) fn handled(&self) -> u64 {
+        self.handled
+    }
+
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    pub(crate) fn halted(&self) -> Option<&Arc<str>> {
+        match &self.phase {
+            Phase::Halted(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_taking(&self) -> bool {
+        self.phase == Phase::Taking
+    }
+
+    pub(crate) fn is_retrying(&self) -> bool {
+        self.phase == Phase::Retrying
+    }
+
+    pub(crate) fn wish(&self) -> Wish {
+        self.wish
+    }
+
+    pub(crate) fn is_storing(&self) -> bool {
+        self.storing.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;

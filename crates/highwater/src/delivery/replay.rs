@@ -1,0 +1,228 @@
+//! What people ask for, done by the subscriber's own task, between two events: so live delivery, replay, parking and
+//! unparking cannot race with each other.
+//!
+//! A request stays open until it is finished in a fenced transaction. When the store is lost half way it is done again,
+//! and what was replayed before is resolved by then.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::driver::{Driver, Trouble};
+use super::handling::{Failure, call};
+use crate::subscriber::{Decoder, Handler};
+use crate::{
+    Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, Record, Request, RequestOutcome,
+    StartAt,
+};
+
+/// Letters that are looked at together.
+const LETTERS_PAGE: usize = 100;
+
+impl<B: Backend> Driver<B> {
+    /// Deals with the oldest request.
+    pub(super) async fn serve(&mut self) -> Result<(), Trouble> {
+        let Some(request) = self.requests.front().cloned() else { return Ok(()) };
+        // The list may be older than what was done since.
+        let open = self.shared.backend.request(request.id).await?.is_some_and(|found| found.outcome.is_none());
+        if open {
+            let outcome = self.work_on(&request).await?;
+            self.fenced(|_| Closing::Finished { request: request.id, outcome: &outcome }).await?;
+            let error = outcome.error.as_deref();
+            let asked = request.ask.name();
+            self.journal.served(asked, &request.requested_by, outcome.done, outcome.failed, error);
+        }
+        self.requests.pop_front();
+        Ok(())
+    }
+
+    async fn work_on(&mut self, request: &Request) -> Result<RequestOutcome, Trouble> {
+        let by = &request.requested_by;
+        match &request.ask {
+            Ask::Replay { letter } => self.replay_one(*letter, by).await,
+            Ask::ReplayStream { stream_id } => self.replay_all(Some(*stream_id), by).await,
+            Ask::ReplayAll => self.replay_all(None, by).await,
+            Ask::Discard { letter, reason } => self.discard(*letter, reason, by).await,
+            Ask::Rebuild => self.rebuild(by).await,
+        }
+    }
+
+    async fn replay_one(&mut self, letter: Uuid, by: &str) -> Result<RequestOutcome, Trouble> {
+        let Some(detail) = self.shared.backend.letter(letter).await? else {
+            return Ok(failed("there is no such letter"));
+        };
+        let letter = detail.letter;
+        if letter.subscriber_id != *self.subscriber.id {
+            return Ok(failed("the letter is another subscriber's"));
+        }
+        if !letter.state.is_open() {
+            return Ok(failed("the letter has been resolved already"));
+        }
+        if letter.parks {
+            let query =
+                LetterQuery { stream_id: Some(letter.stream_id), limit: 1, ..LetterQuery::of(&*self.subscriber.id) };
+            let head = self.shared.backend.letters(&query).await?;
+            if head.first().is_none_or(|head| head.id != letter.id) {
+                return Ok(failed("the letter waits behind an earlier one of its stream; replay the stream"));
+            }
+            return self.replay_all(Some(letter.stream_id), by).await;
+        }
+        let mut outcome = RequestOutcome::default();
+        self.replay(&letter, by, &mut outcome).await?;
+        Ok(outcome)
+    }
+
+    /// In order. Where one of a parked stream fails again, those behind it stay.
+    async fn replay_all(&mut self, stream_id: Option<Uuid>, by: &str) -> Result<RequestOutcome, Trouble> {
+        let mut outcome = RequestOutcome::default();
+        let mut blocked = HashSet::new();
+        let mut query = LetterQuery { stream_id, limit: LETTERS_PAGE, ..LetterQuery::of(&*self.subscriber.id) };
+        loop {
+            let letters = self.shared.backend.letters(&query).await?;
+            let Some(last) = letters.last() else { return Ok(outcome) };
+            query.after = Some(last.cursor());
+            for letter in letters {
+                if self.control.borrow().stop {
+                    return Err(Error::ShutDown);
+                }
+                if letter.parks && blocked.contains(&letter.stream_id) {
+                    continue;
+                }
+                let taken_in = self.replay(&letter, by, &mut outcome).await?;
+                if !taken_in && letter.parks {
+                    blocked.insert(letter.stream_id);
+                }
+            }
+        }
+    }
+
+    /// Hands one letter's event over again. True when it was taken in.
+    async fn replay(&mut self, letter: &DeadLetter, by: &str, outcome: &mut RequestOutcome) -> Result<bool, Trouble> {
+        let record = self.shared.backend.letter(letter.id).await?.and_then(|detail| detail.record);
+        let taken_in = match record {
+            Some(record) => self.hand_over(letter.id, &record, by).await?,
+            None => Err(Failure::new(&"the log does not have the event any more".into())),
+        };
+        let closed = match taken_in {
+            Ok(closed) => {
+                outcome.done += 1;
+                closed
+            }
+            Err(failure) => {
+                outcome.failed += 1;
+                outcome.error = Some(failure.error.to_string());
+                self.journal.replay_failed(letter.id, &failure.error);
+                let error = &failure.error;
+                let closing = Closing::ReplayFailed { letter: letter.id, by, error };
+                self.fenced(|_| closing).await?;
+                return Ok(false);
+            }
+        };
+        if let (true, Some(closed)) = (letter.parks, closed) {
+            self.machine.on_parked_left(letter.stream_id, closed.parked_left);
+        }
+        Ok(true)
+    }
+
+    /// `Ok(Ok(None))`: it had been taken in already, by an attempt whose answer was lost.
+    async fn hand_over(
+        &self,
+        letter: Uuid,
+        record: &Record,
+        by: &str,
+    ) -> Result<Result<Option<Closed>, Failure>, Trouble> {
+        let (fence, backend) = (self.fence()?, &self.shared.backend);
+        let decoder = Decoder { types: &self.subscriber.types, upcasters: backend.upcasters() };
+        let timeout = self.config.handler_timeout;
+        let closing = Closing::Replayed { letter, by };
+        match &self.subscriber.handler {
+            Handler::Each(handler) => {
+                if let Err(failure) = call(handler.handle(record, decoder), timeout).await {
+                    return Ok(Err(failure));
+                }
+                let Some(begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
+                Ok(Ok(Some(backend.commit(begun.tx, &fence, closing).await?)))
+            }
+            Handler::Within(handler) => {
+                let Some(mut begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
+                let records = std::slice::from_ref(record);
+                if let Err(failure) = call(handler.handle(&mut begun.tx, records, decoder), timeout).await {
+                    backend.rollback(begun.tx, failure.unsure).await;
+                    return Ok(Err(failure));
+                }
+                match backend.commit(begun.tx, &fence, closing).await {
+                    Ok(closed) => Ok(Ok(Some(closed))),
+                    Err(Error::Aborted { source }) => Ok(Err(Failure::new(&Error::Aborted { source }.into()))),
+                    Err(trouble) => Err(trouble),
+                }
+            }
+        }
+    }
+
+    /// A fenced transaction for a letter that is still open.
+    async fn begin_open(&self, fence: &Fence, letter: Uuid) -> Result<Option<Begun<B::Tx>>, Trouble> {
+        let begun = self.shared.backend.begin(fence, Some(letter)).await?;
+        if begun.letter_open {
+            return Ok(Some(begun));
+        }
+        self.shared.backend.rollback(begun.tx, false).await;
+        Ok(None)
+    }
+
+    async fn discard(&mut self, letter: Uuid, reason: &str, by: &str) -> Result<RequestOutcome, Trouble> {
+        let Some(detail) = self.shared.backend.letter(letter).await? else {
+            return Ok(failed("there is no such letter"));
+        };
+        if detail.letter.subscriber_id != *self.subscriber.id {
+            return Ok(failed("the letter is another subscriber's"));
+        }
+        let fence = self.fence()?;
+        let Some(begun) = self.begin_open(&fence, letter).await? else {
+            return Ok(failed("the letter has been resolved already"));
+        };
+        let closed = self.shared.backend.commit(begun.tx, &fence, Closing::Discarded { letter, by, reason }).await?;
+        if detail.letter.parks {
+            self.machine.on_parked_left(detail.letter.stream_id, closed.parked_left);
+        }
+        Ok(RequestOutcome { done: 1, ..RequestOutcome::default() })
+    }
+
+    /// Back to the start, with an emptied read model.
+    async fn rebuild(&mut self, by: &str) -> Result<RequestOutcome, Trouble> {
+        let to = match self.subscriber.options.start {
+            StartAt::After(position) => position,
+            StartAt::Beginning | StartAt::End => 0,
+        };
+        let (fence, backend) = (self.fence()?, self.shared.backend.clone());
+        if let Handler::Each(handler) = &self.subscriber.handler
+            && let Err(failure) = call(handler.reset(), self.config.handler_timeout).await
+        {
+            return Ok(failed(&failure.error));
+        }
+        let mut begun = backend.begin(&fence, None).await?;
+        if let Handler::Within(handler) = &self.subscriber.handler
+            && let Err(failure) = call(handler.reset(&mut begun.tx), self.config.handler_timeout).await
+        {
+            backend.rollback(begun.tx, failure.unsure).await;
+            return Ok(failed(&failure.error));
+        }
+        let nonce = Uuid::from_u128(fastrand::u128(..));
+        match backend.commit(begun.tx, &fence, Closing::Reset { to, by, nonce }).await {
+            Ok(closed) => {
+                self.begin_anew(Fence { term: closed.term, ..fence }, to);
+                Ok(RequestOutcome { done: 1, ..RequestOutcome::default() })
+            }
+            Err(Error::Aborted { source }) => Ok(failed(&Failure::new(&Error::Aborted { source }.into()).error)),
+            Err(Error::UnknownOutcome { .. }) => {
+                // Perhaps the term was raised: whose it is then, the nonce tells.
+                self.perhaps_mine = Some(nonce);
+                Err(Error::Interrupted { reason: "the answer to a reset was lost".to_owned() })
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+}
+
+fn failed(reason: &str) -> RequestOutcome {
+    RequestOutcome { error: Some(reason.to_owned()), ..RequestOutcome::default() }
+}

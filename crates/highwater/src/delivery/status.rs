@@ -1,0 +1,155 @@
+//! What a subscriber shows of itself.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+
+/// What a subscriber is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubscriptionState {
+    /// It gets the right to process, and its checkpoint.
+    Starting,
+    /// It is behind, and reads by itself.
+    CatchingUp,
+    /// It is where the log is, and gets events as they come.
+    Live,
+    /// An event failed and will be tried again.
+    Retrying {
+        /// The event's place in the log.
+        global_sequence: u64,
+        /// How often it has failed.
+        failures: u32,
+        /// When it is tried again.
+        next_at: DateTime<Utc>,
+        /// What it failed with.
+        error: Arc<str>,
+    },
+    /// The store cannot be reached, or does not do what it should. It is tried again until it does.
+    Disconnected {
+        /// What it said.
+        error: Arc<str>,
+    },
+    /// Somebody paused it.
+    Paused,
+    /// It has stopped in front of an event, and waits to be resumed.
+    Halted {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// It has been unsubscribed or shut down.
+    Stopped,
+}
+
+impl SubscriptionState {
+    /// Its name in a word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::CatchingUp => "catching up",
+            Self::Live => "live",
+            Self::Retrying { .. } => "retrying",
+            Self::Disconnected { .. } => "disconnected",
+            Self::Paused => "paused",
+            Self::Halted { .. } => "halted",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// How far a subscriber has got.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// What it is doing.
+    pub state: SubscriptionState,
+    /// Where a restart would go on.
+    pub checkpoint: u64,
+    /// Up to where it has handled everything.
+    pub position: u64,
+    /// Up to where the log is settled.
+    pub frontier: u64,
+    /// How many numbers lie between the two: at most so many events.
+    pub lag_events: u64,
+    /// How old the last event was that it handled; zero when there is none it has not.
+    pub lag: Duration,
+    /// Events that it handled per second, lately.
+    pub rate: f64,
+    /// How long it will take at this rate; none when that cannot be said.
+    pub time_left: Option<Duration>,
+    /// The last error of its handler, if it ever had one.
+    pub last_error: Option<Arc<str>>,
+}
+
+/// What the driver tells.
+#[derive(Debug, Clone)]
+pub(crate) struct Status {
+    pub(crate) state: SubscriptionState,
+    pub(crate) handled: u64,
+    pub(crate) stored: u64,
+    pub(crate) rate: f64,
+    pub(crate) last_event_at: Option<DateTime<Utc>>,
+    pub(crate) last_error: Option<Arc<str>>,
+}
+
+impl Status {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: SubscriptionState::Starting,
+            handled: 0,
+            stored: 0,
+            rate: 0.0,
+            last_event_at: None,
+            last_error: None,
+        }
+    }
+
+    pub(crate) fn progress(&self, frontier: u64) -> Progress {
+        let lag_events = frontier.saturating_sub(self.handled);
+        let age = |at: DateTime<Utc>| (Utc::now() - at).to_std().unwrap_or_default();
+        let seconds = lag_events as f64 / self.rate;
+        Progress {
+            state: self.state.clone(),
+            checkpoint: self.stored,
+            position: self.handled,
+            frontier,
+            lag_events,
+            lag: self.last_event_at.filter(|_| lag_events > 0).map_or(Duration::ZERO, age),
+            rate: self.rate,
+            time_left: if lag_events == 0 { Some(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).ok() },
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+/// Events per second, over about the last two seconds.
+#[derive(Debug)]
+pub(crate) struct Rate {
+    since: Instant,
+    events: u64,
+    rate: f64,
+}
+
+impl Rate {
+    const WINDOW: Duration = Duration::from_secs(1);
+
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), events: 0, rate: 0.0 }
+    }
+
+    pub(crate) fn add(&mut self, events: usize) {
+        self.events += events as u64;
+    }
+
+    pub(crate) fn per_second(&mut self, now: Instant) -> f64 {
+        let elapsed = now.duration_since(self.since);
+        if elapsed >= Self::WINDOW {
+            self.rate = self.events as f64 / elapsed.as_secs_f64();
+            (self.since, self.events) = (now, 0);
+        } else if self.rate == 0.0 && !elapsed.is_zero() {
+            return self.events as f64 / elapsed.as_secs_f64();
+        }
+        self.rate
+    }
+}

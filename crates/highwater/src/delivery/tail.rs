@@ -1,0 +1,262 @@
+//! One read of the end of the log, shared by all live subscribers of a bus.
+//!
+//! The tail reads every event once and keeps the latest pages, bounded by count and by bytes. A subscriber takes what
+//! comes after its own position; one whose position is not covered any more has fallen behind and reads by itself. There is
+//! no queue per subscriber, so a slow one costs nothing and delays nobody.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use crate::delivery::retry::Backoff;
+use crate::{Backend, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
+
+/// How long to wait before looking again whether an open writer has ended; at first, and at most. A rollback tells nobody.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// The shared end of the log.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    state: Mutex<State>,
+    /// Counts up whenever there is something to be seen.
+    news: watch::Sender<u64>,
+    /// Somebody has taken a seat.
+    wanted: Notify,
+    limit: ReadLimit,
+    keep: ReadLimit,
+    poll_interval: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pages: VecDeque<Arc<TailPage>>,
+    events: usize,
+    bytes: usize,
+    /// Up to here the log has been read.
+    position: u64,
+    /// The life of the server that the pages come from.
+    incarnation: u64,
+    seats: usize,
+    /// Counts up when everything is void.
+    epoch: u64,
+    error: Option<String>,
+}
+
+/// Some pages' worth of the log.
+#[derive(Debug)]
+pub(crate) struct TailPage {
+    after: u64,
+    bytes: usize,
+    pub(crate) complete_to: u64,
+    pub(crate) records: Arc<Vec<Record>>,
+}
+
+/// What a subscriber finds.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Page(Arc<TailPage>),
+    /// Nothing yet.
+    Nothing,
+    /// What comes next is not kept any more.
+    Behind,
+    /// The server was restarted or replaced.
+    Void,
+}
+
+impl Tail {
+    pub(crate) fn new(config: &ReliableDeliveryConfig) -> Self {
+        Self {
+            state: Mutex::default(),
+            news: watch::Sender::new(0),
+            wanted: Notify::new(),
+            limit: ReadLimit {
+                events: config.catch_up_batch_size.min(config.tail_events_max),
+                bytes: config.catch_up_batch_bytes_max.min(config.tail_bytes_max),
+            },
+            keep: ReadLimit { events: config.tail_events_max, bytes: config.tail_bytes_max },
+            poll_interval: config.poll_interval,
+        }
+    }
+
+    /// Nothing is left half done when a holder panics: the state is sound between any two statements.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the log cannot be read at the moment.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.state().error.clone()
+    }
+
+    /// A seat for a subscriber at a position; `None` when the tail does not cover that.
+    pub(crate) fn join(self: &Arc<Self>, position: u64, incarnation: u64) -> Option<Seat> {
+        let mut state = self.state();
+        if state.seats == 0 {
+            let epoch = state.epoch + 1;
+            *state = State { position, incarnation, epoch, ..State::default() };
+        } else if state.incarnation != incarnation || !state.covers(position) {
+            return None;
+        }
+        state.seats += 1;
+        let epoch = state.epoch;
+        drop(state);
+        self.wanted.notify_one();
+        let news = self.news.subscribe();
+        Some(Seat { tail: self.clone(), news, epoch })
+    }
+
+    /// Reads for as long as somebody listens. Never ends by itself.
+    pub(crate) async fn run<B: Backend>(self: Arc<Self>, backend: B) {
+        let mut wakeup = backend.wakeups();
+        let mut hint = 0;
+        let mut look_again = LOOK_AGAIN.0;
+        let mut backoff = Backoff::new();
+        loop {
+            let Some((position, epoch)) = self.seated() else {
+                self.wanted.notified().await;
+                continue;
+            };
+            match backend.read_all(position, &EventTypes::All, self.limit).await {
+                Ok(page) => {
+                    backoff = Backoff::new();
+                    if self.take_in(page, position, epoch) {
+                        look_again = LOOK_AGAIN.0;
+                        continue;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the shared tail cannot read");
+                    self.failed(super::journal::chain(&error));
+                    tokio::time::sleep(backoff.next()).await;
+                    continue;
+                }
+            }
+            // Something is known to be there that cannot be read yet: a writer is open.
+            let pause = if hint > position { look_again } else { self.poll_interval };
+            look_again = if hint > position { (look_again * 2).min(LOOK_AGAIN.1) } else { LOOK_AGAIN.0 };
+            if let Some(new) = self.doze(&mut wakeup, position, pause).await {
+                (hint, look_again) = (hint.max(new), LOOK_AGAIN.0);
+            }
+        }
+    }
+
+    /// Waits for a hint that says more than is known, or for a while.
+    async fn doze(&self, wakeup: &mut Wakeup, position: u64, pause: Duration) -> Option<u64> {
+        let news = async {
+            loop {
+                match wakeup.next().await {
+                    Some(hint) if hint > position => return hint,
+                    Some(_) => {}
+                    // The store is gone; so is this, soon.
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        tokio::select! {
+            hint = news => Some(hint),
+            () = tokio::time::sleep(pause) => None,
+            // Somebody sat down: perhaps at another position.
+            () = self.wanted.notified() => None,
+        }
+    }
+
+    fn seated(&self) -> Option<(u64, u64)> {
+        let state = self.state();
+        (state.seats > 0).then_some((state.position, state.epoch))
+    }
+
+    fn failed(&self, error: String) {
+        self.state().error = Some(error);
+    }
+
+    /// True when there was something new.
+    fn take_in(&self, page: Page, position: u64, epoch: u64) -> bool {
+        let mut state = self.state();
+        state.error = None;
+        if state.epoch != epoch || state.position != position {
+            // Everybody left meanwhile, and somebody else came.
+            return true;
+        }
+        if page.incarnation != state.incarnation {
+            let (epoch, seats) = (state.epoch + 1, state.seats);
+            *state = State { epoch, seats, position: u64::MAX, incarnation: page.incarnation, ..State::default() };
+        } else if page.complete_to > position {
+            state.push(page, self.keep);
+        } else {
+            return false;
+        }
+        drop(state);
+        self.news.send_modify(|news| *news += 1);
+        true
+    }
+}
+
+impl State {
+    fn covers(&self, position: u64) -> bool {
+        position >= self.pages.front().map_or(self.position, |first| first.after)
+    }
+
+    fn push(&mut self, page: Page, keep: ReadLimit) {
+        let bytes = page.records.iter().map(Record::bytes).sum();
+        let (after, complete_to) = (self.position, page.complete_to);
+        self.position = complete_to;
+        self.events += page.records.len();
+        self.bytes += bytes;
+        self.pages.push_back(Arc::new(TailPage { after, bytes, complete_to, records: Arc::new(page.records) }));
+        while self.pages.len() > 1 && (self.events > keep.events || self.bytes > keep.bytes) {
+            let Some(oldest) = self.pages.pop_front() else { break };
+            self.events -= oldest.records.len();
+            self.bytes -= oldest.bytes;
+        }
+    }
+
+    fn find(&self, position: u64) -> Found {
+        if position >= self.position {
+            return Found::Nothing;
+        }
+        if !self.covers(position) {
+            return Found::Behind;
+        }
+        let at = self.pages.partition_point(|page| page.complete_to <= position);
+        self.pages.get(at).map_or(Found::Nothing, |page| Found::Page(page.clone()))
+    }
+}
+
+/// A live subscriber's place at the tail.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    tail: Arc<Tail>,
+    news: watch::Receiver<u64>,
+    epoch: u64,
+}
+
+impl Seat {
+    /// What comes after a position, if anything does yet.
+    pub(crate) fn find(&mut self, position: u64) -> Found {
+        // Before looking, so that nothing that comes after the look is missed.
+        self.news.borrow_and_update();
+        let state = self.tail.state();
+        if state.epoch != self.epoch { Found::Void } else { state.find(position) }
+    }
+
+    /// Waits until there may be something new. May be dropped at any await.
+    pub(crate) async fn changed(&mut self) {
+        if self.news.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.tail.state();
+        // Counted per seat and not per epoch: after everything was void the seats are still taken.
+        state.seats = state.seats.saturating_sub(1);
+        if state.seats == 0 {
+            let epoch = state.epoch;
+            *state = State { epoch, ..State::default() };
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Fenced transactions in memory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::Utc;
+use serde_json::Value;
+use tokio::sync::OwnedMutexGuard;
+use uuid::Uuid;
+
+use super::MemoryEventStore;
+use super::delivery::{State, refused};
+use crate::{
+    Append, Backend, Begun, BoxFuture, Closed, Closing, DeadLetter, Error, Fence, LetterState, NewLetter, Term,
+};
+
+/// How long to wait for a transaction that holds a checkpoint.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A transaction in memory: what a [`TransactionalProjection`](crate::TransactionalProjection) is handed. Its read model
+/// is a set of JSON documents in the store, which [`MemoryEventStore::document`] shows.
+#[derive(Debug)]
+pub struct MemoryTx {
+    store: MemoryEventStore,
+    changes: BTreeMap<String, Option<Value>>,
+    appends: Vec<Append>,
+    _lock: OwnedMutexGuard<()>,
+}
+
+impl MemoryTx {
+    /// A document, with the changes made here.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Value> {
+        match self.changes.get(key) {
+            Some(changed) => changed.clone(),
+            None => self.store.document(key),
+        }
+    }
+
+    /// Writes a document.
+    pub fn put(&mut self, key: impl Into<String>, value: impl Into<Value>) {
+        self.changes.insert(key.into(), Some(value.into()));
+    }
+
+    /// Deletes a document.
+    pub fn remove(&mut self, key: impl Into<String>) {
+        self.changes.insert(key.into(), None);
+    }
+
+    /// Adds an append, to be stored with everything else.
+    pub fn append(&mut self, append: Append) {
+        self.appends.push(append);
+    }
+}
+
+impl MemoryEventStore {
+    /// A document that a transactional projection wrote.
+    #[must_use]
+    pub fn document(&self, key: &str) -> Option<Value> {
+        self.delivery.state().documents.get(key).cloned()
+    }
+
+    /// All documents whose key starts so, by key.
+    #[must_use]
+    pub fn documents(&self, prefix: &str) -> Vec<(String, Value)> {
+        let state = self.delivery.state();
+        let found = state.documents.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
+        found.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
+impl Backend for MemoryEventStore {
+    type Tx = MemoryTx;
+
+    /// There is nothing to do.
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+        Box::pin(async move {
+            let lock = self.delivery.lock_of(&fence.subscriber_id);
+            let held = tokio::time::timeout(LOCK_TIMEOUT, lock.lock_owned()).await;
+            let _lock = held.map_err(|elapsed| Error::Unavailable {
+                action: "begin: another transaction holds the checkpoint",
+                source: elapsed.into(),
+            })?;
+            let mut state = self.delivery.state();
+            let global_sequence = state.fenced(fence).map_err(|why| refused(fence, why))?.global_sequence;
+            let is_open = |id| state.letters.get(&id).is_some_and(|letter| letter.state.is_open());
+            let letter_open = letter.is_none_or(is_open);
+            drop(state);
+            let tx = MemoryTx { store: self.clone(), changes: BTreeMap::new(), appends: Vec::new(), _lock };
+            Ok(Begun { tx, global_sequence, letter_open })
+        })
+    }
+
+    fn commit<'a>(
+        &'a self,
+        tx: MemoryTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(async move {
+            let mut state = self.delivery.state();
+            state.check(fence, &closing)?;
+            if !tx.appends.is_empty() {
+                self.append_together(&tx.appends).map_err(|error| Error::Aborted { source: error.into() })?;
+            }
+            for (key, changed) in &tx.changes {
+                match changed {
+                    Some(value) => state.documents.insert(key.clone(), value.clone()),
+                    None => state.documents.remove(key),
+                };
+            }
+            Ok(state.close(fence, closing))
+        })
+    }
+
+    fn rollback(&self, tx: MemoryTx, _unsure: bool) -> BoxFuture<'_, ()> {
+        Box::pin(async move { drop(tx) })
+    }
+}
+
+impl State {
+    /// Everything that can speak against a closing, before the first change.
+    fn check(&mut self, fence: &Fence, closing: &Closing<'_>) -> Result<(), Error> {
+        let row = self.fenced(fence).map_err(|why| refused(fence, why))?;
+        let (Closing::Advance { from, .. } | Closing::Bury { from, .. }) = closing else { return Ok(()) };
+        if row.global_sequence != *from {
+            let term = Some(row.term.number);
+            return Err(Error::Fenced { subscriber_id: fence.subscriber_id.to_string(), term });
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, fence: &Fence, closing: Closing<'_>) -> Closed {
+        let subscriber_id = &*fence.subscriber_id;
+        let (mut term, mut stream_id) = (fence.term, None);
+        match closing {
+            Closing::Advance { to, event_id, .. } => self.advance(subscriber_id, to, event_id),
+            Closing::Bury { letter, .. } => {
+                self.bury(subscriber_id, letter);
+                self.advance(subscriber_id, letter.global_sequence, Some(letter.event_id));
+                stream_id = Some(letter.stream_id);
+            }
+            Closing::Replayed { letter, by } => {
+                stream_id = self.resolve(letter, LetterState::Replayed, by, None);
+            }
+            Closing::Discarded { letter, by, reason } => {
+                stream_id = self.resolve(letter, LetterState::Discarded, by, Some(reason));
+            }
+            Closing::ReplayFailed { letter, by, error } => {
+                self.attempted(letter, by, "failed", Some(error));
+                stream_id = self.letters.get_mut(&letter).map(|letter| {
+                    letter.error_message = Some(error.to_owned());
+                    letter.state = LetterState::Dead;
+                    letter.retry_count += 1;
+                    letter.last_retry_at = Some(Utc::now());
+                    letter.stream_id
+                });
+            }
+            Closing::Finished { request, outcome } => {
+                if let Some(request) = self.requests.iter_mut().find(|filed| filed.id == request) {
+                    request.outcome = Some(crate::RequestOutcome { finished_at: Some(Utc::now()), ..outcome.clone() });
+                }
+            }
+            Closing::Reset { to, by, nonce } => term = self.reset(subscriber_id, to, by, nonce),
+        }
+        let parks =
+            |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.parks && letter.state.is_open();
+        let parked_left = stream_id.map_or(0, |stream_id| {
+            self.letters.values().filter(parks).filter(|letter| letter.stream_id == stream_id).count() as u64
+        });
+        Closed { term, parked_left }
+    }
+
+    fn advance(&mut self, subscriber_id: &str, to: u64, event_id: Option<Uuid>) {
+        if let Some(row) = self.checkpoints.get_mut(subscriber_id) {
+            row.global_sequence = to;
+            row.event_id = event_id.or(row.event_id);
+            row.updated_at = Utc::now();
+        }
+    }
+
+    fn bury(&mut self, subscriber_id: &str, new: &NewLetter) {
+        let same = |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.event_id == new.event_id;
+        let known = self.letters.values().find(same).map(|letter| (letter.id, letter.created_at));
+        let (id, created_at) = known.unwrap_or_else(|| (Uuid::now_v7(), Utc::now()));
+        let letter = DeadLetter {
+            id,
+            subscriber_id: subscriber_id.to_owned(),
+            event_id: new.event_id,
+            global_sequence: new.global_sequence,
+            stream_id: new.stream_id,
+            event_type: new.event_type.clone(),
+            error_message: new.error_message.clone(),
+            retry_count: new.retry_count,
+            created_at,
+            last_retry_at: (new.retry_count > 0).then(Utc::now),
+            state: new.state(),
+            parks: new.parks,
+            resolved_at: None,
+            resolved_by: None,
+            reason: None,
+        };
+        self.letters.insert(id, letter);
+    }
+
+    /// Closes a letter, and says which stream it is of.
+    fn resolve(&mut self, letter: Uuid, state: LetterState, by: &str, reason: Option<&str>) -> Option<Uuid> {
+        self.attempted(letter, by, state.name(), reason);
+        let letter = self.letters.get_mut(&letter)?;
+        letter.state = state;
+        if state == LetterState::Replayed {
+            letter.retry_count += 1;
+            letter.last_retry_at = Some(Utc::now());
+        }
+        letter.resolved_at = Some(Utc::now());
+        letter.resolved_by = Some(by.to_owned());
+        letter.reason = reason.map(str::to_owned);
+        Some(letter.stream_id)
+    }
+
+    fn reset(&mut self, subscriber_id: &str, to: u64, by: &str, nonce: Uuid) -> Term {
+        let open = |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.state.is_open();
+        let open: Vec<Uuid> = self.letters.values().filter(open).map(|letter| letter.id).collect();
+        for letter in open {
+            self.resolve(letter, LetterState::Archived, by, None);
+        }
+        let term = Term { nonce, ..self.new_term() };
+        if let Some(row) = self.checkpoints.get_mut(subscriber_id) {
+            row.global_sequence = to;
+            row.event_id = None;
+            row.term = term;
+            row.updated_at = Utc::now();
+        }
+        term
+    }
+}

@@ -1,0 +1,104 @@
+//! Checkpoints in memory.
+
+use std::time::Duration;
+
+use chrono::Utc;
+
+use super::MemoryEventStore;
+use super::delivery::Row;
+use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken};
+
+/// How long to wait for a transaction that holds a checkpoint.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Checkpoints for MemoryEventStore {
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(async move {
+            let lock = self.delivery.lock_of(subscriber_id);
+            let held = tokio::time::timeout(LOCK_TIMEOUT, lock.lock()).await;
+            let _held = held.map_err(|elapsed| Error::Unavailable {
+                action: "take over: another transaction holds the checkpoint",
+                source: elapsed.into(),
+            })?;
+            let mut state = self.delivery.state();
+            let term = state.new_term();
+            let updated_at = Utc::now();
+            let fresh = !state.checkpoints.contains_key(subscriber_id);
+            let new = Row { global_sequence: start, event_id: None, updated_at, term };
+            let row = state.checkpoints.entry(subscriber_id.to_owned()).or_insert(new);
+            (row.term, row.updated_at) = (term, updated_at);
+            Ok(Taken { term, global_sequence: row.global_sequence, fresh, incarnation: 0 })
+        })
+    }
+
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(writes.len());
+            for write in writes {
+                let lock = self.delivery.lock_of(&write.fence.subscriber_id);
+                let _held = lock.lock().await;
+                answers.push(match self.delivery.state().fenced(&write.fence) {
+                    Ok(row) if row.global_sequence > write.global_sequence => None,
+                    Ok(row) => {
+                        row.global_sequence = write.global_sequence;
+                        row.event_id = write.event_id.or(row.event_id);
+                        row.updated_at = Utc::now();
+                        None
+                    }
+                    Err(refused) => Some(refused),
+                });
+            }
+            Ok(answers)
+        })
+    }
+
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        Box::pin(async move {
+            let state = self.delivery.state();
+            Ok(state.checkpoints.get(subscriber_id).map(|row| checkpoint(subscriber_id, row)))
+        })
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
+        Box::pin(async {
+            let state = self.delivery.state();
+            Ok(state.checkpoints.iter().map(|(subscriber_id, row)| checkpoint(subscriber_id, row)).collect())
+        })
+    }
+
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            let mut state = self.delivery.state();
+            if !state.checkpoints.contains_key(subscriber_id) {
+                return Ok(false);
+            }
+            if paused {
+                state.paused.insert(subscriber_id.to_owned());
+            } else {
+                state.paused.remove(subscriber_id);
+            }
+            Ok(true)
+        })
+    }
+
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move {
+            let state = self.delivery.state();
+            Ok(subscriber_ids.iter().filter(|id| state.paused.contains(*id)).cloned().collect())
+        })
+    }
+}
+
+fn checkpoint(subscriber_id: &str, row: &Row) -> Checkpoint {
+    Checkpoint {
+        subscriber_id: subscriber_id.to_owned(),
+        global_sequence: row.global_sequence,
+        event_id: row.event_id,
+        updated_at: row.updated_at,
+        term: row.term,
+        incarnation: 0,
+    }
+}

@@ -1,0 +1,105 @@
+//! Dead letters in memory.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::MemoryEventStore;
+use crate::{BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
+
+/// Requests that are handed out at once.
+const REQUESTS_MAX: usize = 1_000;
+
+impl DeadLetters for MemoryEventStore {
+    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        Box::pin(async move {
+            let mut streams = std::collections::BTreeMap::new();
+            for letter in self.delivery.state().letters.values() {
+                if letter.subscriber_id == subscriber_id && letter.parks && letter.state.is_open() {
+                    *streams.entry(letter.stream_id).or_default() += 1;
+                }
+            }
+            Ok(streams.into_iter().collect())
+        })
+    }
+
+    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+        Box::pin(async move {
+            let after = query.after.map(|after| (after.global_sequence, after.id));
+            let mut letters: Vec<DeadLetter> = (self.delivery.state().letters.values())
+                .filter(|letter| matches(query, letter))
+                .filter(|letter| after.is_none_or(|after| (letter.global_sequence, letter.id) > after))
+                .cloned()
+                .collect();
+            letters.sort_by_key(|letter| (letter.global_sequence, letter.id));
+            letters.truncate(query.limit);
+            Ok(letters)
+        })
+    }
+
+    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            let state = self.delivery.state();
+            Ok(state.letters.values().filter(|letter| matches(query, letter)).count() as u64)
+        })
+    }
+
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+        Box::pin(async move {
+            let state = self.delivery.state();
+            let Some(letter) = state.letters.get(&id).cloned() else { return Ok(None) };
+            let attempts = state.attempts.get(&id).cloned().unwrap_or_default();
+            drop(state);
+            let record = self.log.record(letter.event_id);
+            Ok(Some(LetterDetail { letter, record, attempts }))
+        })
+    }
+
+    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let mut state = self.delivery.state();
+            if state.requests.iter().all(|filed| filed.id != request.id) {
+                state.requests.push(request.clone());
+            }
+            Ok(())
+        })
+    }
+
+    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        Box::pin(async move {
+            let state = self.delivery.state();
+            let open =
+                |request: &&Request| request.outcome.is_none() && subscriber_ids.contains(&request.subscriber_id);
+            Ok(state.requests.iter().filter(open).take(REQUESTS_MAX).cloned().collect())
+        })
+    }
+
+    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
+        Box::pin(async move { Ok(self.delivery.state().requests.iter().find(|request| request.id == id).cloned()) })
+    }
+
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            let mut state = self.delivery.state();
+            let count = state.letters.len();
+            state.letters.retain(|_, letter| {
+                letter.subscriber_id != subscriber_id || letter.resolved_at.is_none_or(|resolved| resolved >= before)
+            });
+            let purged = count - state.letters.len();
+            state.requests.retain(|request| {
+                let finished = request.outcome.as_ref().and_then(|outcome| outcome.finished_at);
+                request.subscriber_id != subscriber_id || finished.is_none_or(|finished| finished >= before)
+            });
+            let state = &mut *state;
+            state.attempts.retain(|letter, _| state.letters.contains_key(letter));
+            Ok(purged as u64)
+        })
+    }
+}
+
+fn matches(query: &LetterQuery, letter: &DeadLetter) -> bool {
+    query.subscriber_id.as_ref().is_none_or(|id| *id == letter.subscriber_id)
+        && query.stream_id.is_none_or(|id| id == letter.stream_id)
+        && query.since.is_none_or(|since| letter.created_at >= since)
+        && query.until.is_none_or(|until| letter.created_at < until)
+        && query.states.contains(&letter.state)
+}

@@ -1,0 +1,85 @@
+//! What delivery keeps in memory: one lock around everything, and one per subscriber for its fenced transactions.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use tokio::sync::Mutex as AsyncMutex;
+use uuid::Uuid;
+
+use crate::{DeadLetter, Error, Fence, LetterAttempt, Refused, Request, Term};
+
+#[derive(Debug, Default)]
+pub(super) struct MemoryDelivery {
+    state: Mutex<State>,
+    /// Held for as long as a fenced transaction is open.
+    locks: Mutex<HashMap<String, Arc<AsyncMutex<()>>>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) checkpoints: BTreeMap<String, Row>,
+    pub(super) terms: u64,
+    pub(super) paused: BTreeSet<String>,
+    pub(super) letters: BTreeMap<Uuid, DeadLetter>,
+    pub(super) attempts: HashMap<Uuid, Vec<LetterAttempt>>,
+    pub(super) requests: Vec<Request>,
+    pub(super) documents: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) global_sequence: u64,
+    pub(super) event_id: Option<Uuid>,
+    pub(super) updated_at: DateTime<Utc>,
+    pub(super) term: Term,
+}
+
+impl MemoryDelivery {
+    /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock of a subscriber's checkpoint.
+    pub(super) fn lock_of(&self, subscriber_id: &str) -> Arc<AsyncMutex<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.entry(subscriber_id.to_owned()).or_default().clone()
+    }
+}
+
+impl State {
+    /// A term that was never given before.
+    pub(super) fn new_term(&mut self) -> Term {
+        self.terms += 1;
+        Term { number: self.terms, nonce: Uuid::now_v7() }
+    }
+
+    /// The row that a fence lets one write.
+    pub(super) fn fenced(&mut self, fence: &Fence) -> Result<&mut Row, Refused> {
+        match self.checkpoints.get_mut(&*fence.subscriber_id) {
+            None => Err(Refused::Missing),
+            Some(row) if row.term != fence.term => Err(Refused::Superseded { term: row.term.number }),
+            Some(_) if fence.incarnation != 0 => Err(Refused::Interrupted),
+            Some(row) => Ok(row),
+        }
+    }
+
+    /// Sets a letter's fate down.
+    pub(super) fn attempted(&mut self, letter: Uuid, by: &str, outcome: &str, detail: Option<&str>) {
+        let detail = detail.map(str::to_owned);
+        let attempt = LetterAttempt { at: Utc::now(), by: by.to_owned(), outcome: outcome.to_owned(), detail };
+        self.attempts.entry(letter).or_default().push(attempt);
+    }
+}
+
+/// What a refusal is to whoever has a transaction.
+pub(super) fn refused(fence: &Fence, refused: Refused) -> Error {
+    let subscriber_id = fence.subscriber_id.to_string();
+    match refused {
+        Refused::Superseded { term } => Error::Fenced { subscriber_id, term: Some(term) },
+        Refused::Missing => Error::Fenced { subscriber_id, term: None },
+        Refused::Interrupted => Error::Interrupted { reason: "the position comes from another log".to_owned() },
+    }
+}

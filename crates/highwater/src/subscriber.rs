@@ -1,0 +1,320 @@
+//! From what an application wrote to what the engine hands events to: the types end here.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::observer::NO_RESET;
+use crate::{
+    Backend, BoxError, BoxFuture, Event, EventObserver, EventTypes, Invalid, Record, SubscriberOptions,
+    TransactionalProjection, Upcasters, codec,
+};
+
+/// What can be subscribed: a [`Projection`](crate::Projection) or any other [`EventObserver`], a
+/// [`TransactionalProjection`], either of them in an [`Arc`], or a function by [`observer_fn`].
+///
+/// `Kind` is only there to tell these apart and is always inferred.
+pub trait IntoSubscriber<B: Backend, Kind> {
+    /// Makes a subscriber of it.
+    ///
+    /// # Errors
+    /// When its name or its enum cannot be used.
+    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid>;
+}
+
+/// Something that events can be delivered to, without its types.
+pub struct Subscriber<B: Backend> {
+    pub(crate) id: Arc<str>,
+    pub(crate) options: SubscriberOptions,
+    /// What it wants, by the names that its enum knows.
+    pub(crate) types: EventTypes,
+    pub(crate) handler: Handler<B::Tx>,
+}
+
+pub(crate) enum Handler<Tx> {
+    /// At least once, one by one.
+    Each(Box<dyn HandleEach>),
+    /// Exactly once, in a transaction of the backend.
+    Within(Box<dyn HandleWithin<Tx>>),
+}
+
+pub(crate) trait HandleEach: Send + Sync {
+    fn handle<'a>(&'a self, record: &'a Record, decoder: Decoder<'a>) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;
+}
+
+pub(crate) trait HandleWithin<Tx>: Send + Sync {
+    fn handle<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        records: &'a [Record],
+        decoder: Decoder<'a>,
+    ) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn reset<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<(), BoxError>>;
+}
+
+/// How records become events.
+#[derive(Clone, Copy)]
+pub(crate) struct Decoder<'a> {
+    pub(crate) types: &'a EventTypes,
+    pub(crate) upcasters: &'a Upcasters,
+}
+
+impl Decoder<'_> {
+    /// `None`: not for this subscriber.
+    fn decode<D: DeserializeOwned>(&self, record: &Record) -> Result<Option<Event<D>>, BoxError> {
+        Ok(codec::decode_kept(record, self.types, self.upcasters)?)
+    }
+}
+
+impl<B: Backend> Subscriber<B> {
+    fn new<D: DeserializeOwned>(
+        id: &str,
+        options: SubscriberOptions,
+        handler: Handler<B::Tx>,
+    ) -> Result<Self, Invalid> {
+        check_id(id)?;
+        if let Some(config) = &options.delivery {
+            config.validate()?;
+        }
+        let known = codec::event_types::<D>()?;
+        let types = match &options.event_types {
+            Some(wanted) => known.intersection(wanted.clone()),
+            None => known,
+        };
+        Ok(Self { id: id.into(), options, types, handler })
+    }
+}
+
+/// Refuses what cannot be a subscriber's name.
+pub(crate) fn check_id(id: &str) -> Result<(), Invalid> {
+    if id.is_empty() || id.len() > 255 || id.contains('\0') {
+        return Err(Invalid::SubscriberId(id.chars().take(80).collect()));
+    }
+    Ok(())
+}
+
+/// Tells the kinds of subscribers apart.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Observing<D>(PhantomData<D>);
+
+/// Tells the kinds of subscribers apart.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Shared<Kind>(PhantomData<Kind>);
+
+/// Tells the kinds of subscribers apart.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Transactional<D>(PhantomData<D>);
+
+/// Tells the kinds of subscribers apart.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Function<D>(PhantomData<D>);
+
+/// What has been subscribed already, for those who put one together by themselves.
+impl<B: Backend> IntoSubscriber<B, ()> for Subscriber<B> {
+    fn into_subscriber(self) -> Result<Self, Invalid> {
+        Ok(self)
+    }
+}
+
+impl<B, D, O> IntoSubscriber<B, Observing<D>> for O
+where
+    B: Backend,
+    D: DeserializeOwned + Send + Sync + 'static,
+    O: EventObserver<D> + 'static,
+{
+    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+        observing(Arc::new(self))
+    }
+}
+
+impl<B, D, O> IntoSubscriber<B, Shared<Observing<D>>> for Arc<O>
+where
+    B: Backend,
+    D: DeserializeOwned + Send + Sync + 'static,
+    O: EventObserver<D> + ?Sized + 'static,
+{
+    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+        observing(self)
+    }
+}
+
+fn observing<B, D, O>(observer: Arc<O>) -> Result<Subscriber<B>, Invalid>
+where
+    B: Backend,
+    D: DeserializeOwned + Send + Sync + 'static,
+    O: EventObserver<D> + ?Sized + 'static,
+{
+    let (id, options) = (observer.subscriber_id().to_owned(), observer.options());
+    Subscriber::new::<D>(&id, options, Handler::Each(Box::new(Each { observer, data: PhantomData })))
+}
+
+struct Each<D, O: ?Sized> {
+    observer: Arc<O>,
+    data: PhantomData<fn() -> D>,
+}
+
+impl<D, O> HandleEach for Each<D, O>
+where
+    D: DeserializeOwned + Send + Sync + 'static,
+    O: EventObserver<D> + ?Sized,
+{
+    fn handle<'a>(&'a self, record: &'a Record, decoder: Decoder<'a>) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            match decoder.decode(record)? {
+                Some(event) => self.observer.on_event(&event).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {
+        self.observer.reset()
+    }
+}
+
+impl<B, D, P> IntoSubscriber<B, Transactional<D>> for P
+where
+    B: Backend,
+    D: DeserializeOwned + Send + Sync + 'static,
+    P: TransactionalProjection<D, B::Tx> + 'static,
+{
+    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+        transactional(Arc::new(self))
+    }
+}
+
+impl<B, D, P> IntoSubscriber<B, Shared<Transactional<D>>> for Arc<P>
+where
+    B: Backend,
+    D: DeserializeOwned + Send + Sync + 'static,
+    P: TransactionalProjection<D, B::Tx> + 'static,
+{
+    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+        transactional(self)
+    }
+}
+
+fn transactional<B, D, P>(projection: Arc<P>) -> Result<Subscriber<B>, Invalid>
+where
+    B: Backend,
+    D: DeserializeOwned + Send + Sync + 'static,
+    P: TransactionalProjection<D, B::Tx> + 'static,
+{
+    let (id, options) = (projection.subscriber_id().to_owned(), projection.options());
+    Subscriber::new::<D>(&id, options, Handler::Within(Box::new(Within { projection, data: PhantomData })))
+}
+
+struct Within<D, P> {
+    projection: Arc<P>,
+    data: PhantomData<fn() -> D>,
+}
+
+impl<D, P, Tx> HandleWithin<Tx> for Within<D, P>
+where
+    D: DeserializeOwned + Send + Sync + 'static,
+    P: TransactionalProjection<D, Tx>,
+    Tx: Send,
+{
+    fn handle<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        records: &'a [Record],
+        decoder: Decoder<'a>,
+    ) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            if let [record] = records {
+                return match decoder.decode(record)? {
+                    Some(event) => self.projection.apply(tx, &event).await,
+                    None => Ok(()),
+                };
+            }
+            let mut events = Vec::with_capacity(records.len());
+            for record in records {
+                events.extend(decoder.decode(record)?);
+            }
+            self.projection.apply_batch(tx, &events).await
+        })
+    }
+
+    fn reset<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(self.projection.reset(tx))
+    }
+}
+
+/// Makes an observer of a function.
+///
+/// ```
+/// # use highwater::prelude::*;
+/// # #[derive(serde::Serialize, serde::Deserialize)] enum Order { Placed { cents: i64 } }
+/// # async fn example(bus: MemoryEventBus) -> Result<(), highwater::Error> {
+/// bus.subscribe(observer_fn("projection:log", |event: Event<Order>| async move {
+///     println!("{:?}: {}", event.global_sequence, event.event_type);
+///     Ok(())
+/// }))
+/// .await?;
+/// # Ok(()) }
+/// ```
+pub fn observer_fn<D, F, R>(subscriber_id: impl Into<String>, function: F) -> ObserverFn<D, F>
+where
+    F: Fn(Event<D>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    let options = SubscriberOptions::default();
+    ObserverFn { subscriber_id: subscriber_id.into(), options, function, data: PhantomData }
+}
+
+/// A function that is handed events; made by [`observer_fn`].
+pub struct ObserverFn<D, F> {
+    subscriber_id: String,
+    options: SubscriberOptions,
+    function: F,
+    data: PhantomData<fn() -> D>,
+}
+
+impl<D, F> ObserverFn<D, F> {
+    /// The same with options.
+    #[must_use]
+    pub fn with_options(self, options: SubscriberOptions) -> Self {
+        Self { options, ..self }
+    }
+}
+
+impl<B, D, F, R> IntoSubscriber<B, Function<D>> for ObserverFn<D, F>
+where
+    B: Backend,
+    D: DeserializeOwned + Send + Sync + 'static,
+    F: Fn(Event<D>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+        let (id, options) = (self.subscriber_id.clone(), self.options.clone());
+        Subscriber::new::<D>(&id, options, Handler::Each(Box::new(self)))
+    }
+}
+
+impl<D, F, R> HandleEach for ObserverFn<D, F>
+where
+    D: DeserializeOwned + Send + Sync + 'static,
+    F: Fn(Event<D>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    fn handle<'a>(&'a self, record: &'a Record, decoder: Decoder<'a>) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            match decoder.decode(record)? {
+                Some(event) => (self.function)(event).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async { Err(NO_RESET.into()) })
+    }
+}
