@@ -89,6 +89,8 @@ pub struct Append {
     /// Shared, so that sending an append copies none of it.
     events: Arc<Vec<NewRecord>>,
     metadata: String,
+    /// The event that this is an answer to, and which of the answers: ids follow from it.
+    answer: Option<(Uuid, String)>,
     /// The first thing that was wrong. Kept until the append is sent, so that building it reads as one sentence.
     invalid: Option<Invalid>,
 }
@@ -102,6 +104,7 @@ impl Append {
             current: 0,
             events: Arc::default(),
             metadata: "{}".to_owned(),
+            answer: None,
             invalid: None,
         }
     }
@@ -124,10 +127,27 @@ impl Append {
         self
     }
 
+    /// Makes this an answer to an event, as sagas give: what is added from now on is caused by it and correlated with what it
+    /// is correlated with, and gets ids that follow from the event and the step. So when the event is delivered again and
+    /// answered again, the answer is stored once.
+    ///
+    /// `step` tells apart what is done because of the same event, over all sagas: `"payment/charge"`. The same step must
+    /// always give the same answer: what depends on anything but the event (the time, a random number) is another payload
+    /// the second time, and refused.
+    #[must_use]
+    pub fn in_answer_to<D>(mut self, event: &Event<D>, step: &str) -> Self {
+        self.answer = Some((event.id, step.to_owned()));
+        self.metadata(&Metadata::caused_by(event))
+    }
+
     /// Adds an event. What cannot be stored is reported when the append is sent, and then nothing of it is stored.
     #[must_use]
     pub fn event<D: Serialize>(self, data: D) -> Self {
-        self.event_with_id(Uuid::now_v7(), data)
+        let id = match &self.answer {
+            Some((cause, step)) => Uuid::new_v5(cause, format!("{step}/{}", self.events.len()).as_bytes()),
+            None => Uuid::now_v7(),
+        };
+        self.event_with_id(id, data)
     }
 
     /// Adds an event whose id the caller chose: one derived from a request makes that request idempotent.

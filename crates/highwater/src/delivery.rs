@@ -14,6 +14,7 @@
 //!
 //! What the engine deliberately does not know: which backend it runs on, what the events mean, and holes in the order.
 
+pub(crate) mod after_commit;
 pub(crate) mod catch_up;
 pub(crate) mod driver;
 mod handling;

@@ -72,6 +72,8 @@ pub use dead_letters::{
     Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter,
     Request, RequestOutcome,
 };
+#[doc(hidden)]
+pub use delivery::after_commit::appended_in_handler;
 pub use delivery::status::{Progress, SubscriptionState};
 pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
+use super::after_commit::noting;
 use super::driver::{Driver, Trouble};
 use super::handling::{Failure, call};
 use crate::subscriber::{Decoder, Handler};
@@ -146,12 +147,17 @@ impl<B: Backend> Driver<B> {
             Handler::Within(handler) => {
                 let Some(mut begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
                 let records = std::slice::from_ref(record);
-                if let Err(failure) = call(handler.handle(&mut begun.tx, records, decoder), timeout).await {
+                let handling = call(handler.handle(&mut begun.tx, records, decoder), timeout);
+                let (handled, appended) = noting(handling).await;
+                if let Err(failure) = handled {
                     backend.rollback(begun.tx, failure.unsure).await;
                     return Ok(Err(failure));
                 }
                 match backend.commit(begun.tx, &fence, closing).await {
-                    Ok(closed) => Ok(Ok(Some(closed))),
+                    Ok(closed) => {
+                        backend.announce(appended);
+                        Ok(Ok(Some(closed)))
+                    }
                     Err(Error::Aborted { source }) => Ok(Err(Failure::new(&Error::Aborted { source }.into()))),
                     Err(trouble) => Err(trouble),
                 }

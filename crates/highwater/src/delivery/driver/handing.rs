@@ -1,0 +1,136 @@
+//! Handing events over, and what follows when one fails.
+
+use std::time::Instant;
+
+use super::storing::arrived;
+use super::{Driver, Trouble, changed};
+use crate::delivery::after_commit::noting;
+use crate::delivery::handling::{Failure, call};
+use crate::delivery::retry;
+use crate::subscriber::{Decoder, Handler};
+use crate::{Backend, Closing, Error, Record};
+
+impl<B: Backend> Driver<B> {
+    pub(super) async fn handle(&mut self, count: usize) -> Result<(), Trouble> {
+        let (records, range) = self.machine.front(count);
+        match &self.subscriber.handler {
+            Handler::Each(_) => {
+                self.handle_each(&records[range]).await;
+                // Others on this thread get their turn, the reader ahead among them.
+                tokio::task::yield_now().await;
+                Ok(())
+            }
+            Handler::Within(_) => self.handle_within(&records[range]).await,
+        }
+    }
+
+    /// One by one, until one fails or something else is to be done.
+    pub(super) async fn handle_each(&mut self, records: &[Record]) {
+        let Handler::Each(handler) = &self.subscriber.handler else { return };
+        let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
+        let due = self.behind_since.unwrap_or_else(Instant::now) + self.config.checkpoint_mode.interval();
+        let (mut done, mut failed) = (0, None);
+        for record in records {
+            if done > 0 && (self.control.has_changed().unwrap_or(true) || Instant::now() >= due) {
+                break;
+            }
+            match call(handler.handle(record, decoder), self.config.handler_timeout).await {
+                Ok(()) => done += 1,
+                Err(failure) => {
+                    failed = Some(failure);
+                    break;
+                }
+            }
+        }
+        self.passed(records, done);
+        self.machine.on_handled(done);
+        self.moved(done);
+        if let (Some(failure), Some(record)) = (failed, records.get(done)) {
+            self.failed(failure, record);
+        }
+    }
+
+    /// All of them in one transaction, with the checkpoint.
+    pub(super) async fn handle_within(&mut self, records: &[Record]) -> Result<(), Trouble> {
+        let Handler::Within(handler) = &self.subscriber.handler else { return Ok(()) };
+        let (fence, backend) = (self.fence()?, self.shared.backend.clone());
+        let decoder = Decoder { types: &self.subscriber.types, upcasters: backend.upcasters() };
+        let mut begun = backend.begin(&fence, None).await?;
+        // After a lost answer some of these may be done: what the transaction found counts, not what we remember.
+        let done = records.partition_point(|record| record.global_sequence <= begun.global_sequence);
+        if done == records.len() {
+            backend.rollback(begun.tx, false).await;
+            self.machine.on_committed(records.len());
+            return Ok(());
+        }
+        let handling = call(handler.handle(&mut begun.tx, &records[done..], decoder), self.config.handler_timeout);
+        let (handled, appended) = noting(handling).await;
+        let failure = match handled {
+            Ok(()) => {
+                let to = self.machine.position_after(records.len());
+                let event_id = records.last().map(|record| record.id);
+                let closing = Closing::Advance { from: begun.global_sequence, to, event_id };
+                match backend.commit(begun.tx, &fence, closing).await {
+                    Ok(_) => {
+                        backend.announce(appended);
+                        self.passed(records, records.len());
+                        self.machine.on_committed(records.len());
+                        self.moved(records.len());
+                        return Ok(());
+                    }
+                    Err(Error::Aborted { source }) => Failure::new(&Error::Aborted { source }.into()),
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(failure) => {
+                backend.rollback(begun.tx, failure.unsure).await;
+                failure
+            }
+        };
+        if let [record] = records {
+            self.failed(failure, record);
+        } else {
+            self.journal.batch_failed(records.len(), &failure.error);
+            self.machine.on_batch_failed(records.len());
+        }
+        Ok(())
+    }
+
+    /// Remembers the last event that was taken in.
+    pub(super) fn passed(&mut self, records: &[Record], done: usize) {
+        if let Some(last) = records[..done].last() {
+            let at = last.created_at;
+            self.status.send_if_modified(|status| {
+                status.last_event_at = Some(at);
+                false
+            });
+        }
+    }
+
+    /// The event in front failed: again later, or never.
+    pub(super) fn failed(&mut self, failure: Failure, record: &Record) {
+        let error = failure.error.clone();
+        self.status.send_if_modified(|status| {
+            status.last_error = Some(error.clone());
+            false
+        });
+        if let Some(failures) = self.machine.on_failed(failure.permanent, &error) {
+            let delay = retry::delay(&self.config, failures - 1, fastrand::f64());
+            self.retry_at = Some(tokio::time::Instant::now() + delay);
+            self.journal.retrying(record, failures, delay, &error);
+        } else if let Some(reason) = self.machine.halted() {
+            self.journal.halted(reason);
+        }
+        self.failure = Some(failure);
+    }
+
+    pub(super) async fn sleep(&mut self) -> Result<(), Trouble> {
+        let due = self.retry_at.unwrap_or_else(tokio::time::Instant::now);
+        tokio::select! {
+            () = tokio::time::sleep_until(due) => self.machine.on_due(),
+            () = changed(&mut self.control) => {}
+            outcome = arrived(&mut self.storing) => return self.stored(outcome),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Where the next events come from.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::storing::arrived;
+use super::{Driver, Source, Trouble, changed};
+use crate::delivery::catch_up::CatchUp;
+use crate::delivery::tail::Found;
+use crate::{Backend, Error, EventTypes, ReadLimit, Record, ReliableDeliveryConfig};
+
+/// How long to wait before asking the tail for a seat again.
+const TURNED_AWAY: Duration = Duration::from_millis(20);
+
+impl<B: Backend> Driver<B> {
+    pub(super) fn limit(&self) -> ReadLimit {
+        ReadLimit { events: self.config.catch_up_batch_size, bytes: self.config.catch_up_batch_bytes_max }
+    }
+
+    /// Waits for the next page. Whatever else happens first is for the next step to look at.
+    pub(super) async fn read(&mut self) -> Result<(), Trouble> {
+        let position = self.machine.handled();
+        let fence = self.fence()?;
+        match &mut self.source {
+            Source::None => {
+                let reader = CatchUp::start(&self.shared.backend, position, self.stored_types.clone(), self.limit());
+                self.source = Source::CatchUp(reader);
+                self.journal.catching_up(position);
+            }
+            Source::Near => match self.shared.tail.join(position, fence.incarnation) {
+                Some(seat) => {
+                    self.source = Source::Tail(seat);
+                    self.journal.live(position);
+                }
+                None => {
+                    self.source = Source::None;
+                    // Without having got on in between: the tail has not noticed yet that the server was replaced.
+                    if self.turned_away_at.replace(position) == Some(position) {
+                        tokio::time::sleep(TURNED_AWAY).await;
+                    }
+                }
+            },
+            Source::CatchUp(reader) => {
+                let overdue = overdue(self.behind_since, &self.config);
+                let read = tokio::select! {
+                    read = reader.next() => read,
+                    () = changed(&mut self.control) => return Ok(()),
+                    outcome = arrived(&mut self.storing) => return self.stored(outcome),
+                    () = overdue, if !self.machine.is_storing() => return Ok(()),
+                };
+                match read {
+                    None => self.source = Source::Near,
+                    Some(Ok(read)) => {
+                        if read.page.incarnation != fence.incarnation {
+                            return Err(Error::Interrupted { reason: "another life of the server".to_owned() });
+                        }
+                        self.take_in(Arc::new(read.page.records), read.page.complete_to);
+                        if read.near {
+                            self.source = Source::Near;
+                        }
+                    }
+                    Some(Err(error)) => {
+                        self.source = Source::None;
+                        return Err(error);
+                    }
+                }
+            }
+            Source::Tail(seat) => match seat.find(position) {
+                Found::Page(page) => {
+                    let (records, complete_to) = (page.records.clone(), page.complete_to);
+                    self.take_in(records, complete_to);
+                }
+                Found::Behind => self.source = Source::None,
+                Found::Void => return Err(Error::Interrupted { reason: "another life of the server".to_owned() }),
+                Found::Nothing => {
+                    let overdue = overdue(self.behind_since, &self.config);
+                    tokio::select! {
+                        () = seat.changed() => {}
+                        () = changed(&mut self.control) => {}
+                        outcome = arrived(&mut self.storing) => return self.stored(outcome),
+                        () = overdue, if !self.machine.is_storing() => {}
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// Hands a page to the machine, without what the subscriber does not want.
+    pub(super) fn take_in(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
+        let wanted = |record: &Record| self.stored_types.contains(&record.event_type);
+        let records = match &self.stored_types {
+            EventTypes::All => records,
+            EventTypes::Only(_) if records.iter().all(wanted) => records,
+            EventTypes::Only(_) => Arc::new(records.iter().filter(|record| wanted(record)).cloned().collect()),
+        };
+        self.machine.on_page(records, complete_to);
+        self.moved(0);
+    }
+
+    pub(super) fn has_more(&mut self) -> bool {
+        match &mut self.source {
+            Source::CatchUp(reader) => reader.is_ready(),
+            Source::Tail(seat) => matches!(seat.find(self.machine.handled()), Found::Page(_)),
+            Source::None | Source::Near => false,
+        }
+    }
+
+    /// The position has moved: from now on the checkpoint lags behind.
+    pub(super) fn moved(&mut self, events: usize) {
+        self.rate.add(events);
+        if self.machine.handled() > self.machine.stored() {
+            self.behind_since.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+/// Waits until the checkpoint has lagged behind for as long as it may. Never, when it does not.
+fn overdue(since: Option<Instant>, config: &ReliableDeliveryConfig) -> impl Future<Output = ()> + use<> {
+    let due = since.map(|since| since + config.checkpoint_mode.interval());
+    async move {
+        match due {
+            Some(due) => tokio::time::sleep_until(due.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+}
