@@ -11,13 +11,15 @@ tokio::task_local! {
 /// For backends: says that the handler which is running has appended in its transaction, up to this number. Outside of a
 /// handler it does nothing.
 pub fn appended_in_handler(global_sequence: u64) {
-    // An error means that no handler of ours is running: then whoever appends announces it.
-    drop(APPENDED.try_with(|highest| highest.fetch_max(global_sequence, Ordering::Relaxed)));
+    // Where no handler of ours is running, whoever appends announces it.
+    if let Ok(highest) = APPENDED.try_with(Arc::clone) {
+        highest.fetch_max(global_sequence, Ordering::Relaxed);
+    }
 }
 
-/// Runs a handler and notes what it appends. Says the highest number; 0 when there is none.
-pub(super) async fn noting<F: Future>(handler: F) -> (F::Output, u64) {
+/// Runs a handler and notes what it appends. Says the highest number, if there is one.
+pub(super) async fn noting<F: Future>(handler: F) -> (F::Output, Option<u64>) {
     let highest = Arc::new(AtomicU64::new(0));
     let output = APPENDED.scope(highest.clone(), handler).await;
-    (output, highest.load(Ordering::Relaxed))
+    (output, Some(highest.load(Ordering::Relaxed)).filter(|highest| *highest > 0))
 }

@@ -155,7 +155,9 @@ impl<B: Backend> Driver<B> {
                 }
                 match backend.commit(begun.tx, &fence, closing).await {
                     Ok(closed) => {
-                        backend.announce(appended);
+                        if let Some(appended) = appended {
+                            backend.announce(appended);
+                        }
                         Ok(Ok(Some(closed)))
                     }
                     Err(Error::Aborted { source }) => Ok(Err(Failure::new(&Error::Aborted { source }.into()))),

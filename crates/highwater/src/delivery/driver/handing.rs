@@ -72,7 +72,9 @@ impl<B: Backend> Driver<B> {
                 let closing = Closing::Advance { from: begun.global_sequence, to, event_id };
                 match backend.commit(begun.tx, &fence, closing).await {
                     Ok(_) => {
-                        backend.announce(appended);
+                        if let Some(appended) = appended {
+                            backend.announce(appended);
+                        }
                         self.passed(records, records.len());
                         self.machine.on_committed(records.len());
                         self.moved(records.len());
