@@ -36,6 +36,7 @@ statements! {
     fence_lock,
     fence_move,
     fence_reset,
+    fence_term,
     find_ids,
     head,
     head_up_to,
