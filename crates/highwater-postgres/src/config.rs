@@ -35,6 +35,9 @@ pub struct PgConfig {
     /// Connections for everything that needs no connection of its own: reading streams, looking up, appends to streams
     /// that are held. Default: 4.
     pub pool_connections_max: u32,
+    /// Connections for the transactions of delivery: one for each transactional subscriber that is at work at the same
+    /// time. Default: 8.
+    pub transaction_connections_max: u32,
     /// Connections for reading in order. Each serves one reader at a time. Default: 4.
     pub read_connections_max: usize,
     /// How long to wait for a connection. Default: 10 s.
@@ -53,6 +56,7 @@ impl Default for PgConfig {
             group_events_max: 1_000,
             group_bytes_max: 8 << 20,
             pool_connections_max: 4,
+            transaction_connections_max: 8,
             read_connections_max: 4,
             connect_timeout: Duration::from_secs(10),
         }
@@ -72,6 +76,7 @@ impl PgConfig {
             ("group_events_max", self.group_events_max),
             ("group_bytes_max", self.group_bytes_max),
             ("pool_connections_max", self.pool_connections_max as usize),
+            ("transaction_connections_max", self.transaction_connections_max as usize),
             ("read_connections_max", self.read_connections_max),
             ("limits.event_bytes_max", self.limits.event_bytes_max),
             ("limits.append_events_max", self.limits.append_events_max),

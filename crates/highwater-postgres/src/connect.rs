@@ -3,12 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use highwater::Error;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection, Row};
 
 use crate::error::failed;
+use crate::row::{signed, unsigned};
 use crate::sql::Sql;
+
+/// How long a transaction of ours may be left idle before the server ends it.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// Opens connections that belong to us alone, and remembers which server they lead to.
 #[derive(Clone)]
@@ -29,13 +34,22 @@ pub(crate) struct Incarnation {
 }
 
 impl Incarnation {
-    /// One number for all of it.
+    /// One number for all of it: the microsecond in which the server was started. A restart changes it, and so does a
+    /// failover, because a replica that was promoted was started at a time of its own; and a statement can compare it by
+    /// itself with `pg_postmaster_start_time()`.
     pub(crate) fn number(self) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut hasher = DefaultHasher::new();
-        (self.system, self.timeline, self.started_micros).hash(&mut hasher);
-        hasher.finish()
+        unsigned(self.started_micros)
     }
+}
+
+/// The number of the life that a server began at this time.
+pub(crate) fn life(started: DateTime<Utc>) -> u64 {
+    unsigned(started.timestamp_micros())
+}
+
+/// When the life of that number began, as statements compare it. A number that is no life's is nobody's time.
+pub(crate) fn started(life: u64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(signed(life)).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
 impl Connector {
@@ -91,14 +105,45 @@ pub(crate) async fn set_up(
     sql: &Sql,
     lock_timeout: Option<Duration>,
 ) -> Result<(), sqlx::Error> {
-    let lock_timeout = lock_timeout.map(|timeout| timeout.as_millis().to_string());
-    sqlx::query(sql.session.clone()).bind(lock_timeout).bind(false).execute(connection).await?;
-    Ok(())
+    session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, false).await
+}
+
+/// The same for connections on which handlers work: they may take longer, and when they are given up, the server is to
+/// notice.
+pub(crate) async fn set_up_for_delivery(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    lock_timeout: Duration,
+    idle_in_transaction: Duration,
+) -> Result<(), sqlx::Error> {
+    session(connection, sql, Some(lock_timeout), idle_in_transaction, false).await?;
+    match sqlx::query(sql.watch_client.clone()).execute(connection).await {
+        Err(error) if error.as_database_error().is_some() => {
+            tracing::debug!(%error, "the server cannot notice by itself that a client has gone");
+            Ok(())
+        }
+        done => done.map(|_| ()),
+    }
 }
 
 /// The same for a transaction of the caller's, until it ends.
 pub(crate) async fn guard(transaction: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
-    sqlx::query(sql.session.clone()).bind(None::<String>).bind(true).execute(transaction).await?;
+    session(transaction, sql, None, IDLE_IN_TRANSACTION, true).await
+}
+
+async fn session(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    lock_timeout: Option<Duration>,
+    idle_in_transaction: Duration,
+    local: bool,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(sql.session.clone())
+        .bind(lock_timeout.map(|timeout| timeout.as_millis().to_string()))
+        .bind(local)
+        .bind(i32::try_from(idle_in_transaction.as_millis()).unwrap_or(i32::MAX))
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
@@ -139,6 +184,13 @@ mod tests {
         let life = Incarnation { system: 7, timeline: 3, started_micros: 1 };
         assert_eq!(life.number(), life.number());
         assert_ne!(life.number(), Incarnation { started_micros: 2, ..life }.number());
-        assert_ne!(life.number(), Incarnation { timeline: 4, ..life }.number());
+    }
+
+    #[test]
+    fn a_life_is_numbered_alike_wherever_it_is_read() {
+        let began = DateTime::from_timestamp_micros(1_790_000_000_123_456).unwrap();
+        let read = Incarnation { system: 7, timeline: 3, started_micros: 1_790_000_000_123_456 };
+        assert_eq!((life(began), started(read.number())), (read.number(), began));
+        assert_eq!(started(u64::MAX), DateTime::UNIX_EPOCH);
     }
 }

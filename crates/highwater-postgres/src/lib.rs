@@ -21,15 +21,18 @@
 //!
 //! # What is where
 //!
-//! - [`PgEventStore`] implements [`Log`](highwater::Log) and [`Wakeups`](highwater::Wakeups). [`PgConfig`] holds what can
-//!   be chosen.
+//! - [`PgEventStore`] implements [`Backend`](highwater::Backend), and with it the contracts of the log, of wake-ups, of
+//!   checkpoints and of dead letters. [`PgConfig`] holds what can be chosen.
 //! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
 //! - The functions `append`, `append_group` and `append_one` in the database are the only way in; see
 //!   `migrations/0002_append.sql`.
 
 mod appender;
+mod checkpoints;
 mod config;
 mod connect;
+mod dead_letters;
+mod deliver;
 mod doctor;
 mod error;
 mod frontier;

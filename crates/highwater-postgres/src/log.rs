@@ -49,6 +49,10 @@ impl Log for PgEventStore {
         })
     }
 
+    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(self.inner.readers.frontier())
+    }
+
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
         Box::pin(async move {
             let rows = sqlx::query(self.inner.sql.open_writers.clone()).fetch_all(&self.inner.pool).await;

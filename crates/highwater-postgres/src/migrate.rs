@@ -16,7 +16,7 @@ struct Migration {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration {
         version: 1,
         name: "events",
@@ -24,6 +24,7 @@ const MIGRATIONS: [Migration; 2] = [
         adopt: Some(include_str!("../migrations/0001_adopt.sql")),
     },
     Migration { version: 2, name: "append", sql: include_str!("../migrations/0002_append.sql"), adopt: None },
+    Migration { version: 3, name: "delivery", sql: include_str!("../migrations/0003_delivery.sql"), adopt: None },
 ];
 
 const LATEST: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -128,7 +129,7 @@ fn unfit(error: sqlx::Error) -> Error {
         || matches!(code.as_str(), "42703" | "42804" | "42846" | "42P16")
     {
         let said = error.as_database_error().map_or_else(String::new, |error| error.message().to_owned());
-        return Error::Unfit { reason: format!("the events table that is there cannot be adopted: {said}") };
+        return Error::Unfit { reason: format!("a table that is there cannot be adopted: {said}") };
     }
     failed("initialize", error)
 }

@@ -51,6 +51,23 @@ impl Readers {
 
     /// One page; see [`highwater::Log::read_all`].
     pub(crate) async fn read(&self, after: u64, types: &EventTypes, limit: ReadLimit) -> Result<Page, Error> {
+        self.with_reader(async |reader| reader.read(&self.sql, after, types, limit).await).await
+    }
+
+    /// How far the order is settled; see [`highwater::Log::frontier`].
+    pub(crate) async fn frontier(&self) -> Result<u64, Error> {
+        self.with_reader(async |reader| {
+            reader.settle(&self.sql, 0).await?;
+            Ok((reader.frontier.settled(), true))
+        })
+        .await
+    }
+
+    /// Does something on a reader, and says whether that may be used again.
+    async fn with_reader<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Reader) -> Result<(T, bool), Error>,
+    ) -> Result<T, Error> {
         let place = tokio::time::timeout(self.timeout, self.places.acquire()).await;
         let place = place.map_err(|elapsed| Error::Unavailable {
             action: "read: all connections for reading were busy",
@@ -58,15 +75,15 @@ impl Readers {
         })?;
         let _place = place.expect("the semaphore is never closed");
         let mut reader = self.reader().await?;
-        let page = tokio::time::timeout(READ_TIMEOUT, reader.read(&self.sql, after, types, limit)).await;
+        let done = tokio::time::timeout(READ_TIMEOUT, work(&mut reader)).await;
         // An error, or a future that is dropped at the await above, drops the reader.
-        let (page, reusable) =
-            page.map_err(|elapsed| Error::Unavailable { action: "read in time", source: elapsed.into() })??;
+        let (found, reusable) =
+            done.map_err(|elapsed| Error::Unavailable { action: "read in time", source: elapsed.into() })??;
         if reusable {
             reader.used = Instant::now();
             self.idle().push(reader);
         }
-        Ok(page)
+        Ok(found)
     }
 
     /// The reader that was used last, if it still answers, or a new one.

@@ -9,8 +9,10 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgPool};
 
 use crate::appender::Appender;
+use crate::checkpoints::Writer;
 use crate::config::PgConfig;
 use crate::connect::{self, Connector};
+use crate::deliver;
 use crate::error::failed;
 use crate::reader::Readers;
 use crate::schema::SchemaName;
@@ -20,8 +22,8 @@ use crate::write::IDLE_MAX;
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
-/// It keeps two connections for appending, a few for reading in order, a small pool for the rest, and one each for sending
-/// and receiving wake-ups; all are opened when they are first needed, and opened again when they are lost.
+/// It keeps two connections for appending, a few for reading in order, a pool for the transactions of delivery, a small one
+/// for the rest, and one each for checkpoints and for sending and receiving wake-ups; all are opened when they are first needed, and opened again when they are lost.
 #[derive(Clone)]
 pub struct PgEventStore {
     pub(crate) inner: Arc<Inner>,
@@ -32,7 +34,9 @@ pub(crate) struct Inner {
     pub(crate) schema: SchemaName,
     pub(crate) sql: Arc<Sql>,
     pub(crate) pool: PgPool,
+    pub(crate) deliveries: PgPool,
     pub(crate) readers: Readers,
+    pub(crate) checkpoints: Writer,
     pub(crate) appender: Appender,
     pub(crate) wakeups: PgWakeups,
 }
@@ -68,12 +72,15 @@ impl PgEventStore {
         let schema = SchemaName::new(&config.schema)?;
         let sql = Arc::new(Sql::new(&schema));
         let pool = pool(&options, &sql, &config).await?;
+        let deliveries = deliver::pool(&pool.connect_options(), &sql, &config);
         let connector = Connector::new(&options, sql.clone(), config.connect_timeout);
         let wakeups =
             PgWakeups::new(connector.clone(), pool.connect_options().as_ref().clone(), sql.clone(), schema.channel());
         let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
+        let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout);
         let appender = Appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
-        Ok(Self { inner: Arc::new(Inner { config, schema, sql, pool, readers, appender, wakeups }) })
+        let inner = Inner { config, schema, sql, pool, deliveries, readers, checkpoints, appender, wakeups };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The schema that everything lives in.

@@ -3,9 +3,10 @@
 //! NOTIFY is sent after the commit, on a connection of its own: inside the append's transaction it would take a lock that
 //! is held through the commit of everybody. It carries a number and never an event.
 
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use chrono::{SecondsFormat, Utc};
 use highwater::{Wakeup, Wakeups};
 use sqlx::PgConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -27,8 +28,37 @@ pub(crate) struct PgWakeups {
     channel: String,
     options: PgConnectOptions,
     listening: Once,
+    hearing: Arc<Hearing>,
     /// Closed when the store is gone: the listener ends then.
     alive: watch::Sender<()>,
+}
+
+/// Whether other processes are heard.
+#[derive(Debug, Default)]
+struct Hearing {
+    /// Since when they are not, and why.
+    lost: Mutex<Option<String>>,
+}
+
+impl Hearing {
+    /// Said once, and not again with every attempt that fails.
+    fn lost(&self, error: &sqlx::Error) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if lost.is_none() {
+            tracing::warn!(%error, "not hearing from other processes; looking instead");
+            *lost = Some(format!("since {}: {error}", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)));
+        }
+    }
+
+    fn restored(&self) {
+        if self.lost.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            tracing::info!("hearing from other processes again");
+        }
+    }
+
+    fn why_not(&self) -> Option<String> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// Gives hints: to this process directly, to others through a task that notifies them.
@@ -56,7 +86,8 @@ impl PgWakeups {
     pub(crate) fn new(connector: Connector, options: PgConnectOptions, sql: Arc<Sql>, channel: String) -> Self {
         let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0) };
         tokio::spawn(notify(connector, sql, channel.clone(), announcer.outgoing.subscribe()));
-        Self { announcer, channel, options, listening: Once::new(), alive: watch::Sender::new(()) }
+        let (listening, hearing, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
+        Self { announcer, channel, options, listening, hearing, alive }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {
@@ -76,10 +107,20 @@ impl Wakeups for PgEventStore {
         wakeups.listening.call_once(|| {
             let alive = wakeups.alive.subscribe();
             let hints = wakeups.announcer.hints.clone();
-            let sql = self.inner.sql.clone();
-            tokio::spawn(listen(wakeups.options.clone(), sql, wakeups.channel.clone(), hints, alive));
+            let ear = Ear {
+                sql: self.inner.sql.clone(),
+                channel: wakeups.channel.clone(),
+                hints,
+                hearing: wakeups.hearing.clone(),
+            };
+            tokio::spawn(listen(wakeups.options.clone(), ear, alive));
         });
         wakeup
+    }
+
+    /// Nothing before somebody waits: nobody listens then.
+    fn push_degraded(&self) -> Option<String> {
+        self.inner.wakeups.hearing.why_not()
     }
 }
 
@@ -124,21 +165,23 @@ async fn send(
     Ok(())
 }
 
-/// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
-async fn listen(
-    options: PgConnectOptions,
+/// What listening needs, whichever connection it is done on.
+struct Ear {
     sql: Arc<Sql>,
     channel: String,
     hints: watch::Sender<u64>,
-    mut alive: watch::Receiver<()>,
-) {
+    hearing: Arc<Hearing>,
+}
+
+/// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
+async fn listen(options: PgConnectOptions, ear: Ear, mut alive: watch::Receiver<()>) {
     let name = format!("{} listen", options.get_application_name().unwrap_or("highwater"));
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options.application_name(&name));
     let mut wait = RECONNECT.0;
     let for_ever = async {
         loop {
-            let lost = hear(&pool, &sql, &channel, &hints, &mut wait).await;
-            tracing::warn!(error = %lost, "not hearing from other processes; looking instead");
+            let lost = ear.hear(&pool, &mut wait).await;
+            ear.hearing.lost(&lost);
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RECONNECT.1);
         }
@@ -151,34 +194,31 @@ async fn listen(
     pool.close().await;
 }
 
-/// Listens until the connection is lost.
-async fn hear(
-    pool: &sqlx::PgPool,
-    sql: &Sql,
-    channel: &str,
-    hints: &watch::Sender<u64>,
-    wait: &mut Duration,
-) -> sqlx::Error {
-    let mut listener = match PgListener::connect_with(pool).await {
-        Ok(listener) => listener,
-        Err(error) => return error,
-    };
-    listener.eager_reconnect(false);
-    if let Err(error) = listener.listen(channel).await {
-        return error;
-    }
-    // Listened first, looked second: whatever was told while nobody listened is made up for here.
-    match sqlx::query_scalar::<_, i64>(sql.head.clone()).fetch_one(&mut listener).await {
-        Ok(head) if unsigned(head) > *hints.borrow() => raise(hints, unsigned(head)),
-        Ok(_) => {}
-        Err(error) => return error,
-    }
-    *wait = RECONNECT.0;
-    loop {
-        match listener.try_recv().await {
-            Ok(Some(notification)) => raise(hints, notification.payload().parse().unwrap_or(0)),
-            Ok(None) => return sqlx::Error::WorkerCrashed,
+impl Ear {
+    /// Listens until the connection is lost.
+    async fn hear(&self, pool: &sqlx::PgPool, wait: &mut Duration) -> sqlx::Error {
+        let mut listener = match PgListener::connect_with(pool).await {
+            Ok(listener) => listener,
             Err(error) => return error,
+        };
+        listener.eager_reconnect(false);
+        if let Err(error) = listener.listen(&self.channel).await {
+            return error;
+        }
+        // Listened first, looked second: whatever was told while nobody listened is made up for here.
+        match sqlx::query_scalar::<_, i64>(self.sql.head.clone()).fetch_one(&mut listener).await {
+            Ok(head) if unsigned(head) > *self.hints.borrow() => raise(&self.hints, unsigned(head)),
+            Ok(_) => {}
+            Err(error) => return error,
+        }
+        *wait = RECONNECT.0;
+        self.hearing.restored();
+        loop {
+            match listener.try_recv().await {
+                Ok(Some(notification)) => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
+                Ok(None) => return sqlx::Error::WorkerCrashed,
+                Err(error) => return error,
+            }
         }
     }
 }

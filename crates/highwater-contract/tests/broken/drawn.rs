@@ -102,6 +102,13 @@ impl Log for Drawn {
         })
     }
 
+    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let limit = ReadLimit { events: usize::MAX, bytes: usize::MAX };
+            Ok(self.shared.state().read_all(0, &EventTypes::All, limit, self.shared.flaw).complete_to)
+        })
+    }
+
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
         Box::pin(async move {
             let hidden = self.shared.has(Flaw::HidesOpenWriters);
@@ -121,6 +128,10 @@ impl Wakeups for Drawn {
 
     fn wakeups(&self) -> Wakeup {
         Wakeup::new(&self.shared.hints)
+    }
+
+    fn push_degraded(&self) -> Option<String> {
+        None
     }
 }
 

@@ -148,6 +148,10 @@ impl Log for Faulty {
         self.sound.memory.head()
     }
 
+    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        self.sound.memory.frontier()
+    }
+
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
         self.sound.memory.open_writers()
     }
@@ -164,6 +168,10 @@ impl Wakeups for Faulty {
 
     fn wakeups(&self) -> Wakeup {
         self.fault.wakeups(&self.sound)
+    }
+
+    fn push_degraded(&self) -> Option<String> {
+        self.sound.memory.push_degraded()
     }
 }
 

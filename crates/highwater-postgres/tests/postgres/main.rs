@@ -4,6 +4,7 @@
 mod appending;
 mod connections;
 mod crashes;
+mod delivery_contracts;
 mod initialize;
 mod ordering;
 mod plain_sql;

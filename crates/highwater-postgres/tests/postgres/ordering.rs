@@ -266,3 +266,25 @@ async fn a_filtered_read_over_a_long_stretch_without_a_match_ends_and_moves_on()
     let events = store.read_all_events_of::<Note>(0, highwater::EventTypes::only(["Struck"])).collect().await.unwrap();
     assert_eq!(events.len(), 1);
 }
+
+#[tokio::test]
+async fn the_frontier_stops_below_an_open_writer_and_goes_on_when_it_ends() {
+    let db = Db::new();
+    let store = db.store().await;
+    assert_eq!(store.frontier().await.unwrap(), 0);
+    store.append(&one()).await.unwrap();
+    assert_eq!(store.frontier().await.unwrap(), 1);
+    let mut slow = db.connection().await;
+    let mut tx = slow.begin().await.unwrap();
+    db.insert(&mut tx).await; // draws 2
+    store.append(&one()).await.unwrap(); // draws 3
+    assert_eq!(store.frontier().await.unwrap(), 1);
+    tx.rollback().await.unwrap();
+    store.append(&one()).await.unwrap();
+    assert_eq!(store.frontier().await.unwrap(), 4);
+    // Numbers that were only drawn are not counted: they may be issued again.
+    let mut tx = slow.begin().await.unwrap();
+    db.insert(&mut tx).await;
+    tx.rollback().await.unwrap();
+    assert_eq!(store.frontier().await.unwrap(), 4);
+}

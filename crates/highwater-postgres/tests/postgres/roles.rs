@@ -1,6 +1,9 @@
 //! Who may do what. The grants are those of the documentation, word for word.
 
-use highwater::{Append, Error, Log};
+use highwater::{
+    Append, Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Error, Fence, LetterQuery, Log,
+    NewLetter, Request,
+};
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
@@ -34,11 +37,11 @@ impl Roles {
 
     async fn drop(self, db: &Db) {
         let mut admin = db.connection().await;
-        for role in ["writer", "reader", "operator"] {
+        for role in ["writer", "reader", "subscriber", "operator"] {
             let name = format!("{}{role}", self.0);
             db.execute(&mut admin, &format!("DROP OWNED BY {name}")).await;
         }
-        for role in ["writer", "operator", "reader"] {
+        for role in ["writer", "operator", "subscriber", "reader"] {
             eventually("the role's sessions end", || async {
                 let mut admin = db.connection().await;
                 db.try_execute(&mut admin, &format!("DROP ROLE IF EXISTS {}{role}", self.0)).await.is_ok()
@@ -116,5 +119,75 @@ async fn an_operator_sees_what_a_writer_runs_and_a_reader_is_told_why_not() {
     assert!(seen[0].pid.is_some());
     assert!(seen[0].hidden.as_deref().unwrap().contains("pg_read_all_stats"));
     tx.rollback().await.unwrap();
+    roles.drop(&db).await;
+}
+
+#[tokio::test]
+async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
+    let db = Db::new();
+    let owner = db.store().await;
+    owner.append(&one()).await.unwrap();
+    let roles = Roles::create(&db).await;
+    let store = roles.store(&db, "subscriber").await;
+    store.initialize().await.unwrap();
+    let taken = store.take_over("s", 0).await.unwrap();
+    let fence = Fence { subscriber_id: "s".into(), term: taken.term, incarnation: taken.incarnation };
+    let write = CheckpointWrite { fence: fence.clone(), global_sequence: 1, event_id: None };
+    assert_eq!(store.store_checkpoints(&[write]).await.unwrap(), [None]);
+    let record = page(&store, 0).await.records.remove(0);
+    let letter = NewLetter {
+        event_id: record.id,
+        global_sequence: 2,
+        stream_id: record.stream_id,
+        event_type: record.event_type,
+        error_message: Some("no".into()),
+        retry_count: 0,
+        parks: false,
+    };
+    let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
+    store.commit(tx, &fence, Closing::Bury { letter: &letter, from: 1 }).await.unwrap();
+    let id = store.letters(&LetterQuery::default()).await.unwrap()[0].id;
+    let tx = Backend::begin(&store, &fence, Some(id)).await.unwrap().tx;
+    store.commit(tx, &fence, Closing::Replayed { letter: id, by: "me" }).await.unwrap();
+    assert_eq!(store.purge_letters("s", chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap(), 1);
+    let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
+    store.commit(tx, &fence, Closing::Reset { to: 0, by: "me" }).await.unwrap();
+    assert!(store.set_paused("s", true).await.unwrap());
+    assert!(matches!(store.append(&one()).await.unwrap_err(), Error::Denied { .. }));
+    drop(store);
+    roles.drop(&db).await;
+}
+
+#[tokio::test]
+async fn an_operator_asks_and_pauses_but_takes_nothing_over_and_a_reader_only_looks() {
+    let db = Db::new();
+    let owner = db.store().await;
+    owner.take_over("s", 0).await.unwrap();
+    let roles = Roles::create(&db).await;
+    let request = Request {
+        id: Uuid::now_v7(),
+        subscriber_id: "s".into(),
+        ask: Ask::ReplayAll,
+        requested_by: "me".into(),
+        requested_at: chrono::Utc::now(),
+        outcome: None,
+    };
+    let operator = roles.store(&db, "operator").await;
+    operator.file_request(&request).await.unwrap();
+    assert!(operator.set_paused("s", true).await.unwrap());
+    assert_eq!(operator.paused(&["s".into()]).await.unwrap(), ["s"]);
+    assert!(operator.set_paused("s", false).await.unwrap());
+    assert!(matches!(operator.take_over("s", 0).await.unwrap_err(), Error::Denied { .. }));
+    let reader = roles.store(&db, "reader").await;
+    assert_eq!(reader.open_requests(&["s".into()]).await.unwrap().len(), 1);
+    assert_eq!(reader.checkpoints().await.unwrap().len(), 1);
+    for refused in [
+        reader.set_paused("s", true).await.unwrap_err(),
+        reader.file_request(&request).await.unwrap_err(),
+        reader.take_over("s", 0).await.unwrap_err(),
+    ] {
+        assert!(matches!(refused, Error::Denied { .. }), "{refused:?}");
+    }
+    drop((operator, reader));
     roles.drop(&db).await;
 }

@@ -89,3 +89,24 @@ async fn appends_never_notify_inside_their_transaction() {
     assert_eq!((triggers, bodies.len()), (0, 3));
     assert!(bodies.iter().all(|body| !body.to_lowercase().contains("notify")));
 }
+
+#[tokio::test]
+async fn a_lost_listener_is_said_to_be_lost_until_it_is_back() {
+    let db = Db::new();
+    let store = db.store().await;
+    assert_eq!(store.push_degraded(), None);
+    let _wakeup = store.wakeups();
+    eventually("it listens", async || listeners(&db).await == 1).await;
+    assert_eq!(store.push_degraded(), None);
+    let kill = format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {LISTENING}");
+    let mut killer = db.connection().await;
+    sqlx::query(sqlx::AssertSqlSafe(kill)).bind(&db.schema).execute(&mut killer).await.unwrap();
+    let mut said = None;
+    eventually("it says so", async || {
+        said = store.push_degraded();
+        said.is_some()
+    })
+    .await;
+    assert!(said.unwrap().starts_with("since 20"));
+    eventually("it is back", async || store.push_degraded().is_none() && listeners(&db).await == 1).await;
+}

@@ -1,0 +1,1 @@
+SELECT subscriber_id, term, nonce FROM {schema}.event_bus_checkpoints WHERE subscriber_id = ANY ($1)

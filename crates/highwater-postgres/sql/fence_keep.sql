@@ -1,0 +1,1 @@
+UPDATE {schema}.event_bus_checkpoints SET updated_at = now() WHERE subscriber_id = $1 AND term = $2 AND nonce = $3

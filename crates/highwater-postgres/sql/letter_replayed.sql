@@ -1,0 +1,9 @@
+WITH letter AS (
+    UPDATE {schema}.event_bus_dlq
+    SET state = 'replayed', retry_count = retry_count + 1, last_retry_at = now(), resolved_at = now(), resolved_by = $3
+    WHERE id = $1 AND subscriber_id = $2 AND state IN ('dead', 'parked')
+    RETURNING id, stream_id
+), attempt AS (
+    INSERT INTO {schema}.event_bus_dlq_attempts (letter, attempted_by, outcome) SELECT l.id, $3, 'replayed' FROM letter l
+)
+SELECT stream_id FROM letter

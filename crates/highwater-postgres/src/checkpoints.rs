@@ -1,0 +1,105 @@
+//! Checkpoints on PostgreSQL.
+
+mod writer;
+
+use std::time::Duration;
+
+use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken, Term};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::connect::life;
+use crate::error::{failed, sqlstate};
+use crate::row::{signed, unsigned};
+use crate::store::PgEventStore;
+
+pub(crate) use writer::Writer;
+
+/// How long to wait for a checkpoint that another transaction holds. Whoever it is may be frozen.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Checkpoints for PgEventStore {
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(async move {
+            let taken = sqlx::query(self.inner.sql.checkpoint_take_over.clone())
+                .bind(subscriber_id)
+                .bind(signed(start))
+                .bind(LOCK_TIMEOUT.as_millis().to_string())
+                .fetch_one(&self.inner.pool)
+                .await;
+            taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
+                Some("55P03") => held("take over: another transaction holds the checkpoint", error),
+                _ => failed("take over", error),
+            })
+        })
+    }
+
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
+        Box::pin(self.inner.checkpoints.store(writes))
+    }
+
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        Box::pin(async move {
+            let query = sqlx::query(self.inner.sql.checkpoint.clone()).bind(subscriber_id);
+            let row = query.fetch_optional(&self.inner.pool).await;
+            let found = row.and_then(|row| row.as_ref().map(checkpoint).transpose());
+            found.map_err(|e| failed("read a checkpoint", e))
+        })
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
+        Box::pin(async move {
+            let rows = sqlx::query(self.inner.sql.checkpoints.clone()).fetch_all(&self.inner.pool).await;
+            let found = rows.and_then(|rows| rows.iter().map(checkpoint).collect());
+            found.map_err(|e| failed("read checkpoints", e))
+        })
+    }
+
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            let statement = if paused { &self.inner.sql.pause } else { &self.inner.sql.resume };
+            let known = sqlx::query_scalar(statement.clone()).bind(subscriber_id).fetch_one(&self.inner.pool).await;
+            known.map_err(|e| failed("pause or resume a subscriber", e))
+        })
+    }
+
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move {
+            let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
+            query.fetch_all(&self.inner.pool).await.map_err(|e| failed("see which subscribers are paused", e))
+        })
+    }
+}
+
+/// Somebody else's transaction has held the row for too long.
+pub(crate) fn held(action: &'static str, error: sqlx::Error) -> Error {
+    Error::Unavailable { action, source: error.into() }
+}
+
+/// The term in two neighbouring columns.
+pub(crate) fn term(row: &PgRow, first: usize) -> Result<Term, sqlx::Error> {
+    Ok(Term { number: unsigned(row.try_get(first)?), nonce: row.try_get(first + 1)? })
+}
+
+fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
+    Ok(Taken {
+        term: term(row, 0)?,
+        global_sequence: unsigned(row.try_get(2)?),
+        fresh: row.try_get(3)?,
+        incarnation: life(row.try_get(4)?),
+    })
+}
+
+fn checkpoint(row: &PgRow) -> Result<Checkpoint, sqlx::Error> {
+    Ok(Checkpoint {
+        subscriber_id: row.try_get(0)?,
+        global_sequence: unsigned(row.try_get(1)?),
+        event_id: row.try_get(2)?,
+        updated_at: row.try_get(3)?,
+        term: term(row, 4)?,
+        incarnation: life(row.try_get(6)?),
+    })
+}

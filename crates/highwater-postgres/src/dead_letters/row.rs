@@ -1,0 +1,107 @@
+//! From rows to letters, attempts and requests, and back.
+
+use highwater::{DeadLetter, Error, LetterAttempt, LetterState, Request, RequestOutcome};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::row::unsigned;
+
+pub(super) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
+    let state: &str = row.try_get("state")?;
+    let state = LetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
+    Ok(DeadLetter {
+        id: row.try_get("id")?,
+        subscriber_id: row.try_get("subscriber_id")?,
+        event_id: row.try_get("event_id")?,
+        global_sequence: unsigned(row.try_get("global_sequence")?),
+        stream_id: row.try_get("stream_id")?,
+        event_type: row.try_get("event_type")?,
+        error_message: row.try_get("error_message")?,
+        retry_count: u32::try_from(row.try_get::<i32, _>("retry_count")?).unwrap_or_default(),
+        created_at: row.try_get("created_at")?,
+        last_retry_at: row.try_get("last_retry_at")?,
+        state,
+        parks: row.try_get("parks")?,
+        resolved_at: row.try_get("resolved_at")?,
+        resolved_by: row.try_get("resolved_by")?,
+        reason: row.try_get("reason")?,
+    })
+}
+
+pub(super) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
+    Ok(LetterAttempt {
+        at: row.try_get("attempted_at")?,
+        by: row.try_get("attempted_by")?,
+        outcome: row.try_get("outcome")?,
+        detail: row.try_get("detail")?,
+    })
+}
+
+pub(super) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
+    let ask = Ask {
+        name: row.try_get("ask")?,
+        letter: row.try_get("letter")?,
+        stream_id: row.try_get("stream_id")?,
+        reason: row.try_get("reason")?,
+    };
+    let finished_at = row.try_get("finished_at")?;
+    let outcome = RequestOutcome {
+        done: unsigned(row.try_get("done")?),
+        failed: unsigned(row.try_get("failed")?),
+        error: row.try_get("error")?,
+        finished_at,
+    };
+    Ok(Request {
+        id: row.try_get("id")?,
+        subscriber_id: row.try_get("subscriber_id")?,
+        ask: ask.read()?,
+        requested_by: row.try_get("requested_by")?,
+        requested_at: row.try_get("requested_at")?,
+        outcome: finished_at.is_some().then_some(outcome),
+    })
+}
+
+/// What is asked for, in columns.
+#[derive(Default)]
+pub(super) struct Ask<'a> {
+    pub(super) name: &'a str,
+    pub(super) letter: Option<Uuid>,
+    pub(super) stream_id: Option<Uuid>,
+    pub(super) reason: Option<&'a str>,
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn of(ask: &'a highwater::Ask) -> Result<Self, Error> {
+        use highwater::Ask::{Discard, Rebuild, Replay, ReplayAll, ReplayStream};
+        Ok(match ask {
+            Replay { letter } => Self { name: "replay", letter: Some(*letter), ..Self::default() },
+            ReplayStream { stream_id } => {
+                Self { name: "replay_stream", stream_id: Some(*stream_id), ..Self::default() }
+            }
+            ReplayAll => Self { name: "replay_all", ..Self::default() },
+            Discard { letter, reason } => {
+                Self { name: "discard", letter: Some(*letter), reason: Some(reason), ..Self::default() }
+            }
+            Rebuild => Self { name: "rebuild", ..Self::default() },
+            other => {
+                return Err(Error::Unfit { reason: format!("this version of the layout cannot hold {other:?}") });
+            }
+        })
+    }
+
+    fn read(&self) -> Result<highwater::Ask, sqlx::Error> {
+        Ok(match (self.name, self.letter, self.stream_id, self.reason) {
+            ("replay", Some(letter), ..) => highwater::Ask::Replay { letter },
+            ("replay_stream", _, Some(stream_id), _) => highwater::Ask::ReplayStream { stream_id },
+            ("replay_all", ..) => highwater::Ask::ReplayAll,
+            ("discard", Some(letter), _, Some(reason)) => highwater::Ask::Discard { letter, reason: reason.to_owned() },
+            ("rebuild", ..) => highwater::Ask::Rebuild,
+            (name, ..) => return Err(unknown("request", name)),
+        })
+    }
+}
+
+fn unknown(what: &str, name: &str) -> sqlx::Error {
+    sqlx::Error::Decode(format!("unknown {what}: {name:?}").into())
+}

@@ -1,0 +1,131 @@
+//! The fenced transaction on PostgreSQL: it begins by locking the subscriber's checkpoint, and its last statement moves it.
+
+mod closing;
+mod pool;
+
+use highwater::{Backend, Begun, BoxFuture, Closed, Closing, Error, Fence};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::checkpoints::{held, term};
+use crate::connect::life;
+use crate::error::{failed, is_lost, sqlstate};
+use crate::row::unsigned;
+use crate::store::PgEventStore;
+use crate::unit_of_work::PgTx;
+
+pub(crate) use pool::pool;
+
+impl Backend for PgEventStore {
+    type Tx = PgTx;
+
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(PgEventStore::initialize(self))
+    }
+
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+        Box::pin(self.begin_fenced(fence, letter))
+    }
+
+    fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(self.commit_fenced(tx, fence, closing))
+    }
+
+    fn rollback(&self, tx: PgTx, unsure: bool) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if unsure {
+                // The pool finds out whether it still answers, and closes it if not.
+                drop(tx);
+            } else {
+                roll_back(tx).await;
+            }
+        })
+    }
+}
+
+impl PgEventStore {
+    async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
+        let mut tx = self.inner.deliveries.begin().await.map_err(|e| failed("begin a transaction", e))?;
+        match self.enter(&mut tx, fence, letter).await {
+            Ok((global_sequence, letter_open)) => Ok(Begun { tx, global_sequence, letter_open }),
+            Err(error) => {
+                roll_back(tx).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Locks the checkpoint, then looks who may write it: in this order, so that whoever was still committing has ended.
+    async fn enter(&self, tx: &mut PgTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
+        let failed = |e| failed("begin a transaction", e);
+        let row = sqlx::query(self.inner.sql.fence_lock.clone())
+            .bind(&*fence.subscriber_id)
+            .fetch_optional(&mut **tx)
+            .await
+            .map_err(|error| match sqlstate(&error).as_deref() {
+                Some("55P03") => held("begin: another transaction holds the checkpoint", error),
+                _ => failed(error),
+            })?;
+        let Some(row) = row else { return Err(fenced(fence, None)) };
+        let global_sequence = check(&row, fence).map_err(failed)??;
+        let Some(letter) = letter else { return Ok((global_sequence, true)) };
+        let open = sqlx::query_scalar(self.inner.sql.letter_is_open.clone())
+            .bind(letter)
+            .bind(&*fence.subscriber_id)
+            .fetch_one(&mut **tx)
+            .await
+            .map_err(failed)?;
+        Ok((global_sequence, open))
+    }
+
+    async fn commit_fenced(&self, mut tx: PgTx, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
+        match closing::close(&mut tx, &self.inner.sql, fence, closing).await {
+            Ok(Some(closed)) => {
+                tx.commit().await.map_err(|error| match is_lost(&error) {
+                    true => Error::UnknownOutcome { source: error.into() },
+                    false => closing::aborted_or("commit", error),
+                })?;
+                Ok(closed)
+            }
+            Ok(None) => {
+                roll_back(tx).await;
+                // From outside: what the transaction itself sees may be the handler's doing.
+                let row = sqlx::query_scalar(self.inner.sql.fence_term.clone())
+                    .bind(&*fence.subscriber_id)
+                    .fetch_optional(&self.inner.pool)
+                    .await;
+                let term: Option<i64> = row.map_err(|e| failed("see who has taken over", e))?;
+                Err(fenced(fence, term.map(unsigned)))
+            }
+            Err(error) => {
+                roll_back(tx).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Where the checkpoint is, if the fence holds.
+fn check(row: &PgRow, fence: &Fence) -> Result<Result<u64, Error>, sqlx::Error> {
+    let holds = term(row, 1)?;
+    if holds != fence.term {
+        return Ok(Err(fenced(fence, Some(holds.number))));
+    }
+    if life(row.try_get(3)?) != fence.incarnation {
+        let reason = "the server was restarted or replaced since the subscriber began".to_owned();
+        return Ok(Err(Error::Interrupted { reason }));
+    }
+    Ok(Ok(unsigned(row.try_get(0)?)))
+}
+
+fn fenced(fence: &Fence, term: Option<u64>) -> Error {
+    Error::Fenced { subscriber_id: fence.subscriber_id.to_string(), term }
+}
+
+/// Explicitly: a dropped transaction only queues its ROLLBACK, and whoever wants the checkpoint next would wait for it.
+async fn roll_back(tx: PgTx) {
+    if let Err(lost) = tx.rollback().await {
+        tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
+    }
+}

@@ -1,0 +1,152 @@
+//! The end of a fenced transaction: what it is about, and then the fence, as the last statement before the COMMIT.
+//!
+//! That one is not only about others who have taken over. A handler that swallowed an SQL error leaves a transaction whose
+//! COMMIT rolls back and says nothing of it; a statement does say so.
+
+use highwater::{Closed, Closing, Error, Fence, NewLetter, Term};
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::query::Query;
+use sqlx::{Postgres, SqlStr};
+use uuid::Uuid;
+
+use crate::checkpoints::term;
+use crate::error::{failed, sqlstate};
+use crate::row::{signed, unsigned};
+use crate::sql::Sql;
+
+/// What closing gives, or `None` when the fence does not hold any more.
+pub(super) async fn close(
+    tx: &mut PgConnection,
+    sql: &Sql,
+    fence: &Fence,
+    closing: Closing<'_>,
+) -> Result<Option<Closed>, Error> {
+    let mut open = Open { tx, sql, fence };
+    let parked_left = match closing {
+        Closing::Bury { letter, .. } => open.bury(letter).await?,
+        Closing::Replayed { letter, by } => open.letter(letter, &sql.letter_replayed, by, None).await?,
+        Closing::ReplayFailed { letter, by, error } => open.letter(letter, &sql.letter_failed, by, Some(error)).await?,
+        Closing::Discarded { letter, by, reason } => {
+            open.letter(letter, &sql.letter_discarded, by, Some(reason)).await?
+        }
+        Closing::Finished { request, outcome } => {
+            let finished = sqlx::query(sql.request_finish.clone())
+                .bind(request)
+                .bind(&*fence.subscriber_id)
+                .bind(outcome.finished_at)
+                .bind(signed(outcome.done))
+                .bind(signed(outcome.failed))
+                .bind(&outcome.error);
+            let finished = finished.execute(&mut *open.tx).await.map_err(|e| broken("finish a request", e))?;
+            if finished.rows_affected() == 0 {
+                return Err(Error::NotFound { what: "request", id: request });
+            }
+            0
+        }
+        Closing::Reset { by, .. } => {
+            let archive = sqlx::query(sql.letters_archive.clone()).bind(&*fence.subscriber_id).bind(by);
+            archive.execute(&mut *open.tx).await.map_err(|e| broken("archive dead letters", e))?;
+            0
+        }
+        Closing::Advance { .. } => 0,
+    };
+    let term = match closing {
+        Closing::Advance { from, to, event_id } => open.advance(from, to, event_id).await,
+        Closing::Bury { letter, from } => open.advance(from, letter.global_sequence, Some(letter.event_id)).await,
+        Closing::Reset { to, .. } => open.reset(to).await,
+        _ => open.keep().await,
+    };
+    let term = term.map_err(|error| aborted_or("close a transaction", error))?;
+    Ok(term.map(|term| Closed { term, parked_left }))
+}
+
+/// What keeps a transaction from committing, or an error like any other.
+pub(super) fn aborted_or(action: &'static str, error: sqlx::Error) -> Error {
+    let code = sqlstate(&error).unwrap_or_default();
+    // In a failed transaction; a constraint, perhaps a deferred one; a serialization failure or a deadlock.
+    if code == "25P02" || code.starts_with("23") || code.starts_with("40") {
+        return Error::Aborted { source: error.into() };
+    }
+    failed(action, error)
+}
+
+/// An error of a statement of ours, unless the transaction had failed before.
+fn broken(action: &'static str, error: sqlx::Error) -> Error {
+    if sqlstate(&error).as_deref() == Some("25P02") {
+        return Error::Aborted { source: error.into() };
+    }
+    failed(action, error)
+}
+
+struct Open<'a> {
+    tx: &'a mut PgConnection,
+    sql: &'a Sql,
+    fence: &'a Fence,
+}
+
+impl Open<'_> {
+    async fn bury(&mut self, letter: &NewLetter) -> Result<u64, Error> {
+        let bury = sqlx::query(self.sql.letter_bury.clone())
+            .bind(&*self.fence.subscriber_id)
+            .bind(letter.event_id)
+            .bind(signed(letter.global_sequence))
+            .bind(letter.stream_id)
+            .bind(&letter.event_type)
+            .bind(&letter.error_message)
+            .bind(i32::try_from(letter.retry_count).unwrap_or(i32::MAX))
+            .bind(letter.state().name())
+            .bind(letter.parks);
+        bury.execute(&mut *self.tx).await.map_err(|e| broken("write a dead letter", e))?;
+        self.parking(letter.stream_id).await
+    }
+
+    /// Says what has become of an open letter.
+    async fn letter(&mut self, letter: Uuid, statement: &SqlStr, by: &str, detail: Option<&str>) -> Result<u64, Error> {
+        let mut query = sqlx::query_scalar(statement.clone()).bind(letter).bind(&*self.fence.subscriber_id).bind(by);
+        if let Some(detail) = detail {
+            query = query.bind(detail);
+        }
+        let stream_id = query.fetch_optional(&mut *self.tx).await.map_err(|e| broken("update a dead letter", e))?;
+        self.parking(stream_id.ok_or(Error::NotFound { what: "open dead letter", id: letter })?).await
+    }
+
+    /// How many open letters park a stream.
+    async fn parking(&mut self, stream_id: Uuid) -> Result<u64, Error> {
+        let count = sqlx::query_scalar(self.sql.letters_parking.clone())
+            .bind(&*self.fence.subscriber_id)
+            .bind(stream_id)
+            .fetch_one(&mut *self.tx)
+            .await;
+        Ok(unsigned(count.map_err(|e| broken("count dead letters", e))?))
+    }
+
+    /// A statement whose first arguments are the fence.
+    fn fenced(&self, statement: &SqlStr) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query(statement.clone())
+            .bind(self.fence.subscriber_id.to_string())
+            .bind(signed(self.fence.term.number))
+            .bind(self.fence.term.nonce)
+    }
+
+    async fn advance(&mut self, from: u64, to: u64, event_id: Option<Uuid>) -> Result<Option<Term>, sqlx::Error> {
+        let update = self.fenced(&self.sql.fence_move).bind(signed(from)).bind(signed(to)).bind(event_id);
+        self.one(update).await
+    }
+
+    async fn keep(&mut self) -> Result<Option<Term>, sqlx::Error> {
+        let update = self.fenced(&self.sql.fence_keep);
+        self.one(update).await
+    }
+
+    /// The term stays if exactly one row was there.
+    async fn one(&mut self, update: Query<'static, Postgres, PgArguments>) -> Result<Option<Term>, sqlx::Error> {
+        let done = update.execute(&mut *self.tx).await?;
+        Ok((done.rows_affected() == 1).then_some(self.fence.term))
+    }
+
+    async fn reset(&mut self, to: u64) -> Result<Option<Term>, sqlx::Error> {
+        let update = self.fenced(&self.sql.fence_reset).bind(signed(to));
+        let row = update.fetch_optional(&mut *self.tx).await?;
+        row.map(|row| term(&row, 0)).transpose()
+    }
+}

@@ -1,0 +1,51 @@
+//! Connections for transactions in which handlers work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgPool};
+
+use crate::checkpoints::LOCK_TIMEOUT;
+use crate::config::PgConfig;
+use crate::connect;
+use crate::sql::Sql;
+use crate::write::IDLE_MAX;
+
+/// How long a handler may leave its transaction idle, doing something else.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
+/// How long a connection that comes back may take to roll back. If it takes longer, it is busy with a statement that nobody
+/// waits for any more.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// A pool that connects when it is first needed.
+pub(crate) fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig) -> PgPool {
+    let name = format!("{} deliver", options.get_application_name().unwrap_or("highwater"));
+    let sql = sql.clone();
+    PgPoolOptions::new()
+        .max_connections(config.transaction_connections_max)
+        .acquire_timeout(config.connect_timeout)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > IDLE_MAX {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
+        // server ends it by itself; see sql/watch_client.sql.
+        .after_release(|connection, _| {
+            Box::pin(
+                async move { Ok(matches!(tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await, Ok(Ok(())))) },
+            )
+        })
+        .after_connect(move |connection, _| {
+            let sql = sql.clone();
+            Box::pin(
+                async move { connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await },
+            )
+        })
+        .connect_lazy_with(options.clone().application_name(&name))
+}

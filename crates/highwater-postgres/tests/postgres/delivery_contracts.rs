@@ -1,0 +1,75 @@
+//! What the delivery engine rests on: terms, fenced transactions, dead letters, and their layout.
+
+mod checkpoints;
+mod layout;
+mod letters;
+mod transactions;
+
+use highwater::{Backend, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetter, DeadLetters, Error, Fence};
+use highwater::{LetterQuery, LetterState, NewLetter, Taken, Term};
+use highwater_postgres::{PgEventStore, PgTx};
+use uuid::Uuid;
+
+use crate::support::*;
+
+fn fence_of(subscriber_id: &str, taken: &Taken) -> Fence {
+    Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation }
+}
+
+/// Takes over for a subscriber that starts at the beginning, if it is new.
+async fn take(store: &PgEventStore, subscriber_id: &str) -> Fence {
+    fence_of(subscriber_id, &store.take_over(subscriber_id, 0).await.unwrap())
+}
+
+fn write(fence: &Fence, global_sequence: u64) -> CheckpointWrite {
+    CheckpointWrite { fence: fence.clone(), global_sequence, event_id: None }
+}
+
+/// The stored checkpoint.
+async fn at(store: &PgEventStore, subscriber_id: &str) -> Option<u64> {
+    store.checkpoint(subscriber_id).await.unwrap().map(|checkpoint| checkpoint.global_sequence)
+}
+
+/// Fences that do not hold: another term's number, another nonce, and none at all for the subscriber.
+fn other_number(fence: &Fence) -> Fence {
+    Fence { term: Term { number: fence.term.number - 1, ..fence.term }, ..fence.clone() }
+}
+
+fn other_nonce(fence: &Fence) -> Fence {
+    Fence { term: Term { nonce: Uuid::now_v7(), ..fence.term }, ..fence.clone() }
+}
+
+async fn begin(store: &PgEventStore, fence: &Fence) -> PgTx {
+    Backend::begin(store, fence, None).await.unwrap().tx
+}
+
+/// A transaction of nothing but its closing.
+async fn close(store: &PgEventStore, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
+    store.commit(begin(store, fence).await, fence, closing).await
+}
+
+fn failure(stream_id: Uuid, global_sequence: u64, error: &str) -> NewLetter {
+    NewLetter {
+        event_id: Uuid::from_u128(u128::from(global_sequence)),
+        global_sequence,
+        stream_id,
+        event_type: "Noted".to_owned(),
+        error_message: Some(error.to_owned()),
+        retry_count: 3,
+        parks: false,
+    }
+}
+
+/// Buries an event, wherever the checkpoint is.
+async fn bury(store: &PgEventStore, fence: &Fence, letter: &NewLetter) -> (DeadLetter, Closed) {
+    let from = at(store, &fence.subscriber_id).await.unwrap();
+    let closed = close(store, fence, Closing::Bury { letter, from }).await.unwrap();
+    let query = LetterQuery { stream_id: Some(letter.stream_id), ..LetterQuery::of(&*fence.subscriber_id) };
+    let found = store.letters(&query).await.unwrap();
+    (found.into_iter().find(|found| found.event_id == letter.event_id).unwrap(), closed)
+}
+
+/// Letters in any state.
+fn all_of(subscriber_id: &str) -> LetterQuery {
+    LetterQuery { states: LetterState::ALL.to_vec(), ..LetterQuery::of(subscriber_id) }
+}

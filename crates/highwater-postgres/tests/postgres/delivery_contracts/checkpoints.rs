@@ -1,0 +1,241 @@
+//! Who may say where a subscriber has got to.
+
+use std::time::{Duration, Instant};
+
+use highwater::{Refused, Term};
+use sqlx::postgres::PgConnectOptions;
+use throwaway_postgres::ThrowawayPostgres;
+
+use super::*;
+
+#[tokio::test]
+async fn taking_over_gives_a_higher_term_and_where_to_go_on() {
+    let db = Db::new();
+    let store = db.store().await;
+    let first = store.take_over("s", 5).await.unwrap();
+    assert_eq!((first.fresh, first.global_sequence), (true, 5));
+    assert_eq!(at(&store, "s").await, Some(5), "where it starts is stored");
+    store.store_checkpoints(&[write(&fence_of("s", &first), 9)]).await.unwrap();
+    let other = store.take_over("t", 0).await.unwrap();
+    let second = store.take_over("s", 77).await.unwrap();
+    assert_eq!((second.fresh, second.global_sequence), (false, 9));
+    assert!(first.term.number < other.term.number && other.term.number < second.term.number);
+    assert_ne!(first.term.nonce, second.term.nonce);
+    assert_eq!(second.incarnation, page(&store, 0).await.incarnation, "one number for a life of the server");
+    let stored = store.checkpoints().await.unwrap();
+    assert_eq!(
+        stored.iter().map(|c| (&*c.subscriber_id, c.term)).collect::<Vec<_>>(),
+        [("s", second.term), ("t", other.term)]
+    );
+    assert_eq!(store.checkpoint("nobody").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn terms_go_on_rising_after_the_checkpoints_were_deleted() {
+    let db = Db::new();
+    let store = db.store().await;
+    let before = take(&store, "s").await;
+    db.execute(&mut db.connection().await, "TRUNCATE {s}.event_bus_checkpoints").await;
+    let after = take(&store, "s").await;
+    assert!(after.term.number > before.term.number, "{before:?} {after:?}");
+    let refused = store.store_checkpoints(&[write(&before, 3)]).await.unwrap();
+    assert_eq!(refused, [Some(Refused::Superseded { term: after.term.number })]);
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_stored_under_the_term_that_holds_and_no_other() {
+    let db = Db::new();
+    let store = db.store().await;
+    let fence = take(&store, "s").await;
+    let superseded = Some(Refused::Superseded { term: fence.term.number });
+    let interrupted = Fence { incarnation: fence.incarnation + 1, ..fence.clone() };
+    let missing = Fence { subscriber_id: "gone".into(), ..fence.clone() };
+    for (bad, why) in [
+        (other_number(&fence), superseded),
+        (other_nonce(&fence), superseded),
+        (interrupted, Some(Refused::Interrupted)),
+        (missing, Some(Refused::Missing)),
+    ] {
+        assert_eq!(store.store_checkpoints(&[write(&bad, 3)]).await.unwrap(), [why], "{bad:?}");
+        assert_eq!(at(&store, "s").await, Some(0), "{bad:?}");
+        // And the same among others.
+        let other = take(&store, "other").await;
+        let both = [write(&other, 4), write(&bad, 3)];
+        assert_eq!(store.store_checkpoints(&both).await.unwrap(), [None, why], "{bad:?}");
+        assert_eq!((at(&store, "s").await, at(&store, "other").await), (Some(0), Some(4)), "{bad:?}");
+    }
+    assert_eq!(store.store_checkpoints(&[write(&fence, 3)]).await.unwrap(), [None]);
+    assert_eq!(at(&store, "s").await, Some(3));
+    assert_eq!(store.store_checkpoints(&[]).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn many_checkpoints_are_stored_at_once_each_with_its_own_event() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut writes = Vec::new();
+    for n in (0..20_u64).rev() {
+        let fence = take(&store, &format!("s{n:02}")).await;
+        writes.push(CheckpointWrite { event_id: Some(Uuid::from_u128(u128::from(n))), ..write(&fence, 100 + n) });
+    }
+    assert_eq!(store.store_checkpoints(&writes).await.unwrap(), [None; 20]);
+    for write in &mut writes {
+        write.event_id = None;
+        write.global_sequence += 1;
+    }
+    assert_eq!(store.store_checkpoints(&writes).await.unwrap(), [None; 20]);
+    assert_eq!(store.store_checkpoints(&writes[..1]).await.unwrap(), [None]);
+    for (n, stored) in store.checkpoints().await.unwrap().into_iter().enumerate() {
+        assert_eq!((stored.subscriber_id, stored.global_sequence), (format!("s{n:02}"), 101 + n as u64));
+        assert_eq!(stored.event_id, Some(Uuid::from_u128(n as u128)), "an event that is not given stays");
+    }
+}
+
+/// Notes down what every write of a checkpoint ran under.
+const SPY: &str = "CREATE TABLE {s}.seen (application_name text, synchronous_commit text, pid integer);
+    CREATE FUNCTION {s}.spy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO {s}.seen VALUES (current_setting('application_name'), current_setting('synchronous_commit'),
+            pg_backend_pid());
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER spy AFTER INSERT OR UPDATE ON {s}.event_bus_checkpoints FOR EACH ROW EXECUTE FUNCTION {s}.spy()";
+
+#[tokio::test]
+async fn only_the_checkpoint_connection_commits_without_waiting_for_the_disk() {
+    let db = Db::new();
+    db.store().await;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, SPY).await;
+    // As if the database's default were off.
+    let options: PgConnectOptions = db.url.parse().unwrap();
+    let options = options.options([("synchronous_commit", "off")]);
+    let store = PgEventStore::connect_to(options, db.config()).await.unwrap();
+    let fence = take(&store, "s").await;
+    store.store_checkpoints(&[write(&fence, 1)]).await.unwrap();
+    let mut tx = begin(&store, &fence).await;
+    let setting: String = sqlx::query_scalar("SHOW synchronous_commit").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(setting, "on");
+    store.commit(tx, &fence, Closing::Advance { from: 1, to: 2, event_id: None }).await.unwrap();
+    let seen: Vec<(String, String)> = sqlx::query_as("SELECT application_name, synchronous_commit FROM seen")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    let seen: Vec<(&str, &str)> = seen.iter().map(|(name, setting)| (name.as_str(), setting.as_str())).collect();
+    assert_eq!(seen, [("highwater", "on"), ("highwater checkpoint", "off"), ("highwater deliver", "on")]);
+}
+
+#[tokio::test]
+async fn a_checkpoint_connection_whose_caller_stopped_waiting_is_not_used_again() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, SPY).await;
+    let fence = take(&store, "s").await;
+    for sequence in [1, 2] {
+        store.store_checkpoints(&[write(&fence, sequence)]).await.unwrap();
+    }
+    let tx = begin(&store, &fence).await;
+    let writes = [write(&fence, 3)];
+    let given_up = tokio::time::timeout(Duration::from_millis(200), store.store_checkpoints(&writes)).await;
+    assert!(given_up.is_err(), "the row is held");
+    // At once, while the statement of the other connection may still be waiting.
+    store.rollback(tx, false).await;
+    assert_eq!(store.store_checkpoints(&[write(&fence, 4)]).await.unwrap(), [None]);
+    let pids: Vec<i32> = sqlx::query_scalar(
+        "SELECT DISTINCT ON (pid) pid FROM seen WHERE application_name = 'highwater checkpoint' ORDER BY pid",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!(pids.len(), 2);
+}
+
+#[tokio::test]
+async fn taking_over_does_not_wait_for_ever_for_a_frozen_transaction() {
+    let db = Db::new();
+    let store = db.store().await;
+    let fence = take(&store, "s").await;
+    let tx = begin(&store, &fence).await;
+    let began = Instant::now();
+    let held = store.take_over("s", 0).await.unwrap_err();
+    assert!(
+        matches!(held, Error::Unavailable { action: "take over: another transaction holds the checkpoint", .. }),
+        "{held:?}"
+    );
+    assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&began.elapsed()));
+    store.rollback(tx, false).await;
+    assert_eq!(store.store_checkpoints(&[write(&fence, 1)]).await.unwrap(), [None], "nothing was taken over");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_from_before_a_restart_is_refused_until_the_subscriber_is_taken_over_again() {
+    let mut server = ThrowawayPostgres::start().unwrap();
+    let db = Db::on(server.url());
+    let store = db.store().await;
+    let before = take(&store, "s").await;
+    store.store_checkpoints(&[write(&before, 1)]).await.unwrap();
+    server.restart().unwrap();
+    let mut answer = Vec::new();
+    eventually("the server answers", async || match store.store_checkpoints(&[write(&before, 2)]).await {
+        Ok(answers) => {
+            answer = answers;
+            true
+        }
+        Err(error) => {
+            assert!(error.is_retryable(), "{error:?}");
+            false
+        }
+    })
+    .await;
+    assert_eq!(answer, [Some(Refused::Interrupted)]);
+    let interrupted = Backend::begin(&store, &before, None).await.unwrap_err();
+    assert!(matches!(interrupted, Error::Interrupted { .. }), "{interrupted:?}");
+    let mut taken = None;
+    eventually("it is taken over", async || {
+        taken = store.take_over("s", 0).await.ok();
+        taken.is_some()
+    })
+    .await;
+    let after = fence_of("s", &taken.unwrap());
+    assert_ne!(after.incarnation, before.incarnation);
+    assert_eq!(store.store_checkpoints(&[write(&after, 2)]).await.unwrap(), [None]);
+}
+
+#[tokio::test]
+async fn a_subscriber_that_exists_is_paused_for_everybody_until_it_is_let_go_on() {
+    let db = Db::new();
+    let (here, there) = (db.store().await, db.store().await);
+    let wanted: Vec<String> = ["s", "t", "nobody"].map(str::to_owned).to_vec();
+    take(&here, "s").await;
+    take(&here, "t").await;
+    assert!(!here.set_paused("nobody", true).await.unwrap());
+    assert!(!here.set_paused("nobody", false).await.unwrap());
+    for _ in 0..2 {
+        assert!(here.set_paused("s", true).await.unwrap());
+    }
+    assert_eq!(there.paused(&wanted).await.unwrap(), ["s"]);
+    assert_eq!(there.paused(&wanted[1..]).await.unwrap(), [""; 0]);
+    assert!(there.set_paused("s", false).await.unwrap());
+    assert_eq!(here.paused(&wanted).await.unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn pausing_does_not_wait_for_the_subscribers_transaction() {
+    let db = Db::new();
+    let store = db.store().await;
+    let fence = take(&store, "s").await;
+    let tx = begin(&store, &fence).await;
+    tokio::time::timeout(Duration::from_secs(2), store.set_paused("s", true)).await.expect("no waiting").unwrap();
+    store.rollback(tx, false).await;
+}
+
+#[tokio::test]
+async fn terms_that_race_for_one_subscriber_rise_in_the_order_in_which_they_hold() {
+    let db = Db::new();
+    let store = db.store().await;
+    let taken = futures_util::future::join_all((0..20).map(|_| store.take_over("s", 0))).await;
+    let terms: Vec<Term> = taken.into_iter().map(|taken| taken.unwrap().term).collect();
+    let holds = store.checkpoint("s").await.unwrap().unwrap().term;
+    assert_eq!(terms.iter().map(|term| term.number).max(), Some(holds.number));
+    assert!(terms.contains(&holds));
+}

@@ -1,0 +1,213 @@
+//! Dead letters, and what people ask to be done with them.
+
+use chrono::{TimeDelta, Utc};
+use highwater::{Append, Ask, Log, Request, RequestOutcome};
+
+use super::*;
+
+/// A time as PostgreSQL keeps it.
+fn now() -> chrono::DateTime<Utc> {
+    chrono::DateTime::from_timestamp_micros(Utc::now().timestamp_micros()).unwrap()
+}
+
+#[tokio::test]
+async fn letters_are_listed_by_position_in_pages_and_by_what_is_asked_for() {
+    let db = Db::new();
+    let store = db.store().await;
+    let (s, t) = (take(&store, "s").await, take(&store, "t").await);
+    let (a, b) = (Uuid::now_v7(), Uuid::now_v7());
+    let mut ids = Vec::new();
+    for (sequence, stream) in [(1, a), (2, b), (3, a), (4, b), (5, a)] {
+        ids.push(bury(&store, &s, &failure(stream, sequence, "no")).await.0.id);
+    }
+    let middle = store.letters(&LetterQuery::of("s")).await.unwrap()[2].created_at;
+    bury(&store, &t, &failure(a, 3, "no")).await;
+    let listed = async |query: LetterQuery| {
+        let found = store.letters(&query).await.unwrap();
+        assert_eq!(store.count_letters(&LetterQuery { limit: 1, ..query }).await.unwrap(), found.len() as u64);
+        found.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(LetterQuery::default()).await, [1, 2, 3, 3, 4, 5]);
+    assert_eq!(listed(LetterQuery::of("s")).await, [1, 2, 3, 4, 5]);
+    assert_eq!(listed(LetterQuery { stream_id: Some(a), ..LetterQuery::default() }).await, [1, 3, 3, 5]);
+    assert_eq!(listed(LetterQuery { since: Some(middle), ..LetterQuery::of("s") }).await, [3, 4, 5]);
+    assert_eq!(listed(LetterQuery { until: Some(middle), ..LetterQuery::of("s") }).await, [1, 2]);
+    close(&store, &s, Closing::Discarded { letter: ids[1], by: "me", reason: "old" }).await.unwrap();
+    assert_eq!(listed(LetterQuery::of("s")).await, [1, 3, 4, 5]);
+    assert_eq!(listed(LetterQuery { states: vec![LetterState::Discarded], ..LetterQuery::of("s") }).await, [2]);
+    assert_eq!(listed(LetterQuery { states: vec![], ..LetterQuery::of("s") }).await, [0; 0]);
+    assert_eq!(listed(all_of("s")).await, [1, 2, 3, 4, 5]);
+
+    let mut seen = Vec::new();
+    let mut query = LetterQuery { limit: 2, ..LetterQuery::default() };
+    loop {
+        let page = store.letters(&query).await.unwrap();
+        let Some(last) = page.last() else { break };
+        assert!(page.len() <= 2);
+        query.after = Some(last.cursor());
+        seen.extend(page.iter().map(|letter| (letter.global_sequence, letter.id)));
+    }
+    assert_eq!(seen.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [1, 3, 3, 4, 5]);
+    assert!(seen.is_sorted_by(|a, b| a < b), "and by id where two are at the same position");
+}
+
+#[tokio::test]
+async fn a_letter_shows_the_event_as_it_is_stored_and_all_that_was_done_with_it() {
+    let db = Db::new();
+    let store = db.store().await;
+    let fence = take(&store, "s").await;
+    let stream_id = Uuid::now_v7();
+    store.append(&Append::to(stream_id).event(note("hello"))).await.unwrap();
+    let record = page(&store, 0).await.records.remove(0);
+    let letter = NewLetter { event_id: record.id, ..failure(stream_id, record.global_sequence, "first") };
+    let (buried, _) = bury(&store, &fence, &letter).await;
+    let id = buried.id;
+    assert_eq!((buried.retry_count, buried.event_type.as_str(), buried.parks), (3, "Noted", false));
+    assert_eq!(store.letter(id).await.unwrap().unwrap().record, Some(record.clone()));
+
+    close(&store, &fence, Closing::ReplayFailed { letter: id, by: "me", error: "second" }).await.unwrap();
+    let failed = store.letter(id).await.unwrap().unwrap().letter;
+    assert_eq!((failed.state, failed.retry_count), (LetterState::Dead, 4));
+    assert_eq!((failed.error_message.as_deref(), failed.resolved_at), (Some("second"), None));
+    assert!(failed.last_retry_at > buried.last_retry_at);
+
+    assert!(Backend::begin(&store, &fence, Some(id)).await.unwrap().letter_open);
+    close(&store, &fence, Closing::Replayed { letter: id, by: "you" }).await.unwrap();
+    assert!(!Backend::begin(&store, &fence, Some(id)).await.unwrap().letter_open);
+    let detail = store.letter(id).await.unwrap().unwrap();
+    assert_eq!((detail.letter.state, detail.letter.resolved_by.as_deref()), (LetterState::Replayed, Some("you")));
+    assert!(detail.letter.resolved_at.is_some());
+    let attempts: Vec<_> = detail.attempts.iter().map(|a| (&*a.by, &*a.outcome, a.detail.as_deref())).collect();
+    assert_eq!(attempts, [("me", "failed", Some("second")), ("you", "replayed", None)]);
+
+    // What was resolved is not resolved again, and what is another subscriber's is not touched.
+    let again = close(&store, &fence, Closing::Replayed { letter: id, by: "me" }).await.unwrap_err();
+    assert!(matches!(again, Error::NotFound { .. }), "{again:?}");
+    let other = take(&store, "other").await;
+    let (open, _) = bury(&store, &fence, &failure(stream_id, 9, "no")).await;
+    close(&store, &other, Closing::Discarded { letter: open.id, by: "me", reason: "" }).await.unwrap_err();
+    assert!(!Backend::begin(&store, &other, Some(open.id)).await.unwrap().letter_open);
+    let kept = store.letter(open.id).await.unwrap().unwrap();
+    assert_eq!((kept.letter.state, kept.record, kept.attempts), (LetterState::Dead, None, vec![]));
+    assert_eq!(store.letter(Uuid::now_v7()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_parked_stream_is_one_with_open_letters_that_park_it() {
+    let db = Db::new();
+    let store = db.store().await;
+    let fence = take(&store, "s").await;
+    let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let parking = |stream, sequence| NewLetter { parks: true, ..failure(stream, sequence, "no") };
+    let (head, closed) = bury(&store, &fence, &parking(a, 1)).await;
+    assert_eq!(closed.parked_left, 1);
+    let waits = NewLetter { error_message: None, ..parking(a, 2) };
+    let (behind, closed) = bury(&store, &fence, &waits).await;
+    assert_eq!((behind.state, closed.parked_left), (LetterState::Parked, 2));
+    bury(&store, &fence, &parking(b, 3)).await;
+    let (_, closed) = bury(&store, &fence, &failure(Uuid::from_u128(3), 4, "no")).await;
+    assert_eq!(closed.parked_left, 0, "this one does not park its stream");
+    assert_eq!(store.parked("s").await.unwrap(), [(a, 2), (b, 1)]);
+    assert_eq!(store.parked("other").await.unwrap(), []);
+    let closed = close(&store, &fence, Closing::Replayed { letter: head.id, by: "me" }).await.unwrap();
+    assert_eq!(closed.parked_left, 1);
+    let closed =
+        close(&store, &fence, Closing::ReplayFailed { letter: behind.id, by: "me", error: "no" }).await.unwrap();
+    assert_eq!(closed.parked_left, 1);
+    assert_eq!(store.letter(behind.id).await.unwrap().unwrap().letter.state, LetterState::Dead);
+    let closed =
+        close(&store, &fence, Closing::Discarded { letter: behind.id, by: "me", reason: "old" }).await.unwrap();
+    assert_eq!(closed.parked_left, 0);
+    assert_eq!(store.parked("s").await.unwrap(), [(b, 1)]);
+    let discarded = store.letter(behind.id).await.unwrap().unwrap();
+    assert_eq!(discarded.letter.reason.as_deref(), Some("old"));
+    assert_eq!(discarded.attempts.last().unwrap().detail.as_deref(), Some("old"));
+    assert_eq!(at(&store, "s").await, Some(4), "what is done with letters moves no checkpoint");
+}
+
+#[tokio::test]
+async fn requests_stay_open_until_they_are_finished_under_the_fence() {
+    let db = Db::new();
+    let store = db.store().await;
+    let fence = take(&store, "s").await;
+    let asks = [
+        Ask::Replay { letter: Uuid::now_v7() },
+        Ask::ReplayStream { stream_id: Uuid::now_v7() },
+        Ask::ReplayAll,
+        Ask::Discard { letter: Uuid::now_v7(), reason: "old".into() },
+        Ask::Rebuild,
+    ];
+    let mut filed = Vec::new();
+    for (n, ask) in (0..).zip(asks) {
+        let request = Request {
+            id: Uuid::now_v7(),
+            subscriber_id: if n == 4 { "t".into() } else { "s".into() },
+            ask,
+            requested_by: "me".into(),
+            // The last was asked for first.
+            requested_at: now() - TimeDelta::seconds(n),
+            outcome: None,
+        };
+        store.file_request(&request).await.unwrap();
+        store.file_request(&Request { requested_by: "again".into(), ..request.clone() }).await.unwrap();
+        assert_eq!(store.request(request.id).await.unwrap().as_ref(), Some(&request));
+        filed.insert(0, request);
+    }
+    let both = ["s".to_owned(), "t".to_owned()];
+    assert_eq!(store.open_requests(&both).await.unwrap(), filed);
+    assert_eq!(store.open_requests(&both[..1]).await.unwrap(), filed[1..]);
+    let outcome = RequestOutcome { done: 3, failed: 1, error: Some("oh".into()), finished_at: Some(now()) };
+    let request = filed[1].id;
+    for _ in 0..2 {
+        close(&store, &fence, Closing::Finished { request, outcome: &outcome }).await.unwrap();
+    }
+    assert_eq!(store.request(request).await.unwrap().unwrap().outcome, Some(outcome.clone()));
+    assert_eq!(store.open_requests(&both[..1]).await.unwrap(), filed[2..]);
+    let unknown = close(&store, &fence, Closing::Finished { request: filed[0].id, outcome: &outcome }).await;
+    assert!(matches!(unknown, Err(Error::NotFound { .. })), "it is another subscriber's: {unknown:?}");
+    let at_some_time = RequestOutcome::default();
+    close(&store, &fence, Closing::Finished { request: filed[2].id, outcome: &at_some_time }).await.unwrap();
+    assert!(store.request(filed[2].id).await.unwrap().unwrap().outcome.unwrap().finished_at.is_some());
+    assert_eq!(store.request(Uuid::now_v7()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn purging_removes_what_was_resolved_long_ago_and_nothing_else() {
+    let db = Db::new();
+    let store = db.store().await;
+    let (s, t) = (take(&store, "s").await, take(&store, "t").await);
+    let mut ids = Vec::new();
+    for sequence in 1..=3 {
+        ids.push(bury(&store, &s, &failure(Uuid::now_v7(), sequence, "no")).await.0.id);
+    }
+    let (theirs, _) = bury(&store, &t, &failure(Uuid::now_v7(), 1, "no")).await;
+    let request = Request {
+        id: Uuid::now_v7(),
+        subscriber_id: "s".into(),
+        ask: Ask::ReplayAll,
+        requested_by: "me".into(),
+        requested_at: now(),
+        outcome: None,
+    };
+    let open = Request { id: Uuid::now_v7(), ..request.clone() };
+    store.file_request(&request).await.unwrap();
+    store.file_request(&open).await.unwrap();
+    close(&store, &s, Closing::Replayed { letter: ids[0], by: "me" }).await.unwrap();
+    close(&store, &s, Closing::Finished { request: request.id, outcome: &RequestOutcome::default() }).await.unwrap();
+    close(&store, &t, Closing::Replayed { letter: theirs.id, by: "me" }).await.unwrap();
+    let between = store.letter(theirs.id).await.unwrap().unwrap().letter.resolved_at.unwrap();
+    close(&store, &s, Closing::Replayed { letter: ids[1], by: "me" }).await.unwrap();
+
+    assert_eq!(store.purge_letters("s", between - TimeDelta::hours(1)).await.unwrap(), 0);
+    assert_eq!(store.purge_letters("s", between).await.unwrap(), 1);
+    let left: Vec<_> = store.letters(&all_of("s")).await.unwrap().iter().map(|letter| letter.id).collect();
+    assert_eq!(left, ids[1..]);
+    assert_eq!(store.count_letters(&all_of("t")).await.unwrap(), 1);
+    assert_eq!(store.request(request.id).await.unwrap(), None);
+    assert!(store.request(open.id).await.unwrap().is_some());
+    let attempts: i64 = sqlx::query_scalar("SELECT count(*) FROM event_bus_dlq_attempts")
+        .fetch_one(&mut db.connection().await)
+        .await
+        .unwrap();
+    assert_eq!(attempts, 2, "what was done with a letter goes with it");
+}
