@@ -50,3 +50,6 @@ mod write;
 pub use config::PgConfig;
 pub use store::PgEventStore;
 pub use unit_of_work::{Announcement, PgTx, UnitOfWork};
+
+/// The event bus on PostgreSQL: the same engine as everywhere, over a [`PgEventStore`].
+pub type PgEventBus = highwater::EventBus<PgEventStore>;

@@ -43,7 +43,8 @@ impl PgEventStore {
     ///
     /// Readers of everything wait from here until that transaction ends, so end it soon: a [`UnitOfWork`] is better
     /// wherever it can be used. The server ends the transaction if it is left idle for 5 s. Nobody is told that there is
-    /// something new until the [`Announcement`] is sent after the commit, or until somebody looks.
+    /// something new until the [`Announcement`] is sent after the commit, or until somebody looks. In a handler that was
+    /// handed its transaction, the bus sends it.
     ///
     /// # Errors
     /// As [`append`](highwater::Log::append). The transaction must be rolled back then.
@@ -60,6 +61,7 @@ impl PgEventStore {
             Err(Within::Error(error)) => return Err(error),
             Err(Within::Failed(error)) => return Err(self.explain(error, &prepared, wait).await?.1),
         };
+        highwater::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
         Ok((appended, announcement))
     }

@@ -53,7 +53,7 @@ pub(super) async fn close(
     let term = match closing {
         Closing::Advance { from, to, event_id } => open.advance(from, to, event_id).await,
         Closing::Bury { letter, from } => open.advance(from, letter.global_sequence, Some(letter.event_id)).await,
-        Closing::Reset { to, .. } => open.reset(to).await,
+        Closing::Reset { to, nonce, .. } => open.reset(to, nonce).await,
         _ => open.keep().await,
     };
     let term = term.map_err(|error| aborted_or("close a transaction", error))?;
@@ -144,8 +144,8 @@ impl Open<'_> {
         Ok((done.rows_affected() == 1).then_some(self.fence.term))
     }
 
-    async fn reset(&mut self, to: u64) -> Result<Option<Term>, sqlx::Error> {
-        let update = self.fenced(&self.sql.fence_reset).bind(signed(to));
+    async fn reset(&mut self, to: u64, nonce: Uuid) -> Result<Option<Term>, sqlx::Error> {
+        let update = self.fenced(&self.sql.fence_reset).bind(signed(to)).bind(nonce);
         let row = update.fetch_optional(&mut *self.tx).await?;
         row.map(|row| term(&row, 0)).transpose()
     }

@@ -151,7 +151,7 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     store.commit(tx, &fence, Closing::Replayed { letter: id, by: "me" }).await.unwrap();
     assert_eq!(store.purge_letters("s", chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap(), 1);
     let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
-    store.commit(tx, &fence, Closing::Reset { to: 0, by: "me" }).await.unwrap();
+    store.commit(tx, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
     assert!(store.set_paused("s", true).await.unwrap());
     assert!(matches!(store.append(&one()).await.unwrap_err(), Error::Denied { .. }));
     drop(store);

@@ -53,7 +53,7 @@ async fn tables_from_before_there_were_terms_are_adopted_with_what_they_hold() {
     let again = NewLetter { event_id: record.id, ..failure(stream_id, 42, "again") };
     let (again, _) = bury(&store, &fence, &again).await;
     assert_eq!((again.id, again.error_message.as_deref()), (letters[0].id, Some("again")));
-    close(&store, &fence, Closing::Reset { to: 0, by: "me" }).await.unwrap();
+    close(&store, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
     assert_eq!(at(&store, "s").await, Some(0));
     store.initialize().await.unwrap();
 }

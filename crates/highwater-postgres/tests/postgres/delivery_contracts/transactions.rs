@@ -264,7 +264,7 @@ async fn a_reset_archives_letters_sets_the_checkpoint_back_and_raises_the_term()
     bury(&store, &other, &letter).await;
     let mut tx = begin(&store, &fence).await;
     handle(&db, &mut tx, 1).await;
-    let closed = store.commit(tx, &fence, Closing::Reset { to: 2, by: "me" }).await.unwrap();
+    let closed = store.commit(tx, &fence, Closing::Reset { to: 2, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
     assert!(closed.term.number > fence.term.number && closed.term.nonce != fence.term.nonce);
     let stored = store.checkpoint("s").await.unwrap().unwrap();
     assert_eq!((stored.global_sequence, stored.event_id, stored.term), (2, None, closed.term));
