@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
 mod appending;
+mod bus;
 mod connections;
 mod crashes;
 mod delivery_contracts;

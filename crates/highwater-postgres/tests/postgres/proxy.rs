@@ -1,7 +1,7 @@
 //! A connection that can be cut where it hurts.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -11,15 +11,20 @@ use tokio::net::{TcpListener, TcpStream};
 pub struct Proxy {
     port: u16,
     lose_answers: Arc<AtomicBool>,
+    refused: Arc<Mutex<String>>,
 }
 
 impl Proxy {
     pub async fn to(host: String, port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Self { port: listener.local_addr().unwrap().port(), lose_answers: Arc::default() };
-        let lose_answers = proxy.lose_answers.clone();
+        let own_port = listener.local_addr().unwrap().port();
+        let proxy = Self { port: own_port, lose_answers: Arc::default(), refused: Arc::default() };
+        let (lose_answers, refused) = (proxy.lose_answers.clone(), proxy.refused.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if !is_welcome(&client, &refused).await {
+                    continue;
+                }
                 let server = TcpStream::connect((host.as_str(), port)).await.unwrap();
                 let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
                 tokio::spawn(forward(from_client, to_server));
@@ -33,10 +38,24 @@ impl Proxy {
         self.port
     }
 
+    /// From now on connections whose application name ends so are turned away; none with "".
+    pub fn refuse(&self, name: &str) {
+        *self.refused.lock().unwrap() = name.to_owned();
+    }
+
     /// From now on the server gets every request, but its first answer never arrives: the connection breaks instead.
     pub fn lose_answers(&self, lose: bool) {
         self.lose_answers.store(lose, Ordering::SeqCst);
     }
+}
+
+/// The application's name stands in the first message, in plain text.
+async fn is_welcome(client: &TcpStream, refused: &Mutex<String>) -> bool {
+    let mut first = vec![0; 4096];
+    let read = client.peek(&mut first).await.unwrap_or(0);
+    let refused = refused.lock().unwrap();
+    let name = format!("{refused}\0");
+    refused.is_empty() || !first[..read].windows(name.len()).any(|window| window == name.as_bytes())
 }
 
 async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {

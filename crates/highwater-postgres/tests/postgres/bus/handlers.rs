@@ -1,0 +1,286 @@
+//! Handlers that are handed their transaction, and what they can do wrong in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use highwater::{
+    Append, BoxError, Error, Event, LetterQuery, Log, ReliableDeliveryConfig, SubscriberOptions,
+    TransactionalProjection,
+};
+use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
+use uuid::Uuid;
+
+use super::{batched, bus, quick, say, say_many};
+use crate::support::{Db, Note, note};
+
+/// What a test does in its transaction.
+type Act = Box<
+    dyn for<'a> Fn(&'a mut PgTx, &'a Event<Note>, u32) -> highwater::BoxFuture<'a, Result<(), BoxError>> + Send + Sync,
+>;
+
+/// Counts every event in a table of the schema, after having done something else.
+pub struct Counting {
+    id: &'static str,
+    options: SubscriberOptions,
+    insert: String,
+    act: Act,
+    calls: AtomicU32,
+}
+
+impl Counting {
+    pub async fn new(db: &Db, id: &'static str, config: ReliableDeliveryConfig, act: Act) -> Arc<Self> {
+        let mut connection = db.connection().await;
+        db.execute(&mut connection, "CREATE TABLE IF NOT EXISTS {s}.counted (n bigserial, at bigint, text text)").await;
+        let insert = format!("INSERT INTO \"{}\".counted (at, text) VALUES ($1, $2)", db.schema);
+        let options = SubscriberOptions::new().delivery(config);
+        Arc::new(Self { id, options, insert, act, calls: AtomicU32::new(0) })
+    }
+}
+
+impl TransactionalProjection<Note, PgTx> for Counting {
+    fn subscriber_id(&self) -> &str {
+        self.id
+    }
+
+    fn options(&self) -> SubscriberOptions {
+        self.options.clone()
+    }
+
+    async fn apply(&self, tx: &mut PgTx, event: &Event<Note>) -> Result<(), BoxError> {
+        let Note::Noted { text } = &event.data else { return Ok(()) };
+        sqlx::query(sqlx::AssertSqlSafe(self.insert.clone()))
+            .bind(event.global_sequence.unwrap() as i64)
+            .bind(text)
+            .execute(&mut **tx)
+            .await?;
+        (self.act)(tx, event, self.calls.fetch_add(1, Ordering::SeqCst)).await
+    }
+
+    async fn reset(&self, tx: &mut PgTx) -> Result<(), BoxError> {
+        let delete = self.insert.replace("INSERT INTO", "DELETE FROM").replace(" (at, text) VALUES ($1, $2)", "");
+        sqlx::query(sqlx::AssertSqlSafe(delete)).execute(&mut **tx).await?;
+        Ok(())
+    }
+}
+
+pub fn nothing() -> Act {
+    Box::new(|_, _, _| Box::pin(async { Ok(()) }))
+}
+
+/// What has been counted, in order.
+pub async fn counted(db: &Db) -> Vec<i64> {
+    let mut connection = db.connection().await;
+    sqlx::query_scalar("SELECT at FROM counted ORDER BY at").fetch_all(&mut connection).await.unwrap()
+}
+
+async fn letters(bus: &PgEventBus) -> Vec<String> {
+    let letters = bus.dead_letters().list(&LetterQuery::default()).await.unwrap();
+    letters.into_iter().map(|letter| letter.error_message.unwrap_or_default()).collect()
+}
+
+#[tokio::test]
+async fn an_sql_error_that_a_handler_swallows_does_not_lose_the_event() {
+    let db = Db::new();
+    let bus = bus(&db, quick()).await;
+    let swallow: Act = Box::new(|tx, _, call| {
+        Box::pin(async move {
+            if call < 2 {
+                // The transaction is aborted from here on, and its COMMIT would roll back without an error.
+                assert!(sqlx::query("SELECT 1 / 0").execute(&mut **tx).await.is_err());
+            }
+            Ok(())
+        })
+    });
+    let counting = Counting::new(&db, "projection:swallow", quick(), swallow).await;
+    let at = say(bus.store(), "x").await;
+    bus.subscribe(counting).await.unwrap();
+    bus.wait_for("projection:swallow", at).await.unwrap();
+    assert_eq!((counted(&db).await, letters(&bus).await.len()), (vec![at as i64], 0));
+}
+
+#[tokio::test]
+async fn a_constraint_that_is_violated_only_at_the_commit_is_the_handlers_failure() {
+    let db = Db::new();
+    let bus = bus(&db, ReliableDeliveryConfig { max_retries: 1, ..quick() }).await;
+    let mut connection = db.connection().await;
+    db.execute(
+        &mut connection,
+        "CREATE TABLE {s}.parents (id bigint PRIMARY KEY);
+         CREATE TABLE {s}.children (parent bigint REFERENCES {s}.parents DEFERRABLE INITIALLY DEFERRED)",
+    )
+    .await;
+    let insert = format!("INSERT INTO \"{}\".children VALUES (7)", db.schema);
+    let orphan: Act = Box::new(move |tx, event, _| {
+        let insert = insert.clone();
+        Box::pin(async move {
+            if matches!(&event.data, Note::Noted { text } if text == "bad") {
+                sqlx::query(sqlx::AssertSqlSafe(insert)).execute(&mut **tx).await?;
+            }
+            Ok(())
+        })
+    });
+    let config = ReliableDeliveryConfig { max_retries: 1, ..batched(10) };
+    let counting = Counting::new(&db, "projection:deferred", config, orphan).await;
+    for text in ["a", "bad", "b"] {
+        say(bus.store(), text).await;
+    }
+    bus.subscribe(counting).await.unwrap().caught_up().await.unwrap();
+    assert_eq!(counted(&db).await, [1, 3], "the batch was redone one by one, and only the bad event paid");
+    let letters = letters(&bus).await;
+    assert!(letters.len() == 1 && letters[0].contains("foreign key"), "{letters:?}");
+}
+
+#[tokio::test]
+async fn a_handler_that_hangs_in_the_server_is_given_up_and_its_lock_let_go() {
+    let db = Db::new();
+    let config = ReliableDeliveryConfig { handler_timeout: Some(Duration::from_millis(200)), ..quick() };
+    let bus = bus(&db, config.clone()).await;
+    let hang: Act = Box::new(|tx, _, call| {
+        Box::pin(async move {
+            if call == 0 {
+                sqlx::query("SELECT pg_sleep(600)").execute(&mut **tx).await?;
+            }
+            Ok(())
+        })
+    });
+    let counting = Counting::new(&db, "projection:hang", config, hang).await;
+    let at = say(bus.store(), "x").await;
+    bus.subscribe(counting).await.unwrap();
+    bus.wait_for("projection:hang", at).await.unwrap();
+    assert_eq!((counted(&db).await, letters(&bus).await.len()), (vec![1], 0));
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_in_its_transaction_leaves_nothing_behind_and_is_tried_again() {
+    let db = Db::new();
+    let bus = bus(&db, quick()).await;
+    let panic: Act = Box::new(|_, _, call| Box::pin(async move { if call == 0 { panic!("ouch") } else { Ok(()) } }));
+    let counting = Counting::new(&db, "projection:panic", quick(), panic).await;
+    let at = say(bus.store(), "x").await;
+    bus.subscribe(counting).await.unwrap();
+    bus.wait_for("projection:panic", at).await.unwrap();
+    assert_eq!((counted(&db).await, letters(&bus).await.len()), (vec![1], 0));
+}
+
+#[tokio::test]
+async fn an_append_in_a_handlers_transaction_is_stored_with_it_and_others_hear_of_it() {
+    let db = Db::new();
+    // Polling would find it as well, some day: this shows that nobody has to wait for that.
+    let patient = ReliableDeliveryConfig { poll_interval: Duration::from_secs(600), ..quick() };
+    let bus = bus(&db, patient.clone()).await;
+    let store: PgEventStore = bus.store().clone();
+    let answer: Act = Box::new(move |tx, event, call| {
+        let store = store.clone();
+        Box::pin(async move {
+            let Note::Noted { text } = &event.data else { return Ok(()) };
+            if text == "question" {
+                let answer = Append::to(event.stream_id).in_answer_to(event, "answer").event(note("answer"));
+                let (_, _announced_by_the_bus) = store.append_on(tx, &answer).await?;
+                if call == 0 {
+                    return Err("after the append".into());
+                }
+            }
+            Ok(())
+        })
+    });
+    let counting = Counting::new(&db, "saga:answers", patient, answer).await;
+    bus.subscribe(counting).await.unwrap().caught_up().await.unwrap();
+    let at = say(bus.store(), "question").await;
+    bus.wait_for("saga:answers", at + 1).await.unwrap();
+    let all: Vec<i64> = counted(&db).await;
+    assert_eq!(all.len(), 2, "question and answer, each once: {all:?}");
+}
+
+#[tokio::test]
+async fn an_append_that_would_wait_for_the_handlers_own_transaction_is_a_typed_error() {
+    let db = Db::new();
+    let store =
+        db.store_with(highwater_postgres::PgConfig { append_timeout: Duration::from_millis(100), ..db.config() }).await;
+    let bus = PgEventBus::new(store.clone(), ReliableDeliveryConfig { max_retries: 0, ..quick() });
+    let stuck: Act = Box::new(move |tx, event, _| {
+        let store = store.clone();
+        Box::pin(async move {
+            let inside = Append::to(event.stream_id).event(Note::Struck);
+            let (_, _announced_by_the_bus) = store.append_on(tx, &inside).await?;
+            // Not in the transaction, but to a stream that the transaction holds.
+            match store.append(&Append::to(event.stream_id).event(Note::Struck)).await {
+                Err(error @ Error::StreamHeld { .. }) => Err(error.into()),
+                other => panic!("{other:?}"),
+            }
+        })
+    });
+    let counting = Counting::new(&db, "saga:stuck", ReliableDeliveryConfig { max_retries: 0, ..quick() }, stuck).await;
+    let at = say(bus.store(), "x").await;
+    bus.subscribe(counting).await.unwrap();
+    let letter = bus.wait_for("saga:stuck", at).await.unwrap().dead_letter.unwrap();
+    assert!(letter.error_message.unwrap().contains("stream held"));
+}
+
+#[tokio::test]
+async fn a_rebuild_empties_the_read_model_and_sets_the_checkpoint_back_together() {
+    let db = Db::new();
+    let bus = bus(&db, quick()).await;
+    say_many(bus.store(), 50).await;
+    let counting = Counting::new(&db, "projection:rebuilt", batched(10), nothing()).await;
+    let subscription = bus.subscribe(counting).await.unwrap();
+    subscription.caught_up().await.unwrap();
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, "UPDATE {s}.counted SET text = 'wrong'").await;
+    subscription.rebuild().await.unwrap();
+    subscription.caught_up().await.unwrap();
+    let wrong: i64 = sqlx::query_scalar("SELECT count(*) FROM counted WHERE text = 'wrong'")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!((counted(&db).await.len(), wrong), (50, 0));
+}
+
+#[tokio::test]
+async fn lost_answers_to_commits_neither_lose_nor_double_an_event() {
+    let db = Db::new();
+    let direct = db.store().await;
+    say_many(&direct, 300).await;
+    let url: sqlx::postgres::PgConnectOptions = db.url.parse().unwrap();
+    let proxy = Arc::new(crate::proxy::Proxy::to(url.get_host().to_owned(), url.get_port()).await);
+    let through = url.clone().host("127.0.0.1").port(proxy.port()).ssl_mode(sqlx::postgres::PgSslMode::Disable);
+    let store = PgEventStore::connect_to(through, db.config()).await.unwrap();
+    let bus = PgEventBus::new(store, quick());
+    let cut = {
+        let proxy = proxy.clone();
+        let cut: Act = Box::new(move |_, _, call| {
+            // The answer to what comes next, often the COMMIT, never arrives.
+            proxy.lose_answers(call % 20 == 19);
+            Box::pin(async { Ok(()) })
+        });
+        cut
+    };
+    let counting = Counting::new(&db, "projection:lost", batched(10), cut).await;
+    let subscription = bus.subscribe(counting).await.unwrap();
+    let restore = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            proxy.lose_answers(false);
+        }
+    });
+    subscription.caught_up().await.unwrap();
+    restore.abort();
+    assert_eq!(counted(&db).await, (1..=300).collect::<Vec<i64>>());
+}
+
+#[tokio::test]
+async fn a_streams_events_stay_in_order_while_it_is_being_answered() {
+    let db = Db::new();
+    let bus = bus(&db, batched(7)).await;
+    let stream = Uuid::now_v7();
+    let counting = Counting::new(&db, "projection:order", batched(7), nothing()).await;
+    let subscription = bus.subscribe(counting).await.unwrap();
+    for n in 0..100 {
+        bus.store().append(&Append::to(stream).event(note(n.to_string()))).await.unwrap();
+    }
+    subscription.caught_up().await.unwrap();
+    let mut connection = db.connection().await;
+    let texts: Vec<String> =
+        sqlx::query_scalar("SELECT text FROM counted ORDER BY n").fetch_all(&mut connection).await.unwrap();
+    assert_eq!(texts, (0..100).map(|n| n.to_string()).collect::<Vec<_>>());
+}

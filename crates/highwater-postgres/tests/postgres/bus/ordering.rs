@@ -1,0 +1,78 @@
+//! Commits out of order, while subscribers are live.
+
+use std::time::Duration;
+
+use highwater::{Append, EventStore, Log};
+use uuid::Uuid;
+
+use super::{Recorder, batched, bus, quick};
+use crate::support::{Db, Note, note};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_commits_late_is_seen_in_its_place_and_nothing_is_skipped() {
+    let db = Db::new();
+    let bus = bus(&db, batched(20)).await;
+    let recorder = Recorder::new("projection:late");
+    let subscription = bus.subscribe(recorder.clone()).await.unwrap();
+    subscription.caught_up().await.unwrap();
+    let store = db.store().await;
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                for n in 0..25 {
+                    let mut tx = loop {
+                        // More writers than the pool has connections: whoever gets none tries again.
+                        if let Ok(tx) = store.pool().begin().await {
+                            break tx;
+                        }
+                    };
+                    let append = Append::to(Uuid::now_v7()).event(note(format!("{writer}/{n}")));
+                    let (_, announcement) = store.append_on(&mut tx, &append).await.unwrap();
+                    tokio::time::sleep(Duration::from_micros(fastrand::u64(0..20_000))).await;
+                    if fastrand::u8(..7) == 0 {
+                        tx.rollback().await.unwrap();
+                    } else {
+                        tx.commit().await.unwrap();
+                        announcement.send();
+                    }
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    subscription.caught_up().await.unwrap();
+    let all = store.read_all_events_since::<Note>(0).collect().await.unwrap();
+    let all: Vec<u64> = all.into_iter().map(|event| event.global_sequence.unwrap()).collect();
+    assert_eq!(recorder.sequences(), all, "every event that was committed, once, in order");
+}
+
+#[tokio::test]
+async fn a_subscriber_waits_for_an_open_transaction_and_goes_on_when_it_ends() {
+    let db = Db::new();
+    let bus = bus(&db, quick()).await;
+    let recorder = Recorder::new("projection:waits");
+    let subscription = bus.subscribe(recorder.clone()).await.unwrap();
+    super::say(bus.store(), "first").await;
+    subscription.caught_up().await.unwrap();
+    for committed in [true, false] {
+        let seen = recorder.texts().len();
+        let mut tx = bus.store().pool().begin().await.unwrap();
+        let append = Append::to(Uuid::now_v7()).event(note("open"));
+        let (_, _unsent) = bus.store().append_on(&mut tx, &append).await.unwrap();
+        let beyond = super::say(bus.store(), "beyond").await;
+        let waited = bus.wait_for_within("projection:waits", beyond, Duration::from_millis(100)).await;
+        assert!(waited.unwrap_err().to_string().contains("it is at"), "the error says how far it is");
+        assert_eq!(recorder.texts().len(), seen);
+        assert_eq!(bus.store().open_writers().await.unwrap().len(), 1, "and who is waited for can be seen");
+        if committed {
+            tx.commit().await.unwrap();
+        } else {
+            tx.rollback().await.unwrap();
+        }
+        bus.wait_for("projection:waits", beyond).await.unwrap();
+        assert_eq!(recorder.texts().len(), seen + if committed { 2 } else { 1 });
+    }
+}
