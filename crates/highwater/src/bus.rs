@@ -9,7 +9,7 @@ mod waiting;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -17,7 +17,9 @@ use tokio::task::JoinHandle;
 use crate::delivery::driver::{Control, Driver, Shared};
 use crate::delivery::status::Status;
 use crate::delivery::tail::Tail;
-use crate::{Backend, Error, IntoSubscriber, MemoryEventStore, ReliableDeliveryConfig, StartAt, SubscriptionState};
+use crate::{
+    Backend, Error, IntoSubscriber, MemoryEventStore, Progress, ReliableDeliveryConfig, StartAt, SubscriptionState,
+};
 
 pub use health::{Health, Problem};
 pub use letters::{DeadLetterDesk, Filed};
@@ -98,6 +100,8 @@ struct Entry {
     config: ReliableDeliveryConfig,
     /// None while it is being started, and once somebody waits for its end.
     task: Mutex<Option<JoinHandle<()>>>,
+    /// Since when it has been behind whenever somebody asked.
+    behind_since: Mutex<Option<Instant>>,
 }
 
 /// How long to wait for the end of the log to be known, when a subscriber wants to start there.
@@ -145,7 +149,7 @@ impl<B: Backend> EventBus<B> {
         let id = subscriber.id.clone();
         let (control, heard) = watch::channel(Control::default());
         let (told, status) = watch::channel(Status::new());
-        let entry = Arc::new(Entry { id: id.clone(), control, status, config: config.clone(), task: Mutex::default() });
+        let entry = Arc::new(Entry::new(id.clone(), control, status, config.clone()));
         self.inner.enter(&entry)?;
         // From here on the name is taken; whoever stops waiting for us gives it back.
         let guard = Entering { inner: &self.inner, id: Some(&id) };
@@ -285,6 +289,27 @@ impl<B: Backend> Inner<B> {
 }
 
 impl Entry {
+    fn new(
+        id: Arc<str>,
+        control: watch::Sender<Control>,
+        status: watch::Receiver<Status>,
+        config: ReliableDeliveryConfig,
+    ) -> Self {
+        Self { id, control, status, config, task: Mutex::default(), behind_since: Mutex::default() }
+    }
+
+    /// How far it has got, compared with where the log is settled.
+    fn progress(&self, frontier: u64) -> Progress {
+        let status = self.status.borrow();
+        let mut since = self.behind_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if status.handled >= frontier {
+            *since = None;
+        }
+        let behind =
+            if status.handled < frontier { since.get_or_insert_with(Instant::now).elapsed() } else { Duration::ZERO };
+        status.progress(frontier, behind)
+    }
+
     fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }

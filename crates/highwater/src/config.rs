@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::{EventTypes, Invalid};
 
-/// How events are delivered. The bus has one for all its subscribers; a subscriber may bring its own.
+/// How events are delivered. The bus has one for all its subscribers; a subscriber may bring its own. Settings of what the
+/// subscribers of a bus share (`tail_…`, `poll_interval`, `wait_timeout`, `shutdown_timeout`) are the bus's in any case.
 ///
 /// ```
 /// use highwater::{CheckpointMode, ReliableDeliveryConfig};
@@ -35,8 +36,8 @@ pub struct ReliableDeliveryConfig {
     pub checkpoint_mode: CheckpointMode,
     /// Events read at once while catching up; progress is stored at least this often. Default: 1,000.
     pub catch_up_batch_size: usize,
-    /// Bytes read at once while catching up, unless a single event is larger. A subscriber that catches up holds three
-    /// such pages at most: the one it works on, one that waits and one that is being read. Default: 4 MiB.
+    /// Bytes read at once while catching up, unless a single event is larger. A subscriber that catches up holds two such
+    /// pages at most: the one it works on, and one that waits or is being read. Default: 4 MiB.
     pub catch_up_batch_bytes_max: usize,
     /// Events that the shared tail keeps for subscribers that are a little behind. Default: 10,000.
     pub tail_events_max: usize,

@@ -1,5 +1,6 @@
 //! Where pauses and requests arrive, from this process and from others: one look for all subscribers of a bus.
 
+use std::collections::HashMap;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,9 @@ async fn look<B: Backend>(inner: &Inner<B>) -> Result<(), Error> {
         return Ok(());
     }
     let backend = &inner.shared.backend;
+    // Before asking: who is paused or resumed here meanwhile knows better than the answer.
+    let touched: HashMap<String, u64> =
+        (ids.iter()).filter_map(|id| Some((id.clone(), inner.entry(id)?.control.borrow().touched))).collect();
     let paused = backend.paused(&ids).await?;
     let requests = backend.open_requests(&ids).await?;
     for id in ids {
@@ -52,6 +56,8 @@ async fn look<B: Backend>(inner: &Inner<B>) -> Result<(), Error> {
         let paused = paused.contains(&id);
         let mine: Vec<_> = requests.iter().filter(|request| request.subscriber_id == id).cloned().collect();
         entry.control.send_if_modified(|control| {
+            let current = touched.get(&id) == Some(&control.touched);
+            let paused = if current { paused } else { control.paused };
             let same = control.paused == paused && control.requests == mine;
             (control.paused, control.requests) = (paused, mine);
             !same

@@ -127,7 +127,7 @@ impl<B: Backend> EventBus<B> {
             if entry.has_died() {
                 problems.push(Problem::Died { subscriber_id: subscriber_id.clone() });
             }
-            let progress = entry.status.borrow().progress(frontier.unwrap_or(0));
+            let progress = entry.progress(frontier.unwrap_or(0));
             problems.extend(problem(&subscriber_id, &progress, entry.config.healthy_lag_max));
             if frontier.is_some() {
                 subscribers.push((subscriber_id, progress));

@@ -52,7 +52,10 @@ impl<B: Backend> EventBus<B> {
             deadline = deadline.filter(|_| self.inner.entry(subscriber_id).is_some());
         }
         if let Some(entry) = entry {
-            entry.control.send_if_modified(|control| std::mem::replace(&mut control.paused, paused) != paused);
+            entry.control.send_modify(|control| {
+                control.paused = paused;
+                control.touched += 1;
+            });
         }
         Ok(())
     }

@@ -42,9 +42,8 @@ impl<B: Backend> EventBus<B> {
     ) -> Result<Waited, Error> {
         crate::subscriber::check_id(subscriber_id)?;
         let deadline = Instant::now() + timeout;
-        let mut pause = LOOK_AGAIN.0;
+        let (mut pause, mut told) = (LOOK_AGAIN.0, false);
         loop {
-            self.watch_here(subscriber_id, global_sequence, deadline).await;
             let reached = self.store().checkpoint(subscriber_id).await?.map(|found| found.global_sequence);
             if let Some(checkpoint) = reached.filter(|reached| *reached >= global_sequence) {
                 let dead_letter = self.open_letter(subscriber_id, global_sequence).await?;
@@ -54,18 +53,21 @@ impl<B: Backend> EventBus<B> {
                 let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);
                 return Err(Error::NotReached { subscriber_id, wanted, reached, waited: timeout });
             }
-            tokio::time::sleep_until(deadline.min(Instant::now() + pause)).await;
+            // Where it runs in this process, it says by itself when it is there.
+            tokio::select! {
+                () = tokio::time::sleep_until(deadline.min(Instant::now() + pause)) => {}
+                () = self.there(subscriber_id, global_sequence), if !told => told = true,
+            }
             pause = (pause * 2).min(LOOK_AGAIN.1);
         }
     }
 
-    /// Where the subscriber runs in this process, it says by itself when it is there.
-    async fn watch_here(&self, subscriber_id: &str, global_sequence: u64, deadline: Instant) {
-        let Some(entry) = self.inner.entry(subscriber_id) else { return };
+    async fn there(&self, subscriber_id: &str, global_sequence: u64) {
+        let Some(entry) = self.inner.entry(subscriber_id) else { return std::future::pending().await };
         let mut status = entry.status.clone();
-        let there = status.wait_for(|status| status.stored >= global_sequence);
-        // Whatever comes of it: the stored checkpoint is what counts.
-        drop(tokio::time::timeout_at(deadline, there).await);
+        if status.wait_for(|status| status.stored >= global_sequence).await.is_err() {
+            std::future::pending().await
+        }
     }
 
     async fn open_letter(&self, subscriber_id: &str, global_sequence: u64) -> Result<Option<DeadLetter>, Error> {

@@ -34,6 +34,8 @@ pub(crate) struct Control {
     pub(crate) stop: bool,
     /// Counts up whenever it is to be resumed.
     pub(crate) resumed: u64,
+    /// Counts up whenever this process changes `paused`: what was read from the store before that is out of date.
+    pub(crate) touched: u64,
     /// Open requests, the oldest first.
     pub(crate) requests: Vec<Request>,
 }
@@ -209,9 +211,11 @@ impl<B: Backend> Driver<B> {
         let (handled, stored) = (self.machine.handled(), self.machine.stored());
         let state = if over { SubscriptionState::Stopped } else { self.state() };
         let rate = self.rate.per_second(Instant::now());
+        let front_at = self.machine.current().map(|record| record.created_at);
         self.status.send_if_modified(|status| {
             let same = status.handled == handled && status.stored == stored && status.state == state;
             (status.state, status.handled, status.stored, status.rate) = (state, handled, stored, rate);
+            status.front_at = front_at;
             !same
         });
     }
@@ -343,8 +347,7 @@ impl<B: Backend> Driver<B> {
     }
 
     fn current(&self) -> Option<Record> {
-        let (records, range) = self.machine.front(1);
-        records[range].first().cloned()
+        self.machine.current().cloned()
     }
 
     /// Begins anew after a reset.
@@ -353,6 +356,8 @@ impl<B: Backend> Driver<B> {
         self.fence = Some(fence);
         self.void_source();
         self.machine.on_taken(position, HashMap::new());
+        // Before anybody hears that the reset is done: they would find it where it was before.
+        self.publish(false);
     }
 }
 

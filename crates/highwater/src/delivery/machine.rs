@@ -215,7 +215,8 @@ impl Machine {
         front.iter().take(max).take_while(|record| !self.parked.contains_key(&record.stream_id)).count()
     }
 
-    fn current(&self) -> Option<&Record> {
+    /// The event in front.
+    pub(crate) fn current(&self) -> Option<&Record> {
         let work = self.work.as_ref()?;
         work.records.get(work.next)
     }

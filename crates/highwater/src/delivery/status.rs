@@ -72,7 +72,7 @@ pub struct Progress {
     pub frontier: u64,
     /// How many numbers lie between the two: at most so many events.
     pub lag_events: u64,
-    /// How old the last event was that it handled; zero when there is none it has not.
+    /// For how long it has been behind: the age of the oldest event that it has not handled, as far as that is known.
     pub lag: Duration,
     /// Events that it handled per second, lately.
     pub rate: f64,
@@ -89,23 +89,18 @@ pub(crate) struct Status {
     pub(crate) handled: u64,
     pub(crate) stored: u64,
     pub(crate) rate: f64,
-    pub(crate) last_event_at: Option<DateTime<Utc>>,
+    /// When the event in front was made.
+    pub(crate) front_at: Option<DateTime<Utc>>,
     pub(crate) last_error: Option<Arc<str>>,
 }
 
 impl Status {
     pub(crate) fn new() -> Self {
-        Self {
-            state: SubscriptionState::Starting,
-            handled: 0,
-            stored: 0,
-            rate: 0.0,
-            last_event_at: None,
-            last_error: None,
-        }
+        Self { state: SubscriptionState::Starting, handled: 0, stored: 0, rate: 0.0, front_at: None, last_error: None }
     }
 
-    pub(crate) fn progress(&self, frontier: u64) -> Progress {
+    /// `behind`: for how long it has been seen to be behind by whoever asks.
+    pub(crate) fn progress(&self, frontier: u64, behind: Duration) -> Progress {
         let lag_events = frontier.saturating_sub(self.handled);
         let age = |at: DateTime<Utc>| (Utc::now() - at).to_std().unwrap_or_default();
         let seconds = lag_events as f64 / self.rate;
@@ -115,7 +110,7 @@ impl Status {
             position: self.handled,
             frontier,
             lag_events,
-            lag: self.last_event_at.filter(|_| lag_events > 0).map_or(Duration::ZERO, age),
+            lag: if lag_events == 0 { Duration::ZERO } else { self.front_at.map_or(behind, age).max(behind) },
             rate: self.rate,
             time_left: if lag_events == 0 { Some(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).ok() },
             last_error: self.last_error.clone(),

@@ -14,7 +14,7 @@ use crate::delivery::retry::Backoff;
 use crate::{Backend, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
 /// How long to wait before looking again whether an open writer has ended; at first, and at most. A rollback tells nobody.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
 /// The shared end of the log.
 #[derive(Debug)]
@@ -113,11 +113,16 @@ impl Tail {
         let mut hint = 0;
         let mut look_again = LOOK_AGAIN.0;
         let mut backoff = Backoff::new();
+        let mut life = 0;
         loop {
-            let Some((position, epoch)) = self.seated() else {
+            let Some((position, epoch, incarnation)) = self.seated() else {
                 self.wanted.notified().await;
                 continue;
             };
+            if std::mem::replace(&mut life, incarnation) != incarnation {
+                // What was said of another life of the server does not count.
+                hint = 0;
+            }
             match backend.read_all(position, &EventTypes::All, self.limit).await {
                 Ok(page) => {
                     backoff = Backoff::new();
@@ -162,9 +167,9 @@ impl Tail {
         }
     }
 
-    fn seated(&self) -> Option<(u64, u64)> {
+    fn seated(&self) -> Option<(u64, u64, u64)> {
         let state = self.state();
-        (state.seats > 0).then_some((state.position, state.epoch))
+        (state.seats > 0).then_some((state.position, state.epoch, state.incarnation))
     }
 
     fn failed(&self, error: String) {

@@ -42,7 +42,6 @@ impl<B: Backend> Driver<B> {
                 }
             }
         }
-        self.passed(records, done);
         self.machine.on_handled(done);
         self.moved(done);
         if let (Some(failure), Some(record)) = (failed, records.get(done)) {
@@ -75,7 +74,6 @@ impl<B: Backend> Driver<B> {
                         if let Some(appended) = appended {
                             backend.announce(appended);
                         }
-                        self.passed(records, records.len());
                         self.machine.on_committed(records.len());
                         self.moved(records.len());
                         return Ok(());
@@ -96,17 +94,6 @@ impl<B: Backend> Driver<B> {
             self.machine.on_batch_failed(records.len());
         }
         Ok(())
-    }
-
-    /// Remembers the last event that was taken in.
-    pub(super) fn passed(&mut self, records: &[Record], done: usize) {
-        if let Some(last) = records[..done].last() {
-            let at = last.created_at;
-            self.status.send_if_modified(|status| {
-                status.last_event_at = Some(at);
-                false
-            });
-        }
     }
 
     /// The event in front failed: again later, or never.
