@@ -39,11 +39,7 @@ pub trait DeadLetters: Send + Sync {
 
     /// Deletes letters of a subscriber that were resolved, and requests that were finished, before a time. Says how many
     /// letters.
-    fn purge_letters<'a>(
-        &'a self,
-        subscriber_id: &'a str,
-        before: DateTime<Utc>,
-    ) -> BoxFuture<'a, Result<u64, Error>>;
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
 }
 
 /// An event that a subscriber could not take in.

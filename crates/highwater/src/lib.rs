@@ -63,8 +63,8 @@ pub use backend::{Backend, Begun, Closed, Closing};
 pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Taken, Term};
 pub use codec::EventTypes;
 pub use dead_letters::{
-    Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter, Request,
-    RequestOutcome,
+    Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter,
+    Request, RequestOutcome,
 };
 pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};
