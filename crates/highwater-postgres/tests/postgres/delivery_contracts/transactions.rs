@@ -26,6 +26,13 @@ fn advance(from: u64, to: u64) -> Closing<'static> {
     Closing::Advance { from, to, event_id: None }
 }
 
+/// Where a transaction that begins now finds the checkpoint.
+async fn begins_at(store: &PgEventStore, fence: &Fence) -> u64 {
+    let begun = Backend::begin(store, fence, None).await.unwrap();
+    store.rollback(begun.tx, false).await;
+    begun.global_sequence
+}
+
 #[tokio::test]
 async fn what_a_handler_wrote_and_the_checkpoint_become_visible_together() {
     let db = Db::new();
@@ -41,7 +48,7 @@ async fn what_a_handler_wrote_and_the_checkpoint_become_visible_together() {
     assert_eq!(model(&db).await, [1]);
     let stored = store.checkpoint("s").await.unwrap().unwrap();
     assert_eq!((stored.global_sequence, stored.event_id), (7, event_id));
-    assert_eq!(Backend::begin(&store, &fence, None).await.unwrap().global_sequence, 7);
+    assert_eq!(begins_at(&store, &fence).await, 7);
 }
 
 #[tokio::test]
@@ -130,7 +137,9 @@ async fn beginning_waits_for_a_transaction_that_is_still_committing_and_sees_wha
     })
     .await;
     store.commit(first, &fence, advance(0, 7)).await.unwrap();
-    assert_eq!(second.await.unwrap().unwrap().global_sequence, 7);
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(second.global_sequence, 7);
+    store.rollback(second.tx, false).await;
 }
 
 #[tokio::test]
@@ -173,7 +182,7 @@ async fn a_connection_lost_during_the_commit_leaves_the_outcome_unknown() {
     .await;
     let lost = committing.await.unwrap().unwrap_err();
     assert!(matches!(lost, Error::UnknownOutcome { .. }), "{lost:?}");
-    assert_eq!(Backend::begin(&store, &fence, None).await.unwrap().global_sequence, 0, "beginning tells");
+    assert_eq!(begins_at(&store, &fence).await, 0, "beginning tells");
 }
 
 #[tokio::test]
@@ -189,7 +198,7 @@ async fn a_transaction_that_is_rolled_back_or_dropped_leaves_nothing_behind() {
             _ => drop(tx),
         }
         let began = Instant::now();
-        assert_eq!(Backend::begin(&store, &fence, None).await.unwrap().global_sequence, 0);
+        assert_eq!(begins_at(&store, &fence).await, 0);
         assert!(began.elapsed() < Duration::from_secs(1), "{way}: {:?}", began.elapsed());
         assert_eq!(model(&db).await, [0; 0]);
     }
@@ -206,8 +215,7 @@ async fn giving_up_a_transaction_whose_statement_still_runs_waits_for_nothing_an
     let began = Instant::now();
     store.rollback(tx, true).await;
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
-    let again = Backend::begin(&store, &fence, None).await.unwrap();
-    assert_eq!(again.global_sequence, 0);
+    assert_eq!(begins_at(&store, &fence).await, 0);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert_eq!(model(&db).await, [0; 0]);
 }
@@ -225,6 +233,7 @@ async fn a_handler_may_leave_its_transaction_idle_for_longer_than_an_appender() 
     .await
     .unwrap();
     assert_eq!(settings, ("1min".to_owned(), "5s".to_owned(), "1s".to_owned()));
+    store.rollback(tx, false).await;
 }
 
 #[tokio::test]
