@@ -4,6 +4,7 @@
 
 mod append;
 mod callers;
+mod catchup;
 mod json;
 mod load;
 mod options;
@@ -54,6 +55,8 @@ async fn run(options: &Options) -> Result<(), Error> {
     let report = match options.scenario {
         Scenario::Append => append::run(&server, options).await?,
         Scenario::Read => read::run(&server, options).await?,
+        Scenario::CatchUp => catchup::run(&server, options).await?,
+        _ => todo!(),
     };
     print!("{report}");
     println!("{}", report.json()?);
