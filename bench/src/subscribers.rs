@@ -88,11 +88,11 @@ impl<'a> Bench<'a> {
     async fn measure(&mut self, round: usize, count: usize, figures: &mut Figures) -> Result<usize, Error> {
         let args = [count.to_string(), format!("{round}-{count}")];
         let mut child = Child::start(self.server, ROLE, &args).await?;
+        let mut most = self.connections().await?;
         let sent = Arc::new(AtomicUsize::new(0));
         let flow = self.load.start(sent.clone());
         tokio::time::sleep(self.lead).await;
         let before = self.look(&mut child).await?;
-        let mut most = 0;
         while before.at.elapsed() < self.time {
             tokio::time::sleep(SAMPLE.min(self.time)).await;
             most = most.max(self.connections().await?);
