@@ -1,18 +1,26 @@
 //! `bench SCENARIO [--rounds N] [--seconds S] [--quick]`: Highwater beside what PostgreSQL can do without it.
 //!
-//! `bench/run` builds and starts this. Both sides run in one process and one runtime, on one server, by turns. The last line on standard output is one JSON object; progress goes to standard error.
+//! `bench/run` builds and starts this. Both sides run in one process and one runtime, on one server, by turns; where
+//! another process is what matters, it is this program once more (see `child.rs`). The last line on standard output is one
+//! JSON object; progress goes to standard error.
 
 mod append;
 mod callers;
+mod catchup;
+mod child;
 mod json;
+mod latency;
 mod load;
+mod memory;
 mod options;
 mod payload;
+mod proc;
 mod raw;
 mod read;
 mod report;
 mod rounds;
 mod server;
+mod subscribers;
 
 use std::process::ExitCode;
 
@@ -28,7 +36,11 @@ const INTERRUPTED: u8 = 130;
 
 #[tokio::main(flavor = "multi_thread")]
 async fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(outcome) = child::run(&args).await {
+        return ended(outcome);
+    }
+    let options = match Options::parse(args.into_iter()) {
         Ok(options) => options,
         Err(problem) => {
             eprintln!("bench: {problem}");
@@ -40,6 +52,10 @@ async fn main() -> ExitCode {
         outcome = run(&options) => outcome,
         _ = tokio::signal::ctrl_c() => return ExitCode::from(INTERRUPTED),
     };
+    ended(outcome)
+}
+
+fn ended(outcome: Result<(), Error>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -54,6 +70,10 @@ async fn run(options: &Options) -> Result<(), Error> {
     let report = match options.scenario {
         Scenario::Append => append::run(&server, options).await?,
         Scenario::Read => read::run(&server, options).await?,
+        Scenario::CatchUp => catchup::run(&server, options).await?,
+        Scenario::Latency => latency::run(&server, options).await?,
+        Scenario::Subscribers => subscribers::run(&server, options).await?,
+        Scenario::Memory => memory::run(&server, options).await?,
     };
     print!("{report}");
     println!("{}", report.json()?);

@@ -9,12 +9,20 @@ use std::time::Duration;
 pub(crate) enum Scenario {
     Append,
     Read,
+    CatchUp,
+    Latency,
+    Subscribers,
+    Memory,
 }
 
 impl Scenario {
-    const ALL: [(Self, &'static str, &'static str); 2] = [
+    const ALL: [(Self, &'static str, &'static str); 6] = [
         (Self::Append, "append", "storing events: 32 and 256 callers, a lone one, batches of 100"),
         (Self::Read, "read", "reading events: the whole log, one stream"),
+        (Self::CatchUp, "catchup", "delivering what is there: counting, in transactions, a checkpoint each"),
+        (Self::Latency, "latency", "delivering what is new: to another process, 100 events a second"),
+        (Self::Subscribers, "subscribers", "many subscribers in one process: 1 to 200, 1,000 events a second"),
+        (Self::Memory, "memory", "memory of a subscriber that is two million events behind"),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -42,7 +50,7 @@ impl fmt::Display for Usage {
         writeln!(f, "{}", self.0)?;
         writeln!(f, "usage: bench/run SCENARIO [--rounds N] [--seconds S] [--quick]")?;
         write!(f, "scenarios:")?;
-        Scenario::ALL.iter().try_for_each(|(_, name, what)| write!(f, "\n  {name:8}{what}"))
+        Scenario::ALL.iter().try_for_each(|(_, name, what)| write!(f, "\n  {name:13}{what}"))
     }
 }
 
@@ -103,7 +111,7 @@ mod tests {
     fn every_mistake_is_told_with_the_list_of_scenarios() {
         for args in ["", "fly", "read append", "read --rounds", "read --rounds 0", "read --seconds x", "read --fast"] {
             let usage = parse(args).expect_err(args).to_string();
-            assert!(usage.contains("\n  append  ") && usage.contains("\n  read  "), "{usage}");
+            assert!(usage.contains("\n  append ") && usage.contains("\n  read "), "{usage}");
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::json::Json;
 use crate::payload::{EVENT_TYPE, Placed};
 use crate::server::Server;
 
-const TABLES: &str = include_str!("../sql/raw_tables.sql");
+pub(crate) const TABLES: &str = include_str!("../sql/raw_tables.sql");
 const INSERT: &str = include_str!("../sql/raw_insert.sql");
 const INSERT_INDEXED: &str = include_str!("../sql/raw_insert_indexed.sql");
 const INSERT_MANY: &str = include_str!("../sql/raw_insert_many.sql");
@@ -25,7 +25,7 @@ const INSERT_MANY_INDEXED: &str = include_str!("../sql/raw_insert_many_indexed.s
 
 /// `{}`, as our metadata is when there is none.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Nothing {}
+pub(crate) struct Nothing {}
 
 /// Which of the two tables.
 #[derive(Debug, Clone, Copy)]

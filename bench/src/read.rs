@@ -25,7 +25,7 @@ use crate::rounds::{self, Way as _};
 use crate::server::Server;
 
 const READ_ALL: &str = include_str!("../sql/read_all.sql");
-const READ_PAGE: &str = include_str!("../sql/read_page.sql");
+pub(crate) const READ_PAGE: &str = include_str!("../sql/read_page.sql");
 const READ_STREAM: &str = include_str!("../sql/read_stream.sql");
 
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +137,7 @@ impl Seen {
     }
 
     /// Takes in a row with all its columns: the payload decoded, text where it lies. Returns its number.
-    fn row(&mut self, row: &PgRow) -> Result<i64, Error> {
+    pub(crate) fn row(&mut self, row: &PgRow) -> Result<i64, Error> {
         let global_sequence = i64::from_be_bytes(fixed(row, 0)?);
         let stream_version = i64::from_be_bytes(fixed(row, 3)?);
         let data: Placed = serde_json::from_str(text(row, 6)?)?;
@@ -172,7 +172,7 @@ async fn ours(mut events: EventStream<'_, Order>) -> Result<Seen, Error> {
     Ok(seen)
 }
 
-async fn raw_all(connection: &mut PgConnection) -> Result<Seen, Error> {
+pub(crate) async fn raw_all(connection: &mut PgConnection) -> Result<Seen, Error> {
     let mut seen = Seen::default();
     let mut rows = sqlx::query(READ_ALL).fetch(connection);
     while let Some(row) = rows.try_next().await? {
@@ -181,7 +181,7 @@ async fn raw_all(connection: &mut PgConnection) -> Result<Seen, Error> {
     Ok(seen)
 }
 
-async fn raw_pages(connection: &mut PgConnection, page: usize) -> Result<Seen, Error> {
+pub(crate) async fn raw_pages(connection: &mut PgConnection, page: usize) -> Result<Seen, Error> {
     let mut seen = Seen::default();
     let mut last = 0;
     loop {

@@ -12,7 +12,7 @@ use crate::rounds::median;
 /// One way, measured in every round.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) unit: Unit,
     pub(crate) figures: Vec<f64>,
 }
@@ -20,8 +20,14 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     EventsPerSecond,
-    /// Of one call, the median.
     Microseconds,
+    /// Of processor time, user and system, per event that was delivered.
+    CpuMicroseconds,
+    /// Of processor time in a second.
+    CpuMillisecondsPerSecond,
+    TransactionsPerSecond,
+    Connections,
+    Megabytes,
 }
 
 impl fmt::Display for Unit {
@@ -29,6 +35,11 @@ impl fmt::Display for Unit {
         f.pad(match self {
             Self::EventsPerSecond => "events/s",
             Self::Microseconds => "µs",
+            Self::CpuMicroseconds => "µs CPU/delivery",
+            Self::CpuMillisecondsPerSecond => "ms CPU/s",
+            Self::TransactionsPerSecond => "transactions/s",
+            Self::Connections => "connections",
+            Self::Megabytes => "MB",
         })
     }
 }
@@ -37,13 +48,33 @@ impl Unit {
     /// The figure of a round, from those of its slices, which are all as long.
     pub(crate) fn of_slices(self, figures: &[f64]) -> f64 {
         match self {
-            Self::EventsPerSecond => figures.iter().sum::<f64>() / figures.len() as f64,
             Self::Microseconds => median(figures),
+            _ => figures.iter().sum::<f64>() / figures.len() as f64,
+        }
+    }
+
+    /// How many decimals say something.
+    pub(crate) fn decimals(self) -> usize {
+        match self {
+            Self::CpuMicroseconds => 2,
+            Self::Megabytes => 1,
+            _ => 0,
         }
     }
 }
 
 impl Row {
+    pub(crate) fn new(name: impl Into<String>, unit: Unit) -> Self {
+        Self { name: name.into(), unit, figures: Vec::new() }
+    }
+
+    /// The figure of one more round, which is told on the way.
+    pub(crate) fn push(&mut self, figure: f64) {
+        let (round, decimals) = (self.figures.len() + 1, self.unit.decimals());
+        eprintln!("round {round}: {}: {figure:.decimals$} {}", self.name, self.unit);
+        self.figures.push(figure);
+    }
+
     fn median(&self) -> f64 {
         median(&self.figures)
     }
@@ -51,12 +82,12 @@ impl Row {
     fn better_than(&self, other: &Self) -> bool {
         match self.unit {
             Unit::EventsPerSecond => self.median() > other.median(),
-            Unit::Microseconds => self.median() < other.median(),
+            _ => self.median() < other.median(),
         }
     }
 }
 
-/// Ours against the raw limit: the median of the rounds' quotients.
+/// Ours against the raw limit: the median of the rounds' quotients. Or a figure against a limit of its own.
 #[derive(Debug)]
 pub(crate) struct Ratio {
     name: &'static str,
@@ -64,7 +95,7 @@ pub(crate) struct Ratio {
     /// The lowest and the highest of them.
     spread: (f64, f64),
     /// Which of the raw ways it is measured against: the best.
-    against: &'static str,
+    against: String,
     goal: Option<Goal>,
 }
 
@@ -119,8 +150,19 @@ impl Report {
         let best = raw.iter().filter_map(|name| row(name)).reduce(|a, b| if b.better_than(a) { b } else { a });
         let (Some(ours), Some(best)) = (row(ours), best) else { unreachable!("{name} compares rows that there are") };
         let single: Vec<f64> = ours.figures.iter().zip(&best.figures).map(|(ours, raw)| ours / raw).collect();
-        let ratio = Ratio { name, value: median(&single), spread: spread(&single), against: best.name, goal };
+        let ratio = Ratio { name, value: median(&single), spread: spread(&single), against: best.name.clone(), goal };
         self.ratios.push(ratio);
+        self
+    }
+
+    /// Adds a figure that has a limit by itself: the highest of the row counts.
+    pub(crate) fn limit(mut self, name: &'static str, row: &str, highest: f64) -> Self {
+        let row = self.rows.iter().find(|found| found.name == row);
+        let Some(row) = row else { unreachable!("{name} is about a row that there is") };
+        let spread = spread(&row.figures);
+        let goal = Some(Goal::AtMost(highest));
+        let against = format!("nothing: {}, the highest", row.unit);
+        self.ratios.push(Ratio { name, value: spread.1, spread, against, goal });
         self
     }
 
@@ -128,8 +170,8 @@ impl Report {
     pub(crate) fn json(&self) -> Result<String, Error> {
         let row = |row: &Row| {
             let (lowest, highest) = spread(&row.figures);
-            let [median, lowest, highest] = [row.median(), lowest, highest].map(|figure| rounded(figure, 10.0));
-            JsonRow { name: row.name, unit: row.unit.to_string(), median, lowest, highest }
+            let [median, lowest, highest] = [row.median(), lowest, highest].map(|figure| rounded(figure, 100.0));
+            JsonRow { name: row.name.clone(), unit: row.unit.to_string(), median, lowest, highest }
         };
         let ratio = |ratio: &Ratio| (ratio.name, rounded(ratio.value, 1_000.0));
         let json = Json {
@@ -151,7 +193,7 @@ struct Json {
 
 #[derive(Serialize)]
 struct JsonRow {
-    name: &'static str,
+    name: String,
     unit: String,
     median: f64,
     lowest: f64,
@@ -173,8 +215,8 @@ impl fmt::Display for Report {
         let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
         writeln!(f, "{:width$}  {:>10}  {:>10}  {:>10}  unit", "way", "median", "lowest", "highest")?;
         for row in &self.rows {
-            let (lowest, highest) = spread(&row.figures);
-            writeln!(f, "{:width$}  {:>10.0}  {lowest:>10.0}  {highest:>10.0}  {}", row.name, row.median(), row.unit)?;
+            let ((lowest, highest), median, n) = (spread(&row.figures), row.median(), row.unit.decimals());
+            writeln!(f, "{:width$}  {median:>10.n$}  {lowest:>10.n$}  {highest:>10.n$}  {}", row.name, row.unit)?;
         }
         let width = self.ratios.iter().map(|ratio| ratio.name.len()).max().unwrap_or(0);
         writeln!(f, "\n{:width$}  {:>6}  {:>6}  {:>7}  {:14}  against", "ratio", "value", "lowest", "highest", "goal")?;
@@ -196,7 +238,8 @@ mod tests {
 
     fn report() -> Report {
         let options = Options { scenario: Scenario::Append, rounds: 3, time: Duration::from_millis(500), quick: false };
-        let row = |name, figures: [f64; 3]| Row { name, unit: Unit::EventsPerSecond, figures: figures.into() };
+        let row =
+            |name: &str, figures: [f64; 3]| Row { figures: figures.into(), ..Row::new(name, Unit::EventsPerSecond) };
         let rows =
             vec![row("ours", [90.0, 110.0, 100.0]), row("slow", [1.0, 2.0, 3.0]), row("fast", [200.0, 200.0, 250.0])];
         Report::new(&options, rows).compare("ours_vs_raw", "ours", &["slow", "fast"], Some(Goal::AtLeast(0.9)))
@@ -206,6 +249,12 @@ mod tests {
     fn the_best_raw_way_counts() {
         let text = report().to_string();
         assert!(text.contains("ours_vs_raw    0.45    0.40     0.55  ≥ 0.90 missed   fast\n"), "{text}");
+    }
+
+    #[test]
+    fn of_what_has_a_limit_the_highest_counts() {
+        let text = report().limit("memory", "ours", 105.0).to_string();
+        assert!(text.contains("memory       110.00   90.00   110.00  ≤ 105.00 missed"), "{text}");
     }
 
     #[test]

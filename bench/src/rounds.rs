@@ -26,10 +26,10 @@ pub(crate) async fn interleave<W: Way>(
     begin: impl AsyncFn() -> Result<(), Error>,
     measure: impl AsyncFn(W, Duration) -> Result<f64, Error>,
 ) -> Result<Vec<Row>, Error> {
-    let empty = |way: &W| Row { name: way.name(), unit: way.unit(), figures: Vec::with_capacity(options.rounds) };
+    let empty = |way: &W| Row::new(way.name(), way.unit());
     let mut rows: Vec<Vec<Row>> = groups.iter().map(|ways| ways.iter().map(empty).collect()).collect();
     let slices = options.time.div_duration_f64(SLICE_MAX).ceil() as u32;
-    for round in 1..=options.rounds {
+    for _ in 0..options.rounds {
         begin().await?;
         for (ways, rows) in groups.iter().zip(&mut rows) {
             for way in *ways {
@@ -42,9 +42,7 @@ pub(crate) async fn interleave<W: Way>(
                 }
             }
             for (row, figures) in rows.iter_mut().zip(figures) {
-                let figure = row.unit.of_slices(&figures);
-                eprintln!("round {round}/{}: {}: {figure:.0} {}", options.rounds, row.name, row.unit);
-                row.figures.push(figure);
+                row.push(row.unit.of_slices(&figures));
             }
         }
     }

@@ -53,6 +53,10 @@ impl Server {
         Ok(store)
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A connection of sqlx, set as the library sets its own: without a log of statements.
     pub(crate) async fn sqlx(&self) -> Result<PgConnection, Error> {
         let options = PgConnectOptions::from_str(&self.url)?.disable_statement_logging();

@@ -1,0 +1,104 @@
+//! Processes of our own beside this one: the same program, started with other arguments.
+//!
+//! A child says a line when it is ready, answers each line it is sent with one, and ends with its standard input.
+
+use std::future::Future;
+use std::process::Stdio;
+use std::str::FromStr;
+use std::time::Duration;
+
+use highwater_postgres::{PgConfig, PgEventStore};
+use sqlx::ConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout, Command};
+
+use crate::server::Server;
+use crate::{Error, latency, memory, subscribers};
+
+/// What children are called on the server.
+pub(crate) const APPLICATION: &str = "bench child";
+
+/// The first argument of a child; no scenario is called like this.
+const MARK: &str = "--child";
+/// How long an answer may take before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A child that is gone when this is dropped.
+pub(crate) struct Child {
+    pub(crate) pid: u32,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    _process: tokio::process::Child,
+}
+
+impl Child {
+    /// Starts a child and waits until it is ready.
+    pub(crate) async fn start(server: &Server, role: &str, args: &[String]) -> Result<Self, Error> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args([MARK, role, server.url()])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let (Some(input), Some(output), Some(pid)) = (process.stdin.take(), process.stdout.take(), process.id()) else {
+            return Err("a child without pipes".into());
+        };
+        let output = BufReader::new(output).lines();
+        let mut child = Self { pid, input, output, _process: process };
+        child.answer().await?;
+        Ok(child)
+    }
+
+    /// Sends a line and waits for the answer.
+    pub(crate) async fn ask(&mut self, line: &str) -> Result<String, Error> {
+        self.input.write_all(format!("{line}\n").as_bytes()).await?;
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Result<String, Error> {
+        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await??;
+        line.ok_or_else(|| "a child has ended too early".into())
+    }
+}
+
+/// Does what a child is started for, if this process is one.
+pub(crate) async fn run(args: &[String]) -> Option<Result<(), Error>> {
+    let [mark, role, url, args @ ..] = args else { return None };
+    if mark != MARK {
+        return None;
+    }
+    let done = match role.as_str() {
+        latency::OURS => latency::receive_ours(url).await,
+        latency::RAW => latency::receive_raw(url).await,
+        subscribers::ROLE => subscribers::deliver(url, args).await,
+        memory::ROLE => memory::catch_up(url).await,
+        _ => Err(format!("there is no child {role}").into()),
+    };
+    Some(done)
+}
+
+/// In a child: answers until nobody asks any more.
+pub(crate) async fn serve<F>(mut answer: impl FnMut(String) -> F) -> Result<(), Error>
+where
+    F: Future<Output = Result<String, Error>>,
+{
+    println!("ready");
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        println!("{}", answer(line).await?);
+    }
+    Ok(())
+}
+
+/// In a child: a store with everything as it is by default, but for its name on the server.
+pub(crate) async fn store(url: &str) -> Result<PgEventStore, Error> {
+    let options = PgConnectOptions::from_str(url)?.application_name(APPLICATION);
+    Ok(PgEventStore::connect_to(options, PgConfig::default()).await?)
+}
+
+/// In a child: a connection of sqlx.
+pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
+    Ok(PgConnectOptions::from_str(url)?.disable_statement_logging())
+}
