@@ -37,9 +37,10 @@ pub(crate) fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig
         // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
         // server ends it by itself; see sql/watch_client.sql.
         .after_release(|connection, _| {
-            Box::pin(
-                async move { Ok(matches!(tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await, Ok(Ok(())))) },
-            )
+            Box::pin(async move {
+                let answered = tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await;
+                Ok(matches!(answered, Ok(Ok(()))))
+            })
         })
         .after_connect(move |connection, _| {
             let sql = sql.clone();

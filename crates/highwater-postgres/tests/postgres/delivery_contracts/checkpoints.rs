@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use highwater::{Refused, Term};
+use highwater::Refused;
 use sqlx::postgres::PgConnectOptions;
 use throwaway_postgres::ThrowawayPostgres;
 
@@ -230,12 +230,23 @@ async fn pausing_does_not_wait_for_the_subscribers_transaction() {
 }
 
 #[tokio::test]
-async fn terms_that_race_for_one_subscriber_rise_in_the_order_in_which_they_hold() {
+async fn a_term_that_had_to_wait_is_higher_than_those_given_meanwhile() {
     let db = Db::new();
     let store = db.store().await;
-    let taken = futures_util::future::join_all((0..20).map(|_| store.take_over("s", 0))).await;
-    let terms: Vec<Term> = taken.into_iter().map(|taken| taken.unwrap().term).collect();
-    let holds = store.checkpoint("s").await.unwrap().unwrap().term;
-    assert_eq!(terms.iter().map(|term| term.number).max(), Some(holds.number));
-    assert!(terms.contains(&holds));
+    let tx = begin(&store, &take(&store, "s").await).await;
+    let waits = tokio::spawn({
+        let store = store.clone();
+        async move { take(&store, "s").await }
+    });
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND application_name = 'highwater' AND query LIKE '%' || $1 || '%'";
+    let mut connection = db.connection().await;
+    eventually("it waits for the row", async || {
+        sqlx::query_scalar::<_, i64>(waiting).bind(&db.schema).fetch_one(&mut connection).await.unwrap() == 1
+    })
+    .await;
+    let meanwhile = take(&store, "t").await;
+    store.rollback(tx, false).await;
+    let waited = waits.await.unwrap();
+    assert!(waited.term.number > meanwhile.term.number, "{waited:?} {meanwhile:?}");
 }
