@@ -34,7 +34,7 @@ pub struct ReliableDeliveryConfig {
     pub handler_timeout: Option<Duration>,
     /// When checkpoints are stored. Default: after every event.
     pub checkpoint_mode: CheckpointMode,
-    /// Events read at once while catching up; progress is stored at least this often. Default: 1,000.
+    /// Events read at once while catching up; progress is stored at least this often. Default: 4,000.
     pub catch_up_batch_size: usize,
     /// Bytes read at once while catching up, unless a single event is larger. A subscriber that catches up holds two such
     /// pages at most: the one it works on, and one that waits or is being read. Default: 4 MiB.
@@ -68,7 +68,7 @@ impl Default for ReliableDeliveryConfig {
             retry_jitter: 0.2,
             handler_timeout: None,
             checkpoint_mode: CheckpointMode::Synchronous,
-            catch_up_batch_size: 1_000,
+            catch_up_batch_size: 4_000,
             catch_up_batch_bytes_max: 4 << 20,
             tail_events_max: 10_000,
             tail_bytes_max: 16 << 20,

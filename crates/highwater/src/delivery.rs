@@ -17,7 +17,7 @@
 pub(crate) mod after_commit;
 pub(crate) mod catch_up;
 pub(crate) mod driver;
-mod handling;
+pub(crate) mod handling;
 mod journal;
 pub(crate) mod machine;
 mod replay;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use crate::delivery::handling::{Failure, Pace, call};
 use crate::observer::NO_RESET;
 use crate::{
     Backend, BoxError, BoxFuture, Event, EventObserver, EventTypes, Invalid, Record, SubscriberOptions,
@@ -41,7 +42,13 @@ pub(crate) enum Handler<Tx> {
 }
 
 pub(crate) trait HandleEach: Send + Sync {
-    fn handle<'a>(&'a self, record: &'a Record, decoder: Decoder<'a>) -> BoxFuture<'a, Result<(), BoxError>>;
+    /// Hands events over one by one, until one fails or something else is to be done. Says how many were taken in.
+    fn handle<'a>(
+        &'a self,
+        records: &'a [Record],
+        decoder: Decoder<'a>,
+        pace: Pace<'a>,
+    ) -> BoxFuture<'a, (usize, Option<Failure>)>;
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
@@ -160,18 +167,57 @@ struct Each<D, O: ?Sized> {
     data: PhantomData<fn() -> D>,
 }
 
+/// Takes one event in. The loop around it is the same for all kinds, and needs no box for each event.
+trait Take<D>: Sync {
+    fn take(&self, event: Event<D>) -> impl Future<Output = Result<(), BoxError>> + Send;
+}
+
+async fn take_each<D: DeserializeOwned + Send>(
+    taker: &impl Take<D>,
+    records: &[Record],
+    decoder: Decoder<'_>,
+    pace: Pace<'_>,
+) -> (usize, Option<Failure>) {
+    for (done, record) in records.iter().enumerate() {
+        if pace.is_enough(done) {
+            return (done, None);
+        }
+        // Decoded inside: an upcaster may panic as well.
+        let taking = async {
+            match decoder.decode(record)? {
+                Some(event) => taker.take(event).await,
+                None => Ok(()),
+            }
+        };
+        if let Err(failure) = call(taking, pace.timeout).await {
+            return (done, Some(failure));
+        }
+    }
+    (records.len(), None)
+}
+
+impl<D, O> Take<D> for Each<D, O>
+where
+    D: Send + Sync,
+    O: EventObserver<D> + ?Sized,
+{
+    async fn take(&self, event: Event<D>) -> Result<(), BoxError> {
+        self.observer.on_event(&event).await
+    }
+}
+
 impl<D, O> HandleEach for Each<D, O>
 where
     D: DeserializeOwned + Send + Sync + 'static,
     O: EventObserver<D> + ?Sized,
 {
-    fn handle<'a>(&'a self, record: &'a Record, decoder: Decoder<'a>) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(async move {
-            match decoder.decode(record)? {
-                Some(event) => self.observer.on_event(&event).await,
-                None => Ok(()),
-            }
-        })
+    fn handle<'a>(
+        &'a self,
+        records: &'a [Record],
+        decoder: Decoder<'a>,
+        pace: Pace<'a>,
+    ) -> BoxFuture<'a, (usize, Option<Failure>)> {
+        Box::pin(take_each(self, records, decoder, pace))
     }
 
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {
@@ -299,19 +345,29 @@ where
     }
 }
 
+impl<D, F, R> Take<D> for ObserverFn<D, F>
+where
+    F: Fn(Event<D>) -> R + Sync,
+    R: Future<Output = Result<(), BoxError>> + Send,
+{
+    fn take(&self, event: Event<D>) -> impl Future<Output = Result<(), BoxError>> + Send {
+        (self.function)(event)
+    }
+}
+
 impl<D, F, R> HandleEach for ObserverFn<D, F>
 where
     D: DeserializeOwned + Send + Sync + 'static,
     F: Fn(Event<D>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    fn handle<'a>(&'a self, record: &'a Record, decoder: Decoder<'a>) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(async move {
-            match decoder.decode(record)? {
-                Some(event) => (self.function)(event).await,
-                None => Ok(()),
-            }
-        })
+    fn handle<'a>(
+        &'a self,
+        records: &'a [Record],
+        decoder: Decoder<'a>,
+        pace: Pace<'a>,
+    ) -> BoxFuture<'a, (usize, Option<Failure>)> {
+        Box::pin(take_each(self, records, decoder, pace))
     }
 
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {

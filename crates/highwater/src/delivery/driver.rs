@@ -106,7 +106,8 @@ impl<B: Backend> Driver<B> {
         let policy = Policy {
             on_failure: subscriber.options.on_failure,
             max_retries: config.max_retries,
-            batch: config.checkpoint_mode.size(),
+            // While catching up progress is stored after each page at least.
+            batch: config.checkpoint_mode.size().min(config.catch_up_batch_size),
             transactional: matches!(subscriber.handler, Handler::Within(_)),
             parked_per_stream_max: config.parked_per_stream_max,
             parked_max: config.parked_max,

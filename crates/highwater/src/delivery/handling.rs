@@ -4,16 +4,18 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use tokio::sync::watch;
 
+use super::driver::Control;
 use super::journal::storable;
 use crate::{BoxError, Error, Permanent};
 
 /// Why a handler did not take something in.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// Trying again is no use.
     pub(super) permanent: bool,
     /// What it said, fit to be stored.
@@ -29,8 +31,31 @@ impl Failure {
     }
 }
 
+/// How long a handler may go on with the events it was given.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace<'a> {
+    /// For one event.
+    pub(crate) timeout: Option<Duration>,
+    /// When the checkpoint is due.
+    pub(super) due: Option<Instant>,
+    /// What else may be wanted.
+    pub(super) control: Option<&'a watch::Receiver<Control>>,
+}
+
+impl Pace<'_> {
+    /// Looking at the clock costs as much as handling a small event.
+    const LOOKS_EVERY: usize = 16;
+
+    /// Whether something else is to be done before the next event.
+    pub(crate) fn is_enough(&self, done: usize) -> bool {
+        done > 0
+            && (self.control.is_some_and(|control| control.has_changed().unwrap_or(true))
+                || (done.is_multiple_of(Self::LOOKS_EVERY) && self.due.is_some_and(|due| Instant::now() >= due)))
+    }
+}
+
 /// Runs a handler's future. `&self` handlers and owned transactions make it safe to go on after a panic.
-pub(super) async fn call(
+pub(crate) async fn call(
     handler: impl Future<Output = Result<(), BoxError>>,
     timeout: Option<Duration>,
 ) -> Result<(), Failure> {

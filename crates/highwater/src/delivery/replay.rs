@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::after_commit::noting;
 use super::driver::{Driver, Trouble};
-use super::handling::{Failure, call};
+use super::handling::{Failure, Pace, call};
 use crate::subscriber::{Decoder, Handler};
 use crate::{
     Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, Record, Request, RequestOutcome,
@@ -138,7 +138,8 @@ impl<B: Backend> Driver<B> {
         let closing = Closing::Replayed { letter, by };
         match &self.subscriber.handler {
             Handler::Each(handler) => {
-                if let Err(failure) = call(handler.handle(record, decoder), timeout).await {
+                let pace = Pace { timeout, due: None, control: None };
+                if let (_, Some(failure)) = handler.handle(std::slice::from_ref(record), decoder, pace).await {
                     return Ok(Err(failure));
                 }
                 let Some(begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::storing::arrived;
 use super::{Driver, Trouble, changed};
 use crate::delivery::after_commit::noting;
-use crate::delivery::handling::{Failure, call};
+use crate::delivery::handling::{Failure, Pace, call};
 use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
 use crate::{Backend, Closing, Error, Record};
@@ -16,8 +16,10 @@ impl<B: Backend> Driver<B> {
         match &self.subscriber.handler {
             Handler::Each(_) => {
                 self.handle_each(&records[range]).await;
-                // Others on this thread get their turn, the reader ahead among them.
-                tokio::task::yield_now().await;
+                if count > 1 {
+                    // Others on this thread get their turn, the reader ahead among them.
+                    tokio::task::yield_now().await;
+                }
                 Ok(())
             }
             Handler::Within(_) => self.handle_within(&records[range]).await,
@@ -29,19 +31,8 @@ impl<B: Backend> Driver<B> {
         let Handler::Each(handler) = &self.subscriber.handler else { return };
         let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
         let due = self.behind_since.unwrap_or_else(Instant::now) + self.config.checkpoint_mode.interval();
-        let (mut done, mut failed) = (0, None);
-        for record in records {
-            if done > 0 && (self.control.has_changed().unwrap_or(true) || Instant::now() >= due) {
-                break;
-            }
-            match call(handler.handle(record, decoder), self.config.handler_timeout).await {
-                Ok(()) => done += 1,
-                Err(failure) => {
-                    failed = Some(failure);
-                    break;
-                }
-            }
-        }
+        let pace = Pace { timeout: self.config.handler_timeout, due: Some(due), control: Some(&self.control) };
+        let (done, failed) = handler.handle(records, decoder, pace).await;
         self.machine.on_handled(done);
         self.moved(done);
         if let (Some(failure), Some(record)) = (failed, records.get(done)) {
