@@ -47,11 +47,6 @@ pub(crate) fn life(started: DateTime<Utc>) -> u64 {
     unsigned(started.timestamp_micros())
 }
 
-/// When the life of that number began, as statements compare it. A number that is no life's is nobody's time.
-pub(crate) fn started(life: u64) -> DateTime<Utc> {
-    DateTime::from_timestamp_micros(signed(life)).unwrap_or(DateTime::UNIX_EPOCH)
-}
-
 impl Connector {
     pub(crate) fn new(options: &PgConnectOptions, sql: Arc<Sql>, timeout: Duration) -> Self {
         Self { options: options.clone().disable_statement_logging(), sql, timeout, seen: Arc::default() }

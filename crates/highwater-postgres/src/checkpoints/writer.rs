@@ -8,13 +8,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{CheckpointWrite, Error, Refused, Term};
+use highwater::{CheckpointWrite, Error, Fence, Refused, Term};
+use sqlx::Row;
 use sqlx::postgres::PgConnection;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::{LOCK_TIMEOUT, held, term};
-use crate::connect::{Connector, started};
+use crate::connect::Connector;
 use crate::error::{failed, sqlstate};
 use crate::row::signed;
 use crate::sql::Sql;
@@ -30,6 +32,8 @@ pub(crate) struct Writer {
 
 struct Idle {
     connection: PgConnection,
+    /// The life of the server at its other end. A connection does not outlive that.
+    incarnation: u64,
     used: Instant,
 }
 
@@ -43,66 +47,77 @@ impl Writer {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        let mut idle = self.idle.lock().await;
-        let mut connection = self.connection(idle.take()).await?;
-        let answers =
-            self.store_on(&mut connection, writes).await.map_err(|error| match sqlstate(&error).as_deref() {
-                Some("55P03") => held("store checkpoints: another transaction holds one of them", error),
-                _ => failed("store checkpoints", error),
-            })?;
-        *idle = Some(Idle { connection, used: Instant::now() });
+        let mut place = self.idle.lock().await;
+        let mut idle = self.connection(place.take()).await?;
+        let answers = self.store_on(&mut idle, writes).await.map_err(|error| match sqlstate(&error).as_deref() {
+            Some("55P03") => held("store checkpoints: another transaction holds one of them", error),
+            _ => failed("store checkpoints", error),
+        })?;
+        idle.used = Instant::now();
+        *place = Some(idle);
         Ok(answers)
     }
 
     /// The connection that was used before, if it still answers, or a new one.
-    async fn connection(&self, idle: Option<Idle>) -> Result<PgConnection, Error> {
+    async fn connection(&self, idle: Option<Idle>) -> Result<Idle, Error> {
         if let Some(mut idle) = idle
             && (idle.used.elapsed() < IDLE_MAX || write::still_there(&mut idle.connection, self.timeout).await)
         {
-            return Ok(idle.connection);
+            return Ok(idle);
         }
-        let (mut new, _) = self.connector.connect("checkpoint", Some(LOCK_TIMEOUT)).await?;
-        let asynchronous = sqlx::query("SET synchronous_commit = off").execute(&mut new).await;
+        let (mut connection, incarnation) = self.connector.connect("checkpoint", Some(LOCK_TIMEOUT)).await?;
+        let asynchronous = sqlx::query("SET synchronous_commit = off").execute(&mut connection).await;
         asynchronous.map_err(|e| failed("set up a connection", e))?;
-        Ok(new)
+        Ok(Idle { connection, incarnation: incarnation.number(), used: Instant::now() })
     }
 
-    async fn store_on(
-        &self,
-        connection: &mut PgConnection,
-        writes: &[CheckpointWrite],
-    ) -> Result<Vec<Option<Refused>>, sqlx::Error> {
-        let stored: HashSet<String> = match writes {
-            [write] => {
-                if self.store_one(connection, write).await? {
+    async fn store_on(&self, idle: &mut Idle, writes: &[CheckpointWrite]) -> Result<Vec<Option<Refused>>, sqlx::Error> {
+        // A position from another life of the server means nothing to this one.
+        let current = |write: &&CheckpointWrite| write.fence.incarnation == idle.incarnation;
+        let valid: Vec<&CheckpointWrite> = writes.iter().filter(current).collect();
+        let connection = &mut idle.connection;
+        let stored: HashSet<String> = match valid[..] {
+            [] => HashSet::new(),
+            [CheckpointWrite { fence, global_sequence, event_id: Some(event_id) }] => {
+                if self.store_one(connection, fence, *global_sequence, *event_id).await? && writes.len() == 1 {
                     return Ok(vec![None]);
                 }
                 HashSet::new()
             }
-            _ => self.store_many(connection, writes).await?,
+            _ => self.store_many(connection, &valid).await?,
         };
         if stored.len() == writes.len() {
             return Ok(vec![None; writes.len()]);
         }
-        let refused = |write: &&CheckpointWrite| !stored.contains(&*write.fence.subscriber_id);
-        let reasons = self.reasons(connection, writes.iter().filter(refused)).await?;
-        let reason = |write: &CheckpointWrite| match reasons.get(&*write.fence.subscriber_id) {
-            None => Refused::Missing,
-            // The term is ours: then it is the server that is not the one we knew.
-            Some(term) if *term == write.fence.term => Refused::Interrupted,
-            Some(term) => Refused::Superseded { term: term.number },
+        let found = self.find(connection, writes).await?;
+        let incarnation = idle.incarnation;
+        let refused = |write: &CheckpointWrite| {
+            if stored.contains(&*write.fence.subscriber_id) {
+                return None;
+            }
+            match found.get(&*write.fence.subscriber_id) {
+                None => Some(Refused::Missing),
+                Some(term) if *term != write.fence.term => Some(Refused::Superseded { term: term.number }),
+                Some(_) if write.fence.incarnation != incarnation => Some(Refused::Interrupted),
+                // A newer one was faster, or this very one.
+                Some(_) => None,
+            }
         };
-        Ok(writes.iter().map(|write| refused(&write).then(|| reason(write))).collect())
+        Ok(writes.iter().map(refused).collect())
     }
 
-    async fn store_one(&self, connection: &mut PgConnection, write: &CheckpointWrite) -> Result<bool, sqlx::Error> {
+    async fn store_one(
+        &self,
+        connection: &mut PgConnection,
+        fence: &Fence,
+        global_sequence: u64,
+        event_id: Uuid,
+    ) -> Result<bool, sqlx::Error> {
         let done = sqlx::query(self.sql.checkpoint_store_one.clone())
-            .bind(&*write.fence.subscriber_id)
-            .bind(signed(write.fence.term.number))
-            .bind(write.fence.term.nonce)
-            .bind(started(write.fence.incarnation))
-            .bind(signed(write.global_sequence))
-            .bind(write.event_id)
+            .bind(&*fence.subscriber_id)
+            .bind(fence.term.nonce)
+            .bind(signed(global_sequence))
+            .bind(event_id)
             .execute(connection)
             .await?;
         Ok(done.rows_affected() == 1)
@@ -111,14 +126,11 @@ impl Writer {
     async fn store_many(
         &self,
         connection: &mut PgConnection,
-        writes: &[CheckpointWrite],
+        writes: &[&CheckpointWrite],
     ) -> Result<HashSet<String>, sqlx::Error> {
-        let fences = || writes.iter().map(|write| &write.fence);
         let stored = sqlx::query_scalar(self.sql.checkpoint_store_many.clone())
-            .bind(fences().map(|fence| &*fence.subscriber_id).collect::<Vec<_>>())
-            .bind(fences().map(|fence| signed(fence.term.number)).collect::<Vec<_>>())
-            .bind(fences().map(|fence| fence.term.nonce).collect::<Vec<_>>())
-            .bind(fences().map(|fence| started(fence.incarnation)).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| &*write.fence.subscriber_id).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.fence.term.nonce).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| signed(write.global_sequence)).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.event_id).collect::<Vec<_>>())
             .fetch_all(connection)
@@ -127,13 +139,13 @@ impl Writer {
     }
 
     /// The terms that hold now.
-    async fn reasons(
+    async fn find(
         &self,
         connection: &mut PgConnection,
-        refused: impl Iterator<Item = &CheckpointWrite>,
+        writes: &[CheckpointWrite],
     ) -> Result<HashMap<String, Term>, sqlx::Error> {
-        let subscribers: Vec<&str> = refused.map(|write| &*write.fence.subscriber_id).collect();
+        let subscribers: Vec<&str> = writes.iter().map(|write| &*write.fence.subscriber_id).collect();
         let rows = sqlx::query(self.sql.checkpoint_terms.clone()).bind(subscribers).fetch_all(connection).await?;
-        rows.iter().map(|row| Ok((sqlx::Row::try_get(row, 0)?, term(row, 1)?))).collect()
+        rows.iter().map(|row| Ok((row.try_get(0)?, term(row, 1)?))).collect()
     }
 }
