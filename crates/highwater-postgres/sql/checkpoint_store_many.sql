@@ -1,9 +1,11 @@
 -- Locked in order first, so that two of these cannot wait for each other. Never back, as in checkpoint_store_one.
 WITH mine AS MATERIALIZED (
     SELECT c.subscriber_id, w.global_sequence, w.event_id
-    FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[]) AS w (subscriber_id, nonce, global_sequence, event_id)
+    FROM unnest($1::text[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[])
+        AS w (subscriber_id, term, nonce, global_sequence, event_id)
     JOIN {schema}.event_bus_checkpoints c
-        ON c.subscriber_id = w.subscriber_id AND c.nonce = w.nonce AND c.last_global_sequence <= w.global_sequence
+        ON c.subscriber_id = w.subscriber_id AND c.term = w.term AND c.nonce = w.nonce
+            AND c.last_global_sequence <= w.global_sequence
     ORDER BY c.subscriber_id FOR NO KEY UPDATE OF c
 )
 UPDATE {schema}.event_bus_checkpoints c

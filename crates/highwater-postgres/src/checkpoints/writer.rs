@@ -115,6 +115,7 @@ impl Writer {
     ) -> Result<bool, sqlx::Error> {
         let done = sqlx::query(self.sql.checkpoint_store_one.clone())
             .bind(&*fence.subscriber_id)
+            .bind(signed(fence.term.number))
             .bind(fence.term.nonce)
             .bind(signed(global_sequence))
             .bind(event_id)
@@ -130,6 +131,7 @@ impl Writer {
     ) -> Result<HashSet<String>, sqlx::Error> {
         let stored = sqlx::query_scalar(self.sql.checkpoint_store_many.clone())
             .bind(writes.iter().map(|write| &*write.fence.subscriber_id).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| signed(write.fence.term.number)).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.fence.term.nonce).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| signed(write.global_sequence)).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.event_id).collect::<Vec<_>>())

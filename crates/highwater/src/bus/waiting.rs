@@ -44,14 +44,16 @@ impl<B: Backend> EventBus<B> {
         let deadline = Instant::now() + timeout;
         let (mut pause, mut told) = (LOOK_AGAIN.0, false);
         loop {
-            let reached = self.store().checkpoint(subscriber_id).await?.map(|found| found.global_sequence);
-            if let Some(checkpoint) = reached.filter(|reached| *reached >= global_sequence) {
-                let dead_letter = self.open_letter(subscriber_id, global_sequence).await?;
-                return Ok(Waited { checkpoint, dead_letter });
-            }
-            if Instant::now() >= deadline {
-                let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);
-                return Err(Error::NotReached { subscriber_id, wanted, reached, waited: timeout });
+            let late = Instant::now() >= deadline;
+            match self.reached(subscriber_id, global_sequence).await {
+                Ok(Ok(waited)) => return Ok(waited),
+                Ok(Err(reached)) if late => {
+                    let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);
+                    return Err(Error::NotReached { subscriber_id, wanted, reached, waited: timeout });
+                }
+                // A lost connection is no reason to give up before the time is over.
+                Err(error) if late || !error.is_retryable() => return Err(error),
+                Ok(Err(_)) | Err(_) => {}
             }
             // Where it runs in this process, it says by itself when it is there.
             tokio::select! {
@@ -60,6 +62,14 @@ impl<B: Backend> EventBus<B> {
             }
             pause = (pause * 2).min(LOOK_AGAIN.1);
         }
+    }
+
+    /// What is stored, if it reaches; and else how far it does.
+    async fn reached(&self, subscriber_id: &str, global_sequence: u64) -> Result<Result<Waited, Option<u64>>, Error> {
+        let reached = self.store().checkpoint(subscriber_id).await?.map(|found| found.global_sequence);
+        let Some(checkpoint) = reached.filter(|reached| *reached >= global_sequence) else { return Ok(Err(reached)) };
+        let dead_letter = self.open_letter(subscriber_id, global_sequence).await?;
+        Ok(Ok(Waited { checkpoint, dead_letter }))
     }
 
     async fn there(&self, subscriber_id: &str, global_sequence: u64) {
