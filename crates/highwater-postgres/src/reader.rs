@@ -41,6 +41,8 @@ struct Reader {
     connection: PgConnection,
     incarnation: Incarnation,
     frontier: Frontier,
+    /// Records in the page before: the next is often as long.
+    expected: usize,
     used: Instant,
 }
 
@@ -94,7 +96,7 @@ impl Readers {
             }
         }
         let (connection, incarnation) = self.connector.connect("read", None).await?;
-        Ok(Reader { connection, incarnation, frontier: Frontier::default(), used: Instant::now() })
+        Ok(Reader { connection, incarnation, frontier: Frontier::default(), expected: 0, used: Instant::now() })
     }
 
     fn pop(&self) -> Option<Reader> {
@@ -133,7 +135,8 @@ impl Reader {
         self.read_settled(sql, after, settled, types, limit).await
     }
 
-    fn page(&self, records: Vec<Record>, complete_to: u64) -> Page {
+    fn page(&mut self, records: Vec<Record>, complete_to: u64) -> Page {
+        self.expected = records.len();
         Page { records, complete_to, incarnation: self.incarnation.number() }
     }
 
@@ -155,7 +158,7 @@ impl Reader {
             next += 1;
             record.global_sequence == next
         };
-        let (records, stopped) = row::take(rows, limit, contiguous).await.map_err(read_failed)?;
+        let (records, stopped) = row::take(rows, limit, self.expected, contiguous).await.map_err(read_failed)?;
         let nothing_contiguous = records.is_empty() && stopped == Stopped::Unwanted;
         Ok(((!nothing_contiguous).then_some(records), stopped != Stopped::Bytes))
     }
@@ -208,7 +211,7 @@ impl Reader {
             query = query.bind(names);
         }
         let (records, stopped) =
-            row::take(query.fetch(&mut self.connection), limit, |_| true).await.map_err(read_failed)?;
+            row::take(query.fetch(&mut self.connection), limit, self.expected, |_| true).await.map_err(read_failed)?;
         let full = stopped == Stopped::Bytes || records.len() >= limit.events;
         let complete_to = records.last().filter(|_| full).map_or(up_to, |last| last.global_sequence);
         Ok((self.page(records, complete_to), stopped != Stopped::Bytes))

@@ -69,13 +69,15 @@ pub(crate) enum Stopped {
     Unwanted,
 }
 
-/// Takes records as they arrive, until `limit.bytes` is reached or a record is not `wanted`.
+/// Takes records as they arrive, until `limit.bytes` is reached or a record is not `wanted`. Room is made for as many as are
+/// `expected`.
 pub(crate) async fn take(
     mut rows: impl Stream<Item = Result<PgRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,
+    expected: usize,
     mut wanted: impl FnMut(&Record) -> bool,
 ) -> Result<(Vec<Record>, Stopped), sqlx::Error> {
-    let mut records = Vec::new();
+    let mut records = Vec::with_capacity(expected.min(limit.events));
     let mut bytes = 0;
     while let Some(row) = rows.next().await {
         if bytes >= limit.bytes.max(1) {

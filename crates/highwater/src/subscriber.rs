@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use crate::delivery::handling::{Failure, Pace, call};
+use crate::delivery::handling::{Failure, Pace, call, unpanicked};
 use crate::observer::NO_RESET;
 use crate::{
     Backend, BoxError, BoxFuture, Event, EventObserver, EventTypes, Invalid, Record, SubscriberOptions,
@@ -167,9 +167,10 @@ struct Each<D, O: ?Sized> {
     data: PhantomData<fn() -> D>,
 }
 
-/// Takes one event in. The loop around it is the same for all kinds, and needs no box for each event.
+/// Takes one event in. The loop around it is the same for all kinds, and needs no box for each event. The event is lent and
+/// not given, because moving it costs as much as decoding it: who needs it for good takes it out.
 trait Take<D>: Sync {
-    fn take(&self, event: Event<D>) -> impl Future<Output = Result<(), BoxError>> + Send;
+    fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a;
 }
 
 async fn take_each<D: DeserializeOwned + Send>(
@@ -182,14 +183,14 @@ async fn take_each<D: DeserializeOwned + Send>(
         if pace.is_enough(done) {
             return (done, None);
         }
-        // Decoded inside: an upcaster may panic as well.
-        let taking = async {
-            match decoder.decode(record)? {
-                Some(event) => taker.take(event).await,
-                None => Ok(()),
-            }
+        let mut event = match unpanicked(|| decoder.decode(record)) {
+            Ok(event) => event,
+            Err(failure) => return (done, Some(failure)),
         };
-        if let Err(failure) = call(taking, pace.timeout).await {
+        // What is not for this subscriber is done as soon as that is known.
+        if event.is_some()
+            && let Err(failure) = call(taker.take(&mut event), pace.timeout).await
+        {
             return (done, Some(failure));
         }
     }
@@ -201,8 +202,11 @@ where
     D: Send + Sync,
     O: EventObserver<D> + ?Sized,
 {
-    async fn take(&self, event: Event<D>) -> Result<(), BoxError> {
-        self.observer.on_event(&event).await
+    async fn take(&self, event: &mut Option<Event<D>>) -> Result<(), BoxError> {
+        match event {
+            Some(event) => self.observer.on_event(event).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -348,10 +352,16 @@ where
 impl<D, F, R> Take<D> for ObserverFn<D, F>
 where
     F: Fn(Event<D>) -> R + Sync,
-    R: Future<Output = Result<(), BoxError>> + Send,
+    R: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    fn take(&self, event: Event<D>) -> impl Future<Output = Result<(), BoxError>> + Send {
-        (self.function)(event)
+    fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a {
+        let taking = event.take().map(&self.function);
+        async move {
+            match taking {
+                Some(taking) => taking.await,
+                None => Ok(()),
+            }
+        }
     }
 }
 

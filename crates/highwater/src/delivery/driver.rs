@@ -50,10 +50,10 @@ pub(crate) struct Shared<B> {
 
 /// Where events come from.
 #[derive(Debug)]
-enum Source {
+enum Source<B> {
     /// Nowhere yet.
     None,
-    CatchUp(CatchUp),
+    CatchUp(CatchUp<B>),
     /// Near the end: the next page decides.
     Near,
     Tail(Seat),
@@ -71,7 +71,7 @@ pub(crate) struct Driver<B: Backend> {
     pub(super) fence: Option<Fence>,
     /// The nonce of a term that a reset has raised, or has not: the answer was lost.
     pub(super) perhaps_mine: Option<Uuid>,
-    source: Source,
+    source: Source<B>,
     /// Where the tail last had no seat for it.
     turned_away_at: Option<u64>,
     storing: Option<oneshot::Receiver<Outcome>>,
@@ -272,6 +272,8 @@ impl<B: Backend> Driver<B> {
                 self.void();
                 return;
             }
+            // Something was committed or it was not: what is stored is read again before anything else is done.
+            Error::UnknownOutcome { .. } => self.void(),
             _ => {}
         }
         let text: Arc<str> = chain(&error).into();

@@ -73,11 +73,21 @@ pub(crate) async fn call(
     match outcome {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(Failure::new(&error)),
-        Err(panic) => {
-            let error: BoxError = format!("the handler panicked: {}", message(&*panic)).into();
-            Err(Failure { unsure: true, ..Failure::new(&error) })
-        }
+        Err(panic) => Err(panicked("the handler", &*panic)),
     }
+}
+
+/// The same for what does not wait. Upcasters and `Deserialize` implementations may panic as well.
+pub(crate) fn unpanicked<T>(decode: impl FnOnce() -> Result<T, BoxError>) -> Result<T, Failure> {
+    match std::panic::catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(decoded) => decoded.map_err(|error| Failure::new(&error)),
+        Err(panic) => Err(panicked("decoding", &*panic)),
+    }
+}
+
+fn panicked(what: &str, panic: &(dyn Any + Send)) -> Failure {
+    let error: BoxError = format!("{what} panicked: {}", message(panic)).into();
+    Failure { unsure: true, ..Failure::new(&error) }
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {

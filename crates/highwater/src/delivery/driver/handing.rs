@@ -1,14 +1,19 @@
 //! Handing events over, and what follows when one fails.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Instant;
 
 use super::storing::arrived;
-use super::{Driver, Trouble, changed};
+use super::{Driver, Source, Trouble, changed};
 use crate::delivery::after_commit::noting;
 use crate::delivery::handling::{Failure, Pace, call};
 use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
 use crate::{Backend, Closing, Error, Record};
+
+/// After how many events handed over the page being read gets its turn.
+const EVENTS_PER_TURN: usize = 32;
 
 impl<B: Backend> Driver<B> {
     pub(super) async fn handle(&mut self, count: usize) -> Result<(), Trouble> {
@@ -16,10 +21,6 @@ impl<B: Backend> Driver<B> {
         match &self.subscriber.handler {
             Handler::Each(_) => {
                 self.handle_each(&records[range]).await;
-                if count > 1 {
-                    // Others on this thread get their turn, the reader ahead among them.
-                    tokio::task::yield_now().await;
-                }
                 Ok(())
             }
             Handler::Within(_) => self.handle_within(&records[range]).await,
@@ -32,7 +33,24 @@ impl<B: Backend> Driver<B> {
         let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
         let due = self.behind_since.unwrap_or_else(Instant::now) + self.config.checkpoint_mode.interval();
         let pace = Pace { timeout: self.config.handler_timeout, due: Some(due), control: Some(&self.control) };
-        let (done, failed) = handler.handle(records, decoder, pace).await;
+        let (mut done, mut failed) = (0, None);
+        for chunk in records.chunks(EVENTS_PER_TURN) {
+            let (taken_in, failure) = handler.handle(chunk, decoder, pace).await;
+            (done, failed) = (done + taken_in, failure);
+            if taken_in < chunk.len() || pace.is_enough(done) {
+                break;
+            }
+            if let Source::CatchUp(reader) = &mut self.source {
+                poll_fn(|cx| {
+                    reader.poll_ahead(cx);
+                    Poll::Ready(())
+                })
+                .await;
+            }
+            // Others on this thread get their turn, though not each time: going back to the scheduler may move the task to
+            // another core, away from what it has read.
+            tokio::task::coop::consume_budget().await;
+        }
         self.machine.on_handled(done);
         self.moved(done);
         if let (Some(failure), Some(record)) = (failed, records.get(done)) {
