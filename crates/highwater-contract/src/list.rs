@@ -148,6 +148,42 @@ macro_rules! for_each_case {
                 an_announcement_wakes_everybody_who_waits [12];
                 a_hint_never_runs_ahead_of_the_log [12];
             }
+            checkpoints {
+                a_new_subscriber_has_no_checkpoint [16];
+                taking_over_stores_the_start [16];
+                a_checkpoint_is_stored_and_replaced [16];
+                checkpoints_are_independent [16];
+                a_checkpoint_never_moves_back [16];
+                several_writes_are_answered_one_by_one [16, 17];
+                terms_only_grow [17];
+                an_older_term_writes_nothing [17];
+                a_missing_checkpoint_is_fenced [17];
+                positions_of_another_life_write_nothing [17];
+                checkpoints_are_there_when_a_log_is_opened_again [16, 17];
+                pauses_are_kept [25];
+            }
+            transactions {
+                what_is_written_comes_with_the_checkpoint [18];
+                what_is_taken_back_leaves_nothing [18];
+                transactions_of_one_subscriber_exclude_each_other [18];
+                nobody_takes_over_under_an_open_transaction [17, 18];
+                beginning_tells_what_is_true [18];
+                a_foreign_term_commits_nothing [17, 18];
+                a_closing_that_starts_elsewhere_is_refused [18];
+                what_cannot_be_committed_is_said_and_leaves_nothing [18];
+                a_letter_and_its_checkpoint_are_one [18, 22];
+                a_reset_is_one_with_what_it_empties [17, 24, 27];
+            }
+            dead_letters {
+                a_letter_tells_everything [24];
+                letters_are_found_by_what_is_asked_for [24];
+                an_event_has_one_letter_which_is_opened_again [24];
+                what_is_done_with_a_letter_is_recorded [24];
+                parked_streams_are_counted [23, 24];
+                beginning_tells_whether_a_letter_is_open [18, 24];
+                requests_stay_open_until_they_are_finished [24];
+                only_what_was_resolved_long_ago_is_purged [24];
+            }
         }
     };
 }
