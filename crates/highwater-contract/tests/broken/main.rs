@@ -30,7 +30,7 @@ use rejections::REJECTIONS;
 /// How long a case may take by a clock that only moves while nothing happens.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How long it may be at work by any other clock.
-const BUSY_MAX: Duration = Duration::from_secs(10);
+const BUSY_MAX: Duration = Duration::from_secs(5);
 
 thread_local! {
     /// Whether panics on this thread are expected, and nobody wants to read of them.
