@@ -10,4 +10,5 @@ pub(crate) mod ordering;
 pub(crate) mod players;
 pub(crate) mod rebuilding;
 pub(crate) mod resuming;
+pub(crate) mod troubled;
 pub(crate) mod waiting;

@@ -262,6 +262,9 @@ macro_rules! for_each_case {
                 of_two_buses_the_newer_wins [17];
                 of_two_counters_only_one_counts [17, 20];
             }
+            troubled {
+                nothing_is_lost_or_counted_twice_in_bad_weather [18, 19, 20, 21, 22, 23, 24];
+            }
         }
     };
 }

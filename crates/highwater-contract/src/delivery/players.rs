@@ -191,12 +191,6 @@ macro_rules! roles {
                 self
             }
 
-            pub(crate) fn on_failure(mut self, policy: FailurePolicy) -> Self {
-                let role = self.role_mut();
-                role.options = role.options.clone().on_failure(policy);
-                self
-            }
-
             /// It cannot forget anything.
             pub(crate) fn without_reset(mut self) -> Self {
                 self.role_mut().can_reset = false;
@@ -230,12 +224,6 @@ macro_rules! roles {
                 let what = format!("{} takes {count} events in", self.id());
                 eventually(&what, || std::future::ready(self.taken().len() >= count)).await;
             }
-
-            /// Waits until it has been given so many.
-            pub(crate) async fn is_called(&self, count: usize) {
-                let what = format!("{} is called {count} times", self.id());
-                eventually(&what, || std::future::ready(self.calls().len() >= count)).await;
-            }
         }
     };
 }
@@ -246,6 +234,18 @@ roles! { impl<H: Harness> Counter<H> }
 impl Observer {
     pub(crate) fn new(id: &str) -> Self {
         Self(Role::new(id))
+    }
+
+    pub(crate) fn on_failure(mut self, policy: FailurePolicy) -> Self {
+        let role = self.role_mut();
+        role.options = role.options.clone().on_failure(policy);
+        self
+    }
+
+    /// Waits until it has been given so many.
+    pub(crate) async fn is_called(&self, count: usize) {
+        let what = format!("{} is called {count} times", self.id());
+        eventually(&what, || std::future::ready(self.calls().len() >= count)).await;
     }
 
     fn role(&self) -> &Role {

@@ -58,7 +58,7 @@ enum Part {
 
 impl Part {
     fn of<H>(case: &Case<H>) -> Self {
-        const DELIVERY: [&str; 13] = [
+        const DELIVERY: [&str; 14] = [
             "checkpoints",
             "transactions",
             "dead_letters",
@@ -72,6 +72,7 @@ impl Part {
             "waiting",
             "rebuilding",
             "fencing",
+            "troubled",
         ];
         if DELIVERY.contains(&case.topic) { Self::Delivery } else { Self::Log }
     }
@@ -276,7 +277,7 @@ broken! {
         settles_too_much: FaultyHarness::new(checkpoints::SettlesTooMuch);
 
         // Transactions.
-        begins_for_anybody: FaultyHarness::new(transactions::BeginsForAnybody);
+        fences_no_transaction: FaultyHarness::new(transactions::FencesNoTransaction);
         begins_with_what_it_remembers: FaultyHarness::new(transactions::BeginsWithWhatItRemembers::default());
         begins_without_a_lock: FaultyHarness::new(transactions::BeginsWithoutALock);
         commits_for_anybody: FaultyHarness::new(transactions::Commits(transactions::for_anybody));

@@ -13,12 +13,16 @@ use crate::faulty::{Fault, FaultyTx, Sound};
 type Beginning<'a> = BoxFuture<'a, Result<Begun<FaultyTx>, Error>>;
 type Committing<'a> = BoxFuture<'a, Result<Closed, Error>>;
 
-/// Checks no fence at the beginning.
-pub(crate) struct BeginsForAnybody;
+/// Checks no fence, neither at the beginning nor at the end.
+pub(crate) struct FencesNoTransaction;
 
-impl Fault for BeginsForAnybody {
+impl Fault for FencesNoTransaction {
     fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, letter: Option<Uuid>) -> Beginning<'a> {
         Box::pin(async move { sound.begin(&sound.current(fence).await?, letter).await })
+    }
+
+    fn commit<'a>(&'a self, sound: &'a Sound, tx: FaultyTx, fence: &'a Fence, closing: Closing<'a>) -> Committing<'a> {
+        Box::pin(async move { sound.commit(tx, &sound.current(fence).await?, closing).await })
     }
 }
 
