@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use highwater::BoxFuture;
 
-use crate::{Harness, log, support, wakeups};
+use crate::{Harness, checkpoints, dead_letters, delivery, log, support, transactions, wakeups};
 
 /// How long a case may take before it counts as hanging.
 const CASE_DEADLINE: Duration = Duration::from_secs(120);
@@ -17,6 +17,8 @@ const WORKER_THREADS: usize = 4;
 pub struct Case<H> {
     /// What it claims, as a sentence.
     pub name: &'static str,
+    /// What it is about.
+    pub topic: &'static str,
     /// The guarantees it checks, by their numbers in `docs/guarantees.md`.
     pub guarantees: &'static [u8],
     pub(crate) run: fn(Arc<H>) -> BoxFuture<'static, ()>,
@@ -57,6 +59,7 @@ macro_rules! list_of_cases {
     ([$harness:ident] $($topic:ident { $($case:ident $guarantees:tt;)* })*) => {
         vec![$($(Case {
             name: stringify!($case),
+            topic: stringify!($topic),
             guarantees: &$guarantees,
             run: |harness| Box::pin($topic::$case::<$harness>(harness)),
         },)*)*]
@@ -66,6 +69,7 @@ macro_rules! list_of_cases {
 /// All cases there are.
 #[must_use]
 pub fn cases<H: Harness>() -> Vec<Case<H>> {
+    use delivery::*;
     use log::*;
     crate::for_each_case! { [list_of_cases] H }
 }

@@ -1,13 +1,14 @@
 //! What a backend brings along to be examined.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
-use highwater::{Append, Appended, BoxFuture, Error, Limits, Log, Upcasters, Wakeups};
+use highwater::{Append, Appended, Backend, BoxError, BoxFuture, Error, Limits, Upcasters};
 
 /// Makes and opens the logs of one backend. One harness serves one case.
 pub trait Harness: Send + Sync + 'static {
     /// The backend. Clones share one log.
-    type Store: Log + Wakeups + Clone + 'static;
+    type Store: Backend;
 
     /// A new, empty log that nothing else uses. A case may ask for several.
     fn fresh(&self, settings: Settings) -> impl Future<Output = Self::Store> + Send;
@@ -23,6 +24,29 @@ pub trait Harness: Send + Sync + 'static {
         store: &Self::Store,
         append: Append,
     ) -> impl Future<Output = Result<Box<dyn OpenAppend>, Error>> + Send;
+
+    /// A read model inside the backend's own transaction: adds one to the count of a key. A table of keys and counts will
+    /// do, as long as it lies beside the log that `store` is.
+    fn tally(
+        &self,
+        store: &Self::Store,
+        tx: &mut <Self::Store as Backend>::Tx,
+        key: &str,
+    ) -> impl Future<Output = Result<(), BoxError>> + Send;
+
+    /// The counts that are committed, without those that are zero.
+    fn tallies(&self, store: &Self::Store) -> impl Future<Output = BTreeMap<String, u64>> + Send;
+
+    /// Forgets all counts, inside the backend's own transaction.
+    fn clear_tallies(
+        &self,
+        store: &Self::Store,
+        tx: &mut <Self::Store as Backend>::Tx,
+    ) -> impl Future<Output = Result<(), BoxError>> + Send;
+
+    /// Does something inside the transaction that keeps it from being committed, and says nothing about it: as a handler
+    /// does that runs into an error of the database and goes on.
+    fn spoil(&self, store: &Self::Store, tx: &mut <Self::Store as Backend>::Tx) -> impl Future<Output = ()> + Send;
 
     /// Removes what [`fresh`](Self::fresh) made. Called after each case, also when it failed.
     fn clean_up(&self) -> impl Future<Output = ()> + Send;

@@ -1,11 +1,13 @@
 //! The conformance suite of Highwater's backends: what `docs/guarantees.md` promises, as cases that any implementation
-//! of [`Log`](highwater::Log) and [`Wakeups`](highwater::Wakeups) can be held against.
+//! of [`Backend`](highwater::Backend) can be held against.
 //!
-//! A backend says in a [`Harness`] how its logs are made, reopened and written to in a transaction, and gets one test
-//! per case:
+//! A backend says in a [`Harness`] how its logs are made, reopened and written to in a transaction, and how a small read
+//! model is kept beside them, and gets one test per case:
 //!
 //! ```
-//! use highwater::{Append, Error, MemoryEventStore};
+//! use std::collections::BTreeMap;
+//!
+//! use highwater::{Append, BoxError, Error, ExpectedVersion, MemoryEventStore, MemoryTx};
 //! use highwater_contract::{Harness, OpenAppend, Settings};
 //!
 //! struct Memory;
@@ -24,6 +26,26 @@
 //!         unit_of_work.append(append);
 //!         Ok(Box::new(unit_of_work))
 //!     }
+//!     async fn tally(&self, _: &MemoryEventStore, tx: &mut MemoryTx, key: &str) -> Result<(), BoxError> {
+//!         let key = format!("tally/{key}");
+//!         let before = tx.get(&key).and_then(|value| value.as_u64()).unwrap_or(0);
+//!         tx.put(key, before + 1);
+//!         Ok(())
+//!     }
+//!     async fn tallies(&self, store: &MemoryEventStore) -> BTreeMap<String, u64> {
+//!         let documents = store.documents("tally/").into_iter();
+//!         documents.filter_map(|(key, value)| Some((key["tally/".len()..].to_owned(), value.as_u64()?))).collect()
+//!     }
+//!     async fn clear_tallies(&self, store: &MemoryEventStore, tx: &mut MemoryTx) -> Result<(), BoxError> {
+//!         store.documents("tally/").into_iter().for_each(|(key, _)| tx.remove(key));
+//!         Ok(())
+//!     }
+//!     async fn spoil(&self, _: &MemoryEventStore, tx: &mut MemoryTx) {
+//!         #[derive(serde::Serialize)]
+//!         enum Nonsense { Nonsense }
+//!         let stream = highwater::stream_id("no such", "stream");
+//!         tx.append(Append::to(stream).expecting(ExpectedVersion::StreamExists).event(Nonsense::Nonsense));
+//!     }
 //!     async fn clean_up(&self) {}
 //! }
 //!
@@ -41,21 +63,28 @@
 //! # What is where
 //!
 //! - [`suite!`]: the tests. [`cases`]: the same as values, each with the guarantees it checks.
+//! - [`Flaky`]: any backend, with calls that fail and answers that are lost.
 //! - [`history`]: random operations, run against a store and compared with an oracle, or run at once and explained.
 //!
 //! What this crate deliberately does not check is what only one backend can show: crashes of a server, other processes,
 //! files. That is tested beside the backend.
 
 mod case;
+mod checkpoints;
+mod dead_letters;
+mod delivery;
+mod flaky;
 mod harness;
 pub mod history;
 mod list;
 mod log;
 mod memory;
 mod support;
+mod transactions;
 mod wakeups;
 
 pub use case::{Case, cases, run};
+pub use flaky::{Call, Flaky, Verdict};
 pub use harness::{Harness, OpenAppend, Settings};
 pub use memory::MemoryHarness;
 #[doc(hidden)]

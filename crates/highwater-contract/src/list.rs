@@ -148,6 +148,123 @@ macro_rules! for_each_case {
                 an_announcement_wakes_everybody_who_waits [12];
                 a_hint_never_runs_ahead_of_the_log [12];
             }
+            checkpoints {
+                a_new_subscriber_has_no_checkpoint [16];
+                taking_over_stores_the_start [16];
+                a_checkpoint_is_stored_and_replaced [16];
+                checkpoints_are_independent [16];
+                a_checkpoint_never_moves_back [16];
+                several_writes_are_answered_one_by_one [16, 17];
+                terms_only_grow [17];
+                an_older_term_writes_nothing [17];
+                a_missing_checkpoint_is_fenced [17];
+                positions_of_another_life_write_nothing [17];
+                checkpoints_are_there_when_a_log_is_opened_again [16, 17];
+                pauses_are_kept [25];
+            }
+            transactions {
+                what_is_written_comes_with_the_checkpoint [18];
+                what_is_taken_back_leaves_nothing [18];
+                transactions_of_one_subscriber_exclude_each_other [18];
+                nobody_takes_over_under_an_open_transaction [17, 18];
+                beginning_tells_what_is_true [18];
+                a_foreign_term_commits_nothing [17, 18];
+                a_closing_that_starts_elsewhere_is_refused [18];
+                what_cannot_be_committed_is_said_and_leaves_nothing [18];
+                a_letter_and_its_checkpoint_are_one [18, 22];
+                a_reset_is_one_with_what_it_empties [17, 24, 27];
+            }
+            dead_letters {
+                a_letter_tells_everything [24];
+                letters_are_found_by_what_is_asked_for [24];
+                an_event_has_one_letter_which_is_opened_again [24];
+                what_is_done_with_a_letter_is_recorded [24];
+                parked_streams_are_counted [23, 24];
+                beginning_tells_whether_a_letter_is_open [18, 24];
+                requests_stay_open_until_they_are_finished [24];
+                only_what_was_resolved_long_ago_is_purged [24];
+            }
+            following {
+                a_late_subscriber_gets_everything [19];
+                what_arrives_while_catching_up_comes_once_and_in_order [19, 20];
+                progress_is_stored_batch_by_batch [19, 21];
+                subscribers_go_at_their_own_pace [16, 19];
+                a_subscriber_gets_the_types_it_wants_and_moves_on [21];
+                a_subscriber_may_start_at_the_end [16, 19];
+                a_subscriber_may_start_after_a_position [16, 19];
+                large_events_arrive_within_small_limits [19];
+                what_others_append_is_noticed [19];
+                what_is_committed_late_is_not_left_out [19, 21];
+                an_observer_may_append_while_it_handles [19];
+                functions_and_shared_observers_can_be_subscribed [19];
+            }
+            resuming {
+                after_a_crash_one_batch_comes_again_at_most [19, 21];
+                after_a_crash_one_event_comes_again_at_most [19, 21];
+                after_a_crash_in_a_transaction_nothing_counts_twice [20];
+                checkpoints_that_cannot_be_stored_are_tried_again [16, 19];
+            }
+            counting {
+                a_lost_answer_counts_nothing_twice [18, 20];
+                what_a_failed_handler_wrote_is_taken_back [20, 22];
+                in_a_batch_only_the_bad_event_pays [20, 22];
+                a_transaction_that_cannot_be_committed_is_a_failure [18, 22];
+            }
+            failing {
+                a_failure_that_passes_leaves_no_letter [22];
+                an_event_that_keeps_failing_becomes_a_dead_letter [21, 22];
+                a_panic_is_a_failure [22];
+                a_handler_that_takes_too_long_is_a_failure [22];
+                a_permanent_error_is_not_tried_again [22];
+                any_error_can_be_kept [22];
+                an_event_that_cannot_be_decoded_becomes_a_dead_letter [22];
+                the_checkpoint_stays_until_the_letter_is_written [21, 22];
+                a_subscriber_in_trouble_delays_nobody [22];
+            }
+            ordering {
+                a_halted_subscriber_stops_in_front_of_the_event [21, 23];
+                a_parked_stream_keeps_its_order [23];
+                a_head_that_fails_again_keeps_the_rest_waiting [23, 24];
+                parked_streams_stay_parked_after_a_restart [23];
+                too_many_parked_events_halt_the_subscriber [23];
+            }
+            desk {
+                letters_are_replayed_one_or_all_in_order [20, 24];
+                a_letter_that_fails_again_says_so [24];
+                a_letter_is_discarded_with_a_reason [24];
+                requests_are_filed_anywhere_and_wait [24];
+                what_cannot_be_asked_for_is_refused [24];
+            }
+            controlling {
+                a_pause_lasts_until_it_is_ended [25];
+                a_pause_from_elsewhere_is_heeded [25];
+                whoever_is_unsubscribed_goes_on_later [25];
+                a_shutdown_finishes_what_is_in_hand [25];
+                a_shutdown_does_not_wait_for_ever [25];
+                a_name_is_subscribed_once [25];
+                names_and_settings_that_cannot_be_used_are_refused [25];
+            }
+            waiting {
+                whoever_waits_is_told_when_it_is_there [26];
+                whoever_waits_in_vain_is_told_how_far_it_is [26];
+                whoever_waits_is_told_of_a_dead_letter [24, 26];
+                caught_up_means_that_everything_is_handled [26];
+                health_names_what_is_wrong [26];
+                health_names_who_has_fallen_behind [26];
+            }
+            rebuilding {
+                a_rebuild_counts_everything_anew [20, 27];
+                a_rebuild_archives_the_letters [24, 27];
+                what_cannot_be_reset_stays_as_it_is [27];
+                a_rebuild_whose_answer_is_lost_is_done_all_the_same [18, 27];
+            }
+            fencing {
+                of_two_buses_the_newer_wins [17];
+                of_two_counters_only_one_counts [17, 20];
+            }
+            troubled {
+                nothing_is_lost_or_counted_twice_in_bad_weather [18, 19, 20, 21, 22, 23, 24];
+            }
         }
     };
 }

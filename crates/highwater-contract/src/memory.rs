@@ -1,8 +1,17 @@
 //! The memory backend's harness: the shortest there is, and the one to start another from.
 
-use highwater::{Append, Appended, BoxFuture, Error, MemoryEventStore, MemoryUnitOfWork};
+use std::collections::BTreeMap;
 
+use highwater::{
+    Append, Appended, BoxError, BoxFuture, Error, ExpectedVersion, MemoryEventStore, MemoryTx, MemoryUnitOfWork,
+};
+use uuid::Uuid;
+
+use crate::support::Ledger;
 use crate::{Harness, OpenAppend, Settings};
+
+/// Where the counts are among the documents.
+const TALLIES: &str = "tally/";
 
 /// Holds [`MemoryEventStore`] against the suite.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,6 +32,30 @@ impl Harness for MemoryHarness {
         let mut unit_of_work = store.unit_of_work();
         unit_of_work.append(append);
         Ok(Box::new(unit_of_work))
+    }
+
+    async fn tally(&self, _: &MemoryEventStore, tx: &mut MemoryTx, key: &str) -> Result<(), BoxError> {
+        let key = format!("{TALLIES}{key}");
+        let before = tx.get(&key).and_then(|value| value.as_u64()).unwrap_or(0);
+        tx.put(key, before + 1);
+        Ok(())
+    }
+
+    async fn tallies(&self, store: &MemoryEventStore) -> BTreeMap<String, u64> {
+        let documents = store.documents(TALLIES).into_iter();
+        documents.filter_map(|(key, value)| Some((key[TALLIES.len()..].to_owned(), value.as_u64()?))).collect()
+    }
+
+    async fn clear_tallies(&self, store: &MemoryEventStore, tx: &mut MemoryTx) -> Result<(), BoxError> {
+        for (key, _) in store.documents(TALLIES) {
+            tx.remove(key);
+        }
+        Ok(())
+    }
+
+    async fn spoil(&self, _: &MemoryEventStore, tx: &mut MemoryTx) {
+        let stream_id = Uuid::now_v7();
+        tx.append(Append::to(stream_id).expecting(ExpectedVersion::StreamExists).event(Ledger::Closed));
     }
 
     async fn clean_up(&self) {}

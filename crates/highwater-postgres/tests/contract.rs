@@ -5,11 +5,13 @@
 #[expect(dead_code, reason = "shared with the other tests, which use more of it")]
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use highwater::{Append, Appended, BoxFuture, Error};
+use highwater::{Append, Appended, BoxError, BoxFuture, Error};
 use highwater_contract::{Harness, OpenAppend, Settings};
 use highwater_postgres::{PgConfig, PgEventStore, PgTx};
+use sqlx::AssertSqlSafe;
 use support::Db;
 
 /// A schema for every log; all are dropped with it.
@@ -28,6 +30,8 @@ impl Harness for Postgres {
     async fn fresh(&self, settings: Settings) -> PgEventStore {
         let db = Db::new();
         let store = db.store_with(config(&db.schema, settings)).await;
+        let mut connection = db.connection().await;
+        db.execute(&mut connection, "CREATE TABLE {s}.tallies (key text PRIMARY KEY, count bigint NOT NULL)").await;
         self.0.lock().unwrap().push(db);
         store
     }
@@ -47,9 +51,35 @@ impl Harness for Postgres {
         }
     }
 
+    async fn tally(&self, store: &PgEventStore, tx: &mut PgTx, key: &str) -> Result<(), BoxError> {
+        let tally = "INSERT INTO {s}.tallies AS t VALUES ($1, 1) ON CONFLICT (key) DO UPDATE SET count = t.count + 1";
+        sqlx::query(sql(store, tally)).bind(key).execute(&mut **tx).await?;
+        Ok(())
+    }
+
+    async fn tallies(&self, store: &PgEventStore) -> BTreeMap<String, u64> {
+        let tallies = sql(store, "SELECT key, count FROM {s}.tallies");
+        let rows: Vec<(String, i64)> = sqlx::query_as(tallies).fetch_all(store.pool()).await.unwrap();
+        rows.into_iter().map(|(key, count)| (key, count as u64)).collect()
+    }
+
+    async fn clear_tallies(&self, store: &PgEventStore, tx: &mut PgTx) -> Result<(), BoxError> {
+        sqlx::query(sql(store, "DELETE FROM {s}.tallies")).execute(&mut **tx).await?;
+        Ok(())
+    }
+
+    async fn spoil(&self, _: &PgEventStore, tx: &mut PgTx) {
+        assert!(sqlx::query("SELECT 1 / 0").execute(&mut **tx).await.is_err());
+    }
+
     async fn clean_up(&self) {
         self.0.lock().unwrap().clear();
     }
+}
+
+/// A statement about a store's own schema.
+fn sql(store: &PgEventStore, text: &str) -> AssertSqlSafe<String> {
+    AssertSqlSafe(text.replace("{s}", &format!("\"{}\"", store.schema())))
 }
 
 struct Open {

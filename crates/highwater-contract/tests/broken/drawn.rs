@@ -4,13 +4,16 @@
 mod state;
 mod transaction;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use chrono::{DateTime, Utc};
 use highwater::{
-    Append, Appended, BoxFuture, Error, EventTypes, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead,
-    Upcasters, Wakeup, Wakeups,
+    Append, Appended, Backend, Begun, BoxError, BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing,
+    DeadLetter, DeadLetters, Error, EventTypes, Fence, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx,
+    OpenWriter, Page, ReadLimit, Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
-use highwater_contract::{Harness, OpenAppend, Settings};
+use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
@@ -55,6 +58,8 @@ struct Shared {
     /// Some transaction has ended.
     ended: Notify,
     hints: watch::Sender<u64>,
+    /// Checkpoints, letters and read models: those of the memory backend will do.
+    beside: MemoryEventStore,
     flaw: Option<Flaw>,
 }
 
@@ -103,10 +108,7 @@ impl Log for Drawn {
     }
 
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        Box::pin(async move {
-            let limit = ReadLimit { events: usize::MAX, bytes: usize::MAX };
-            Ok(self.shared.state().read_all(0, &EventTypes::All, limit, self.shared.flaw).complete_to)
-        })
+        Box::pin(async move { Ok(self.shared.state().settled(&EventTypes::All, self.shared.flaw)) })
     }
 
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
@@ -135,6 +137,98 @@ impl Wakeups for Drawn {
     }
 }
 
+impl Checkpoints for Drawn {
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        self.shared.beside.take_over(subscriber_id, start)
+    }
+
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
+        self.shared.beside.store_checkpoints(writes)
+    }
+
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        self.shared.beside.checkpoint(subscriber_id)
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
+        self.shared.beside.checkpoints()
+    }
+
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        self.shared.beside.set_paused(subscriber_id, paused)
+    }
+
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.shared.beside.paused(subscriber_ids)
+    }
+}
+
+impl DeadLetters for Drawn {
+    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        self.shared.beside.parked(subscriber_id)
+    }
+
+    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+        self.shared.beside.letters(query)
+    }
+
+    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+        self.shared.beside.count_letters(query)
+    }
+
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+        Box::pin(async move {
+            let found = self.shared.beside.letter(id).await?;
+            let record = |event_id| self.shared.state().record(event_id);
+            Ok(found.map(|detail| LetterDetail { record: record(detail.letter.event_id), ..detail }))
+        })
+    }
+
+    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        self.shared.beside.file_request(request)
+    }
+
+    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        self.shared.beside.open_requests(subscriber_ids)
+    }
+
+    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
+        self.shared.beside.request(id)
+    }
+
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+        self.shared.beside.purge_letters(subscriber_id, before)
+    }
+}
+
+impl Backend for Drawn {
+    type Tx = MemoryTx;
+
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.shared.beside.initialize()
+    }
+
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+        self.shared.beside.begin(fence, letter)
+    }
+
+    fn commit<'a>(
+        &'a self,
+        tx: MemoryTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        self.shared.beside.commit(tx, fence, closing)
+    }
+
+    fn rollback(&self, tx: MemoryTx, unsure: bool) -> BoxFuture<'_, ()> {
+        self.shared.beside.rollback(tx, unsure)
+    }
+}
+
 /// Holds it against the suite.
 pub(crate) struct DrawnHarness(pub(crate) Option<Flaw>);
 
@@ -142,8 +236,13 @@ impl Harness for DrawnHarness {
     type Store = Drawn;
 
     async fn fresh(&self, settings: Settings) -> Drawn {
-        let shared =
-            Shared { state: Mutex::default(), ended: Notify::new(), hints: watch::Sender::new(0), flaw: self.0 };
+        let shared = Shared {
+            state: Mutex::default(),
+            ended: Notify::new(),
+            hints: watch::Sender::new(0),
+            beside: MemoryEventStore::new(),
+            flaw: self.0,
+        };
         Drawn { shared: Arc::new(shared), settings: Arc::new(settings) }
     }
 
@@ -153,6 +252,22 @@ impl Harness for DrawnHarness {
 
     async fn begin(&self, store: &Drawn, append: Append) -> Result<Box<dyn OpenAppend>, Error> {
         Ok(Box::new(Transaction::begin(&store.shared, &store.settings, &append).await?))
+    }
+
+    async fn tally(&self, store: &Drawn, tx: &mut MemoryTx, key: &str) -> Result<(), BoxError> {
+        MemoryHarness.tally(&store.shared.beside, tx, key).await
+    }
+
+    async fn tallies(&self, store: &Drawn) -> BTreeMap<String, u64> {
+        MemoryHarness.tallies(&store.shared.beside).await
+    }
+
+    async fn clear_tallies(&self, store: &Drawn, tx: &mut MemoryTx) -> Result<(), BoxError> {
+        MemoryHarness.clear_tallies(&store.shared.beside, tx).await
+    }
+
+    async fn spoil(&self, store: &Drawn, tx: &mut MemoryTx) {
+        MemoryHarness.spoil(&store.shared.beside, tx).await;
     }
 
     async fn clean_up(&self) {}

@@ -2,9 +2,12 @@
 
 pub(crate) mod appending;
 pub(crate) mod calling;
+pub(crate) mod checkpoints;
 pub(crate) mod input;
 pub(crate) mod keeping;
+pub(crate) mod letters;
 pub(crate) mod reading;
 pub(crate) mod repeating;
+pub(crate) mod transactions;
 pub(crate) mod upcasting;
 pub(crate) mod wakeups;

@@ -1,10 +1,14 @@
 //! The memory backend seen through a fault.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use highwater::{
-    Append, Appended, BoxFuture, Error, EventTypes, ExpectedVersion, Log, MemoryEventStore, NewRecord, OpenWriter,
-    Page, ReadLimit, Record, StreamPage, StreamRead, Upcasters, Wakeup, Wakeups,
+    Append, Appended, Backend, Begun, BoxError, BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing,
+    DeadLetter, DeadLetters, Error, EventTypes, ExpectedVersion, Fence, LetterDetail, LetterQuery, Log,
+    MemoryEventStore, MemoryTx, NewRecord, OpenWriter, Page, ReadLimit, Record, Refused, Request, StreamPage,
+    StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
@@ -60,6 +64,104 @@ pub(crate) trait Fault: Send + Sync + 'static {
     fn wakeups(&self, sound: &Sound) -> Wakeup {
         sound.memory.wakeups()
     }
+
+    fn frontier<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<u64, Error>> {
+        sound.memory.frontier()
+    }
+
+    fn take_over<'a>(
+        &'a self,
+        sound: &'a Sound,
+        subscriber_id: &'a str,
+        start: u64,
+    ) -> BoxFuture<'a, Result<Taken, Error>> {
+        sound.memory.take_over(subscriber_id, start)
+    }
+
+    fn store_checkpoint<'a>(
+        &'a self,
+        sound: &'a Sound,
+        write: &'a CheckpointWrite,
+    ) -> BoxFuture<'a, Result<Option<Refused>, Error>> {
+        Box::pin(sound.store_checkpoint(write))
+    }
+
+    fn checkpoint<'a>(
+        &'a self,
+        sound: &'a Sound,
+        subscriber_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        sound.memory.checkpoint(subscriber_id)
+    }
+
+    fn set_paused<'a>(
+        &'a self,
+        sound: &'a Sound,
+        subscriber_id: &'a str,
+        paused: bool,
+    ) -> BoxFuture<'a, Result<bool, Error>> {
+        sound.memory.set_paused(subscriber_id, paused)
+    }
+
+    fn parked<'a>(
+        &'a self,
+        sound: &'a Sound,
+        subscriber_id: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        sound.memory.parked(subscriber_id)
+    }
+
+    /// What becomes of a question for letters.
+    fn query(&self, query: &LetterQuery) -> LetterQuery {
+        query.clone()
+    }
+
+    /// What becomes of a letter when it is shown.
+    fn shown(&self, _: &mut LetterDetail) {}
+
+    fn file_request<'a>(&'a self, sound: &'a Sound, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        sound.memory.file_request(request)
+    }
+
+    fn begin_fenced<'a>(
+        &'a self,
+        sound: &'a Sound,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
+        Box::pin(sound.begin(fence, letter))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        sound: &'a Sound,
+        tx: FaultyTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(sound.commit(tx, fence, closing))
+    }
+
+    fn roll_back<'a>(&'a self, _: &'a Sound, tx: FaultyTx) -> BoxFuture<'a, ()> {
+        Box::pin(async { drop(tx) })
+    }
+
+    fn tally<'a>(
+        &'a self,
+        sound: &'a Sound,
+        tx: &'a mut FaultyTx,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(sound.tally(tx, key))
+    }
+}
+
+/// A transaction of the backend behind the fault, or of none yet: then what is to be counted is noted.
+#[derive(Debug)]
+pub(crate) struct FaultyTx {
+    pub(crate) open: Option<MemoryTx>,
+    pub(crate) fence: Fence,
+    pub(crate) noted: Vec<String>,
 }
 
 /// The backend behind the fault.
@@ -93,6 +195,55 @@ impl Sound {
     pub(crate) async fn everything(&self) -> Result<Vec<Record>, Error> {
         let limit = ReadLimit { events: usize::MAX, bytes: usize::MAX };
         Ok(self.memory.read_all(0, &EventTypes::All, limit).await?.records)
+    }
+
+    pub(crate) async fn store_checkpoint(&self, write: &CheckpointWrite) -> Result<Option<Refused>, Error> {
+        let answers = self.memory.store_checkpoints(std::slice::from_ref(write)).await?;
+        Ok(answers.into_iter().next().flatten())
+    }
+
+    pub(crate) async fn begin(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<FaultyTx>, Error> {
+        let Begun { tx, global_sequence, letter_open } = self.memory.begin(fence, letter).await?;
+        let tx = FaultyTx { open: Some(tx), fence: fence.clone(), noted: Vec::new() };
+        Ok(Begun { tx, global_sequence, letter_open })
+    }
+
+    pub(crate) async fn commit(&self, tx: FaultyTx, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
+        let mut memory = match tx.open {
+            Some(memory) => memory,
+            None => self.memory.begin(fence, None).await?.tx,
+        };
+        for key in tx.noted {
+            MemoryHarness.tally(&self.memory, &mut memory, &key).await.expect("memory keeps counts");
+        }
+        self.memory.commit(memory, fence, closing).await
+    }
+
+    /// A closing in a transaction of its own.
+    pub(crate) async fn close(&self, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
+        let begun = self.memory.begin(fence, None).await?;
+        self.memory.commit(begun.tx, fence, closing).await
+    }
+
+    pub(crate) async fn tally(&self, tx: &mut FaultyTx, key: &str) -> Result<(), BoxError> {
+        match &mut tx.open {
+            Some(open) => MemoryHarness.tally(&self.memory, open, key).await,
+            None => {
+                tx.noted.push(key.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// The fence as it would be if it held.
+    pub(crate) async fn current(&self, fence: &Fence) -> Result<Fence, Error> {
+        let found = self.memory.checkpoint(&fence.subscriber_id).await?;
+        Ok(found.map_or_else(|| fence.clone(), |found| Fence { term: found.term, ..fence.clone() }))
+    }
+
+    /// Where the checkpoint of that fence's subscriber is.
+    pub(crate) async fn position(&self, fence: &Fence) -> Result<u64, Error> {
+        Ok(self.memory.checkpoint(&fence.subscriber_id).await?.map_or(0, |found| found.global_sequence))
     }
 
     pub(crate) async fn version(&self, stream_id: Uuid) -> Result<u64, Error> {
@@ -149,7 +300,7 @@ impl Log for Faulty {
     }
 
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        self.sound.memory.frontier()
+        self.fault.frontier(&self.sound)
     }
 
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
@@ -171,7 +322,109 @@ impl Wakeups for Faulty {
     }
 
     fn push_degraded(&self) -> Option<String> {
-        self.sound.memory.push_degraded()
+        None
+    }
+}
+
+impl Checkpoints for Faulty {
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        self.fault.take_over(&self.sound, subscriber_id, start)
+    }
+
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
+        Box::pin(async move {
+            let mut answers = Vec::new();
+            for write in writes {
+                answers.push(self.fault.store_checkpoint(&self.sound, write).await?);
+            }
+            Ok(answers)
+        })
+    }
+
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        self.fault.checkpoint(&self.sound, subscriber_id)
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
+        self.sound.memory.checkpoints()
+    }
+
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        self.fault.set_paused(&self.sound, subscriber_id, paused)
+    }
+
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.sound.memory.paused(subscriber_ids)
+    }
+}
+
+impl DeadLetters for Faulty {
+    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        self.fault.parked(&self.sound, subscriber_id)
+    }
+
+    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+        Box::pin(async move {
+            // Whoever gets the same page again and again must let others have their turn.
+            tokio::task::yield_now().await;
+            self.sound.memory.letters(&self.fault.query(query)).await
+        })
+    }
+
+    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move { self.sound.memory.count_letters(&self.fault.query(query)).await })
+    }
+
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+        Box::pin(async move {
+            let mut found = self.sound.memory.letter(id).await?;
+            found.iter_mut().for_each(|detail| self.fault.shown(detail));
+            Ok(found)
+        })
+    }
+
+    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        self.fault.file_request(&self.sound, request)
+    }
+
+    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        self.sound.memory.open_requests(subscriber_ids)
+    }
+
+    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
+        self.sound.memory.request(id)
+    }
+
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+        self.sound.memory.purge_letters(subscriber_id, before)
+    }
+}
+
+impl Backend for Faulty {
+    type Tx = FaultyTx;
+
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.sound.memory.initialize()
+    }
+
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
+        self.fault.begin_fenced(&self.sound, fence, letter)
+    }
+
+    fn commit<'a>(
+        &'a self,
+        tx: FaultyTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        self.fault.commit(&self.sound, tx, fence, closing)
+    }
+
+    fn rollback(&self, tx: FaultyTx, _: bool) -> BoxFuture<'_, ()> {
+        self.fault.roll_back(&self.sound, tx)
     }
 }
 
@@ -203,6 +456,27 @@ impl Harness for FaultyHarness {
 
     async fn begin(&self, store: &Faulty, append: Append) -> Result<Box<dyn OpenAppend>, Error> {
         self.0.begin(&store.sound, append).await
+    }
+
+    async fn tally(&self, store: &Faulty, tx: &mut FaultyTx, key: &str) -> Result<(), BoxError> {
+        self.0.tally(&store.sound, tx, key).await
+    }
+
+    async fn tallies(&self, store: &Faulty) -> BTreeMap<String, u64> {
+        MemoryHarness.tallies(&store.sound.memory).await
+    }
+
+    async fn clear_tallies(&self, store: &Faulty, tx: &mut FaultyTx) -> Result<(), BoxError> {
+        match &mut tx.open {
+            Some(open) => MemoryHarness.clear_tallies(&store.sound.memory, open).await,
+            None => Err("there is nothing to clear in".into()),
+        }
+    }
+
+    async fn spoil(&self, store: &Faulty, tx: &mut FaultyTx) {
+        if let Some(open) = &mut tx.open {
+            MemoryHarness.spoil(&store.sound.memory, open).await;
+        }
     }
 
     async fn clean_up(&self) {}

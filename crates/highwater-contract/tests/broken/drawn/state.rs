@@ -168,20 +168,28 @@ impl State {
         StreamPage { records, end }
     }
 
-    pub(super) fn read_all(&self, after: u64, types: &EventTypes, limit: ReadLimit, flaw: Option<Flaw>) -> Page {
+    pub(super) fn record(&self, event_id: Uuid) -> Option<Record> {
+        self.ids.get(&event_id).map(|at| self.committed[at].clone())
+    }
+
+    /// How far a reader may go.
+    pub(super) fn settled(&self, types: &EventTypes, flaw: Option<Flaw>) -> u64 {
         let naive = match flaw {
             Some(Flaw::ReadsNaively | Flaw::ShowsWhatIsOpen) => true,
             Some(Flaw::SettlesOnlyUnfilteredReads) => *types != EventTypes::All,
             _ => false,
         };
-        let visible = self.visible(flaw);
         let waits_for = |numbers: &&Numbers| {
             let given_up = flaw == Some(Flaw::GivesUpOnSlowCommits) && numbers.at.elapsed() > PATIENCE;
             !naive && !given_up
         };
         let lowest_open = self.numbers.values().filter(waits_for).flat_map(|numbers| &numbers.drawn).min();
         let frontier = lowest_open.map_or(u64::MAX, |lowest| lowest - 1);
-        let settled = visible.last_key_value().map_or(0, |(last, _)| *last).min(frontier);
+        self.visible(flaw).last_key_value().map_or(0, |(last, _)| *last).min(frontier)
+    }
+
+    pub(super) fn read_all(&self, after: u64, types: &EventTypes, limit: ReadLimit, flaw: Option<Flaw>) -> Page {
+        let (visible, settled) = (self.visible(flaw), self.settled(types, flaw));
         let wanted = visible.into_values().filter(|record| {
             let at = record.global_sequence;
             after < at && at <= settled && types.contains(&record.event_type)
@@ -191,7 +199,7 @@ impl State {
             Some(last) if !end => last.global_sequence,
             _ => after.max(settled),
         };
-        Page { records, complete_to, incarnation: 1 }
+        Page { records, complete_to, incarnation: 0 }
     }
 }
 

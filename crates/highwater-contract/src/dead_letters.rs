@@ -1,0 +1,308 @@
+//! The contract of dead letters: events that could not be taken in, kept until somebody has dealt with them.
+
+use std::sync::Arc;
+
+use chrono::{TimeDelta, Utc};
+use highwater::{
+    Ask, Backend, Closing, DeadLetter, DeadLetters, Fence, LetterDetail, LetterQuery, LetterState, NewLetter, Request,
+    RequestOutcome,
+};
+use uuid::Uuid;
+
+use crate::checkpoints::{position, take};
+use crate::support::{deposits, everything, new_stream, store as append, within};
+use crate::transactions::{close, letter};
+use crate::{Harness, Settings};
+
+/// Writes a letter, and says how many are parked in its stream then.
+async fn bury<B: Backend>(store: &B, fence: &Fence, letter: &NewLetter) -> u64 {
+    let from = position(store, &fence.subscriber_id).await.expect("it has a checkpoint");
+    close(store, fence, Closing::Bury { letter, from }).await.parked_left
+}
+
+/// The letters that a query finds, in pages.
+pub(crate) async fn found<D: DeadLetters>(store: &D, query: &LetterQuery) -> Vec<DeadLetter> {
+    let mut query = query.clone();
+    let mut all: Vec<DeadLetter> = Vec::new();
+    loop {
+        let page = within("a page of letters", store.letters(&query)).await.expect("letters can be read");
+        assert!(page.len() <= query.limit, "{} letters in a page of {}", page.len(), query.limit);
+        let Some(last) = page.last() else { break };
+        query.after = Some(last.cursor());
+        all.extend(page);
+        let ascending = all.is_sorted_by(|a, b| (a.global_sequence, a.id) < (b.global_sequence, b.id));
+        assert!(ascending, "letters come in the order of the log, each once");
+    }
+    let count = within("a count", store.count_letters(&query)).await.expect("letters can be counted");
+    assert_eq!(count, all.len() as u64, "the count is of what is shown, whatever the page");
+    all
+}
+
+/// The events of those letters, by their place in the log.
+pub(crate) fn places(letters: &[DeadLetter]) -> Vec<u64> {
+    letters.iter().map(|letter| letter.global_sequence).collect()
+}
+
+async fn detail<D: DeadLetters>(store: &D, id: Uuid) -> LetterDetail {
+    within("a letter", store.letter(id)).await.expect("a letter can be read").expect("there is one")
+}
+
+pub(crate) async fn a_letter_tells_everything<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    append(&store, &deposits(new_stream(), 2)).await;
+    let record = everything(&store).await.pop().expect("there are two");
+    let new = NewLetter {
+        event_id: record.id,
+        global_sequence: record.global_sequence,
+        stream_id: record.stream_id,
+        event_type: record.event_type.clone(),
+        error_message: Some("no \"room\" for ä 🦀\nat all".to_owned()),
+        retry_count: 3,
+        parks: false,
+    };
+    let before = Utc::now();
+    assert_eq!(bury(&store, &fence, &new).await, 0, "nothing is parked");
+    let letters = found(&store, &LetterQuery::of("projection:orders")).await;
+    let [letter] = letters.as_slice() else { panic!("one letter, not {letters:?}") };
+    assert_eq!(letter.subscriber_id, "projection:orders");
+    assert_eq!((letter.event_id, letter.global_sequence), (record.id, record.global_sequence));
+    assert_eq!((letter.stream_id, &letter.event_type), (record.stream_id, &record.event_type));
+    assert_eq!((&letter.error_message, letter.retry_count), (&new.error_message, 3));
+    assert_eq!((letter.state, letter.parks), (LetterState::Dead, false));
+    assert_eq!((letter.resolved_at, &letter.resolved_by, &letter.reason), (None, &None, &None));
+    assert!(letter.last_retry_at.is_some(), "it was tried again");
+    let minute = TimeDelta::minutes(1);
+    assert!(before - minute < letter.created_at && letter.created_at < Utc::now() + minute, "{}", letter.created_at);
+    let shown = detail(&store, letter.id).await;
+    assert_eq!((&shown.letter, shown.record, shown.attempts), (letter, Some(record), Vec::new()));
+    assert_eq!(within("a letter", store.letter(Uuid::now_v7())).await.expect("it can be looked for"), None);
+}
+
+pub(crate) async fn letters_are_found_by_what_is_asked_for<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (orders, _) = take(&store, "projection:orders", 0).await;
+    let (stock, _) = take(&store, "projection:stock", 0).await;
+    let (one, two) = (new_stream(), new_stream());
+    for at in 1..=7 {
+        bury(&store, &orders, &letter(if at % 2 == 1 { one } else { two }, at)).await;
+    }
+    for at in [2, 4] {
+        bury(&store, &stock, &letter(two, at)).await;
+    }
+    let all = LetterQuery::default();
+    let of_orders = LetterQuery::of("projection:orders");
+    assert_eq!(places(&found(&store, &all).await), [1, 2, 2, 3, 4, 4, 5, 6, 7]);
+    let letters = found(&store, &of_orders).await;
+    assert_eq!(places(&letters), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(places(&found(&store, &LetterQuery::of("projection:stock")).await), [2, 4]);
+    assert_eq!(places(&found(&store, &LetterQuery::of("projection:order")).await), [0; 0]);
+    for limit in [1, 2, 3, 100] {
+        let paged = LetterQuery { limit, ..all.clone() };
+        assert_eq!(places(&found(&store, &paged).await), [1, 2, 2, 3, 4, 4, 5, 6, 7], "in pages of {limit}");
+        let paged = LetterQuery { limit, stream_id: Some(two), ..of_orders.clone() };
+        assert_eq!(places(&found(&store, &paged).await), [2, 4, 6], "of one stream, in pages of {limit}");
+    }
+    let middle = letters[3].created_at;
+    let since = LetterQuery { since: Some(middle), ..of_orders.clone() };
+    let until = LetterQuery { until: Some(middle), ..of_orders.clone() };
+    let later: Vec<u64> =
+        letters.iter().filter(|letter| letter.created_at >= middle).map(|it| it.global_sequence).collect();
+    let earlier: Vec<u64> =
+        letters.iter().filter(|letter| letter.created_at < middle).map(|it| it.global_sequence).collect();
+    assert_eq!(places(&found(&store, &since).await), later);
+    assert_eq!(places(&found(&store, &until).await), earlier);
+    close(&store, &orders, Closing::Replayed { letter: letters[0].id, by: "anna" }).await;
+    close(&store, &orders, Closing::Discarded { letter: letters[1].id, by: "anna", reason: "no need" }).await;
+    assert_eq!(places(&found(&store, &of_orders).await), [3, 4, 5, 6, 7], "the open ones unless others are asked for");
+    let of = |states: &[LetterState]| LetterQuery { states: states.to_vec(), ..of_orders.clone() };
+    assert_eq!(places(&found(&store, &of(&[LetterState::Replayed])).await), [1]);
+    assert_eq!(places(&found(&store, &of(&[LetterState::Discarded, LetterState::Archived])).await), [2]);
+    assert_eq!(places(&found(&store, &of(&LetterState::ALL)).await), [1, 2, 3, 4, 5, 6, 7]);
+}
+
+pub(crate) async fn an_event_has_one_letter_which_is_opened_again<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let new = letter(new_stream(), 5);
+    bury(&store, &fence, &new).await;
+    let first = found(&store, &LetterQuery::default()).await.pop().expect("a letter");
+    close(&store, &fence, Closing::Discarded { letter: first.id, by: "anna", reason: "no need" }).await;
+    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    // Whoever starts again meets the event again.
+    let closed = close(&store, &fence, Closing::Reset { to: 0, by: "ben", nonce: Uuid::now_v7() }).await;
+    let fence = Fence { term: closed.term, ..fence };
+    bury(&store, &fence, &NewLetter { error_message: Some("again".into()), retry_count: 1, ..new.clone() }).await;
+    let letters = found(&store, &LetterQuery { states: LetterState::ALL.to_vec(), ..LetterQuery::default() }).await;
+    let [again] = letters.as_slice() else { panic!("one letter for an event, not {letters:?}") };
+    assert_eq!((again.event_id, again.state), (new.event_id, LetterState::Dead));
+    assert_eq!((again.error_message.as_deref(), again.retry_count), (Some("again"), 1));
+    assert_eq!((again.resolved_at, &again.resolved_by, &again.reason), (None, &None, &None));
+}
+
+pub(crate) async fn what_is_done_with_a_letter_is_recorded<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    for at in 1..=3 {
+        bury(&store, &fence, &letter(new_stream(), at)).await;
+    }
+    let ids: Vec<Uuid> = found(&store, &LetterQuery::default()).await.iter().map(|letter| letter.id).collect();
+    close(&store, &fence, Closing::ReplayFailed { letter: ids[0], by: "anna", error: "still full" }).await;
+    let again = detail(&store, ids[0]).await;
+    assert_eq!((again.letter.state, again.letter.retry_count), (LetterState::Dead, 4));
+    assert_eq!(again.letter.error_message.as_deref(), Some("still full"));
+    assert!(again.letter.last_retry_at.is_some() && again.letter.resolved_at.is_none());
+    close(&store, &fence, Closing::Replayed { letter: ids[0], by: "ben" }).await;
+    let replayed = detail(&store, ids[0]).await;
+    assert_eq!((replayed.letter.state, replayed.letter.retry_count), (LetterState::Replayed, 5));
+    assert_eq!(replayed.letter.resolved_by.as_deref(), Some("ben"));
+    assert!(replayed.letter.resolved_at.is_some());
+    let attempts: Vec<_> =
+        replayed.attempts.iter().map(|it| (it.by.as_str(), it.outcome.as_str(), it.detail.as_deref())).collect();
+    assert_eq!(attempts, [("anna", "failed", Some("still full")), ("ben", "replayed", None)]);
+    close(&store, &fence, Closing::Discarded { letter: ids[1], by: "anna", reason: "a test order" }).await;
+    let discarded = detail(&store, ids[1]).await;
+    assert_eq!((discarded.letter.state, discarded.letter.retry_count), (LetterState::Discarded, 3));
+    assert_eq!(discarded.letter.resolved_by.as_deref(), Some("anna"));
+    assert_eq!(discarded.letter.reason.as_deref(), Some("a test order"));
+    assert_eq!(discarded.attempts.len(), 1);
+    close(&store, &fence, Closing::Reset { to: 0, by: "carla", nonce: Uuid::now_v7() }).await;
+    let archived = detail(&store, ids[2]).await;
+    assert_eq!((archived.letter.state, archived.letter.resolved_by.as_deref()), (LetterState::Archived, Some("carla")));
+    let attempts: Vec<_> = archived.attempts.iter().map(|it| (it.by.as_str(), it.outcome.as_str())).collect();
+    assert_eq!(attempts, [("carla", "archived")]);
+    assert_eq!(detail(&store, ids[1]).await, discarded, "what was resolved stays as it was");
+    let again = harness.reopen(&store, Settings::default()).await;
+    assert_eq!(detail(&again, ids[2]).await, archived);
+}
+
+pub(crate) async fn parked_streams_are_counted<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (other, _) = take(&store, "projection:other", 0).await;
+    let (one, two) = (new_stream(), new_stream());
+    let head = |stream_id, at| NewLetter { parks: true, ..letter(stream_id, at) };
+    let behind = |stream_id, at| NewLetter { error_message: None, retry_count: 0, ..head(stream_id, at) };
+    assert_eq!(bury(&store, &fence, &head(one, 1)).await, 1);
+    assert_eq!(bury(&store, &fence, &letter(two, 2)).await, 0, "this one parks nothing");
+    assert_eq!(bury(&store, &fence, &behind(one, 3)).await, 2);
+    assert_eq!(bury(&store, &fence, &behind(one, 4)).await, 3);
+    assert_eq!(bury(&store, &fence, &head(two, 5)).await, 1);
+    assert_eq!(bury(&store, &other, &head(two, 5)).await, 1);
+    let parked = async |name| {
+        let mut parked = within("parked streams", store.parked(name)).await.expect("they can be read");
+        parked.sort_unstable();
+        parked
+    };
+    let mut wanted = [(one, 3), (two, 1)];
+    wanted.sort_unstable();
+    assert_eq!(parked("projection:orders").await, wanted);
+    assert_eq!(parked("projection:other").await, [(two, 1)]);
+    assert_eq!(parked("projection:none").await, []);
+    let letters = found(&store, &LetterQuery { stream_id: Some(one), ..LetterQuery::of("projection:orders") }).await;
+    let states: Vec<_> = letters.iter().map(|letter| (letter.state, letter.error_message.is_some())).collect();
+    assert_eq!(states, [(LetterState::Dead, true), (LetterState::Parked, false), (LetterState::Parked, false)]);
+    let failed = Closing::ReplayFailed { letter: letters[0].id, by: "anna", error: "still full" };
+    assert_eq!(close(&store, &fence, failed).await.parked_left, 3, "it stays parked");
+    assert_eq!(close(&store, &fence, Closing::Replayed { letter: letters[0].id, by: "anna" }).await.parked_left, 2);
+    let failed = Closing::ReplayFailed { letter: letters[1].id, by: "anna", error: "not this one" };
+    assert_eq!(close(&store, &fence, failed).await.parked_left, 2);
+    let state = detail(&store, letters[1].id).await.letter.state;
+    assert_eq!(state, LetterState::Dead, "what waited and then failed is dead like any other");
+    let discarded = Closing::Discarded { letter: letters[1].id, by: "anna", reason: "no need" };
+    assert_eq!(close(&store, &fence, discarded).await.parked_left, 1);
+    assert_eq!(close(&store, &fence, Closing::Replayed { letter: letters[2].id, by: "anna" }).await.parked_left, 0);
+    assert_eq!(parked("projection:orders").await, [(two, 1)]);
+    let again = harness.reopen(&store, Settings::default()).await;
+    assert_eq!(again.parked("projection:orders").await.expect("they can be read"), [(two, 1)]);
+}
+
+pub(crate) async fn beginning_tells_whether_a_letter_is_open<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    bury(&store, &fence, &letter(new_stream(), 1)).await;
+    let id = found(&store, &LetterQuery::default()).await[0].id;
+    let open = async |id| {
+        let begun = within("beginning", store.begin(&fence, Some(id))).await.expect("it can be begun");
+        store.rollback(begun.tx, false).await;
+        begun.letter_open
+    };
+    assert!(open(id).await);
+    assert!(!open(Uuid::now_v7()).await, "there is no such letter");
+    close(&store, &fence, Closing::ReplayFailed { letter: id, by: "anna", error: "still full" }).await;
+    assert!(open(id).await, "one that failed again is open");
+    close(&store, &fence, Closing::Replayed { letter: id, by: "anna" }).await;
+    assert!(!open(id).await);
+}
+
+pub(crate) async fn requests_stay_open_until_they_are_finished<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let asks = [
+        Ask::Replay { letter: Uuid::now_v7() },
+        Ask::ReplayStream { stream_id: new_stream() },
+        Ask::ReplayAll,
+        Ask::Discard { letter: Uuid::now_v7(), reason: "no need".into() },
+        Ask::Rebuild,
+    ];
+    let request = |name: &str, ask: Ask| Request {
+        id: Uuid::now_v7(),
+        subscriber_id: name.to_owned(),
+        ask,
+        requested_by: "anna".to_owned(),
+        requested_at: Utc::now(),
+        outcome: None,
+    };
+    let filed: Vec<Request> = asks.into_iter().map(|ask| request("projection:orders", ask)).collect();
+    let others = request("projection:other", Ask::ReplayAll);
+    for request in filed.iter().chain([&others, &filed[0]]) {
+        within("filing", store.file_request(request)).await.expect("it can be filed");
+    }
+    let again = harness.reopen(&store, Settings::default()).await;
+    let open = async |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let requests = within("requests", again.open_requests(&names)).await.expect("they can be read");
+        requests.into_iter().map(|request| (request.id, request.ask, request.requested_by)).collect::<Vec<_>>()
+    };
+    let as_filed = |request: &Request| (request.id, request.ask.clone(), request.requested_by.clone());
+    assert_eq!(open(&["projection:orders"]).await, filed.iter().map(as_filed).collect::<Vec<_>>(), "the oldest first");
+    assert_eq!(open(&["projection:other", "projection:none"]).await, [as_filed(&others)]);
+    assert_eq!(open(&[]).await, []);
+    let outcome = RequestOutcome { done: 2, failed: 1, error: Some("still full".into()), finished_at: None };
+    close(&store, &fence, Closing::Finished { request: filed[0].id, outcome: &outcome }).await;
+    assert_eq!(open(&["projection:orders"]).await, filed[1..].iter().map(as_filed).collect::<Vec<_>>());
+    let read = within("a request", again.request(filed[0].id)).await.expect("it can be read").expect("it is kept");
+    let told = read.outcome.expect("it is finished");
+    assert_eq!((told.done, told.failed, told.error.as_deref()), (2, 1, Some("still full")));
+    assert!(told.finished_at.is_some());
+    let read = within("a request", again.request(filed[1].id)).await.expect("it can be read").expect("it is there");
+    assert_eq!((read.outcome, read.ask), (None, filed[1].ask.clone()));
+    assert_eq!(within("a request", again.request(Uuid::now_v7())).await.expect("it can be looked for"), None);
+}
+
+pub(crate) async fn only_what_was_resolved_long_ago_is_purged<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (other, _) = take(&store, "projection:other", 0).await;
+    for at in 1..=2 {
+        bury(&store, &fence, &letter(new_stream(), at)).await;
+    }
+    bury(&store, &other, &letter(new_stream(), 1)).await;
+    let (mine, others) = (
+        found(&store, &LetterQuery::of("projection:orders")).await,
+        found(&store, &LetterQuery::of("projection:other")).await,
+    );
+    close(&store, &fence, Closing::Replayed { letter: mine[0].id, by: "anna" }).await;
+    close(&store, &other, Closing::Replayed { letter: others[0].id, by: "anna" }).await;
+    let purge = async |before| {
+        within("purging", store.purge_letters("projection:orders", before)).await.expect("letters can be purged")
+    };
+    let hour = TimeDelta::hours(1);
+    assert_eq!(purge(Utc::now() - hour).await, 0, "what was resolved later stays");
+    assert_eq!(purge(Utc::now() + hour).await, 1);
+    let states = LetterState::ALL.to_vec();
+    let left = found(&store, &LetterQuery { states, ..LetterQuery::default() }).await;
+    assert_eq!(left.len(), 2, "the open one stays, and the other subscriber's");
+    assert!(left.iter().all(|letter| letter.id != mine[0].id));
+    assert_eq!(store.letter(mine[0].id).await.expect("it can be looked for"), None);
+}

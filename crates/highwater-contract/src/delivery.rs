@@ -1,0 +1,14 @@
+//! The contract as the delivery engine uses it: the engine itself, run over the backend, by topic.
+
+pub(crate) mod controlling;
+pub(crate) mod counting;
+pub(crate) mod desk;
+pub(crate) mod failing;
+pub(crate) mod fencing;
+pub(crate) mod following;
+pub(crate) mod ordering;
+pub(crate) mod players;
+pub(crate) mod rebuilding;
+pub(crate) mod resuming;
+pub(crate) mod troubled;
+pub(crate) mod waiting;

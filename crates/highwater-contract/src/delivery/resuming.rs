@@ -1,0 +1,105 @@
+//! After a crash: from the checkpoint on, and little of it twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use highwater::ReliableDeliveryConfig;
+
+use super::players::{Counter, Observer, batched, bus, config, end, fill};
+use crate::checkpoints::position;
+use crate::support::{eventually, new_stream};
+use crate::{Call, Flaky, Harness, Settings, Verdict};
+
+/// A process that dies as soon as it wants to store a checkpoint beyond a position.
+fn mortal<B: highwater::Backend>(store: &B, beyond: u64) -> Flaky<B> {
+    let dead = AtomicBool::new(false);
+    Flaky::new(store.clone(), move |call| {
+        if let Call::StoreCheckpoints(writes) = call
+            && writes.iter().any(|write| write.global_sequence > beyond)
+        {
+            dead.store(true, Ordering::SeqCst);
+        }
+        if dead.load(Ordering::SeqCst) { Verdict::Die } else { Verdict::Through }
+    })
+}
+
+async fn comes_again<H: Harness>(harness: Arc<H>, delivery: ReliableDeliveryConfig, batch: usize) {
+    let store = harness.fresh(Settings::default()).await;
+    let events = fill(&store, new_stream(), 60).await;
+    let before = Observer::new("projection:crashing").delivery(delivery.clone()).shared();
+    let dying = bus(&mortal(&store, events[24]));
+    dying.subscribe(Arc::clone(&before)).await.expect("it can be subscribed");
+    // It goes on until it may not without a checkpoint, and then it hangs in the one that is never stored.
+    let covered = async || {
+        let checkpoint = position(&store, "projection:crashing").await.unwrap_or(0);
+        events.iter().filter(|at| **at <= checkpoint).count()
+    };
+    eventually("it is cut off", async || before.taken().len() == covered().await + batch).await;
+    let covered = covered().await;
+    assert!(covered <= 25, "it died before it could store more");
+
+    let after = Observer::new("projection:crashing").delivery(delivery).shared();
+    let bus = bus(&store);
+    bus.subscribe(Arc::clone(&after)).await.expect("it can be subscribed");
+    bus.wait_for("projection:crashing", events[59]).await.expect("it gets there");
+    assert_eq!(after.calls(), events[covered..], "everything after the checkpoint, in order");
+    let again = before.taken().iter().filter(|at| after.calls().contains(at)).count();
+    assert!(again <= batch, "{again} events came again, a batch has {batch}");
+    assert_eq!(before.taken(), events[..covered + batch], "nothing was left out before");
+    end(bus).await;
+}
+
+pub(crate) async fn after_a_crash_one_batch_comes_again_at_most<H: Harness>(harness: Arc<H>) {
+    comes_again(harness, batched(10), 10).await;
+}
+
+pub(crate) async fn after_a_crash_one_event_comes_again_at_most<H: Harness>(harness: Arc<H>) {
+    comes_again(harness, config(), 1).await;
+}
+
+pub(crate) async fn after_a_crash_in_a_transaction_nothing_counts_twice<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let events = fill(&store, new_stream(), 30).await;
+    let dead = Arc::new(AtomicBool::new(false));
+    let mortal = {
+        let (dead, beyond) = (Arc::clone(&dead), events[14]);
+        Flaky::new(store.clone(), move |call| {
+            if let Call::Commit(_, highwater::Closing::Advance { to, .. }) = call
+                && to > beyond
+            {
+                dead.store(true, Ordering::SeqCst);
+            }
+            if dead.load(Ordering::SeqCst) { Verdict::Die } else { Verdict::Through }
+        })
+    };
+    let before = Counter::new("projection:count", &harness, &store).delivery(batched(10)).shared();
+    bus(&mortal).subscribe(Arc::clone(&before)).await.expect("it can be subscribed");
+    eventually("it is cut off", || std::future::ready(dead.load(Ordering::SeqCst))).await;
+    let after = Counter::new("projection:count", &harness, &store).delivery(batched(10)).shared();
+    let bus = bus(&store);
+    bus.subscribe(Arc::clone(&after)).await.expect("it can be subscribed");
+    bus.wait_for("projection:count", events[29]).await.expect("it gets there");
+    after.assert_counts(&events).await;
+    end(bus).await;
+}
+
+pub(crate) async fn checkpoints_that_cannot_be_stored_are_tried_again<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let events = fill(&store, new_stream(), 30).await;
+    // Every second call fails, every third answer is lost.
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let rough = Flaky::new(store.clone(), move |call| match call {
+        Call::StoreCheckpoints(_) | Call::TakeOver => match calls.fetch_add(1, Ordering::SeqCst) % 6 {
+            0 | 2 | 4 => Verdict::Fail,
+            3 => Verdict::Lose,
+            _ => Verdict::Through,
+        },
+        _ => Verdict::Through,
+    });
+    let bus = bus(&rough);
+    let observer = Observer::new("projection:rough").delivery(batched(10)).shared();
+    bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
+    bus.wait_for("projection:rough", events[29]).await.expect("it gets there");
+    assert_eq!(observer.calls(), events, "whoever lives delivers nothing twice");
+    end(bus).await;
+}

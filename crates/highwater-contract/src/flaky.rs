@@ -1,0 +1,244 @@
+//! Any backend, with trouble in between: calls that are not made, answers that are lost, processes that die.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use highwater::{
+    Append, Appended, Backend, Begun, BoxError, BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing,
+    DeadLetter, DeadLetters, Error, EventTypes, Fence, LetterDetail, LetterQuery, Log, OpenWriter, Page, ReadLimit,
+    Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+};
+use uuid::Uuid;
+
+/// A call that is about to be made.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Call<'a> {
+    /// To store events.
+    Append,
+    /// To read, or to ask where the log is.
+    Read,
+    /// To make somebody the one who processes.
+    TakeOver,
+    /// To store checkpoints.
+    StoreCheckpoints(&'a [CheckpointWrite]),
+    /// To open a fenced transaction.
+    Begin(&'a Fence),
+    /// To close one.
+    Commit(&'a Fence, Closing<'a>),
+    /// To look at checkpoints, letters or requests.
+    Look,
+    /// To pause somebody or to file a request.
+    Ask,
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is made.
+    Through,
+    /// It is not made, and that is said.
+    Fail,
+    /// It is made, and nobody hears what came of it.
+    Lose,
+    /// It is not made, and nothing is ever said: as if the process had died there.
+    Die,
+}
+
+type Judge = dyn Fn(Call<'_>) -> Verdict + Send + Sync;
+
+/// A backend in front of which somebody decides what becomes of every call. Its transactions are those of the backend
+/// behind it.
+#[derive(Clone)]
+pub struct Flaky<B> {
+    inner: B,
+    judge: Arc<Judge>,
+}
+
+impl<B: Backend> Flaky<B> {
+    /// Puts a judge in front of a backend.
+    pub fn new(inner: B, judge: impl Fn(Call<'_>) -> Verdict + Send + Sync + 'static) -> Self {
+        Self { inner, judge: Arc::new(judge) }
+    }
+
+    /// The backend behind.
+    #[must_use]
+    pub fn inner(&self) -> &B {
+        &self.inner
+    }
+
+    async fn pass<T>(&self, call: Call<'_>, made: BoxFuture<'_, Result<T, Error>>) -> Result<T, Error> {
+        match (self.judge)(call) {
+            Verdict::Through => made.await,
+            Verdict::Fail => Err(unavailable("it was not let through")),
+            Verdict::Lose => {
+                let _lost = made.await?;
+                Err(unavailable("the answer was lost"))
+            }
+            Verdict::Die => {
+                drop(made);
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+fn unavailable(why: &str) -> Error {
+    Error::Unavailable { action: "get through to the backend", source: why.into() }
+}
+
+impl<B: Backend> Log for Flaky<B> {
+    fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
+        Box::pin(self.pass(Call::Append, self.inner.append(append)))
+    }
+
+    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.read_stream(stream_id, read)))
+    }
+
+    fn read_all<'a>(
+        &'a self,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.read_all(after, types, limit)))
+    }
+
+    fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.head()))
+    }
+
+    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.frontier()))
+    }
+
+    fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.open_writers()))
+    }
+
+    fn upcasters(&self) -> &Upcasters {
+        self.inner.upcasters()
+    }
+}
+
+impl<B: Backend> Wakeups for Flaky<B> {
+    fn announce(&self, global_sequence: u64) {
+        self.inner.announce(global_sequence);
+    }
+
+    fn wakeups(&self) -> Wakeup {
+        self.inner.wakeups()
+    }
+
+    fn push_degraded(&self) -> Option<String> {
+        self.inner.push_degraded()
+    }
+}
+
+impl<B: Backend> Checkpoints for Flaky<B> {
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(self.pass(Call::TakeOver, self.inner.take_over(subscriber_id, start)))
+    }
+
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
+        Box::pin(self.pass(Call::StoreCheckpoints(writes), self.inner.store_checkpoints(writes)))
+    }
+
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.checkpoint(subscriber_id)))
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.checkpoints()))
+    }
+
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(self.pass(Call::Ask, self.inner.set_paused(subscriber_id, paused)))
+    }
+
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.paused(subscriber_ids)))
+    }
+}
+
+impl<B: Backend> DeadLetters for Flaky<B> {
+    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.parked(subscriber_id)))
+    }
+
+    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.letters(query)))
+    }
+
+    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.count_letters(query)))
+    }
+
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.letter(id)))
+    }
+
+    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.pass(Call::Ask, self.inner.file_request(request)))
+    }
+
+    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.open_requests(subscriber_ids)))
+    }
+
+    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.request(id)))
+    }
+
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+        self.inner.purge_letters(subscriber_id, before)
+    }
+}
+
+impl<B: Backend> Backend for Flaky<B> {
+    type Tx = B::Tx;
+
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.inner.initialize()
+    }
+
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<B::Tx>, Error>> {
+        Box::pin(self.pass(Call::Begin(fence), self.inner.begin(fence, letter)))
+    }
+
+    fn commit<'a>(&'a self, tx: B::Tx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(async move {
+            let unknown = |why: &str| Error::UnknownOutcome { source: BoxError::from(why) };
+            match (self.judge)(Call::Commit(fence, closing)) {
+                Verdict::Through => self.inner.commit(tx, fence, closing).await,
+                Verdict::Fail => {
+                    self.inner.rollback(tx, false).await;
+                    Err(unknown("it was not let through"))
+                }
+                Verdict::Lose => {
+                    let _lost = self.inner.commit(tx, fence, closing).await?;
+                    Err(unknown("the answer was lost"))
+                }
+                Verdict::Die => {
+                    self.inner.rollback(tx, false).await;
+                    std::future::pending().await
+                }
+            }
+        })
+    }
+
+    fn rollback(&self, tx: B::Tx, unsure: bool) -> BoxFuture<'_, ()> {
+        self.inner.rollback(tx, unsure)
+    }
+}
+
+impl<B> fmt::Debug for Flaky<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flaky").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! Faults of checkpoints.
+
+use chrono::Utc;
+use highwater::{
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closing, Error, Fence, Log, Refused, Taken, Term,
+};
+use uuid::Uuid;
+
+use crate::faulty::{Fault, Sound};
+
+type Answer<'a> = BoxFuture<'a, Result<Option<Refused>, Error>>;
+
+/// Moves everybody when one moves.
+pub(crate) struct SharesCheckpoints;
+
+impl Fault for SharesCheckpoints {
+    fn store_checkpoint<'a>(&'a self, sound: &'a Sound, write: &'a CheckpointWrite) -> Answer<'a> {
+        Box::pin(async move {
+            let answer = sound.store_checkpoint(write).await?;
+            for other in sound.memory.checkpoints().await? {
+                let fence = Fence { subscriber_id: other.subscriber_id.into(), term: other.term, incarnation: 0 };
+                sound.store_checkpoint(&CheckpointWrite { fence, ..write.clone() }).await?;
+            }
+            Ok(answer)
+        })
+    }
+}
+
+/// Does not store where somebody starts.
+pub(crate) struct StartsEverybodyAtZero;
+
+impl Fault for StartsEverybodyAtZero {
+    fn take_over<'a>(&'a self, sound: &'a Sound, id: &'a str, _: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        sound.memory.take_over(id, 0)
+    }
+}
+
+/// Says 0 where there is nothing.
+pub(crate) struct TakesAMissingCheckpointForZero;
+
+impl Fault for TakesAMissingCheckpointForZero {
+    fn checkpoint<'a>(&'a self, sound: &'a Sound, id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        Box::pin(async move {
+            let nothing = Checkpoint {
+                subscriber_id: id.to_owned(),
+                global_sequence: 0,
+                event_id: None,
+                updated_at: Utc::now(),
+                term: Term { number: 0, nonce: Uuid::nil() },
+                incarnation: 0,
+            };
+            Ok(sound.memory.checkpoint(id).await?.or(Some(nothing)))
+        })
+    }
+}
+
+/// Stores what comes last, and not what is highest.
+pub(crate) struct MovesCheckpointsBack;
+
+impl Fault for MovesCheckpointsBack {
+    fn store_checkpoint<'a>(&'a self, sound: &'a Sound, write: &'a CheckpointWrite) -> Answer<'a> {
+        Box::pin(async move {
+            let answer = sound.store_checkpoint(write).await?;
+            let from = sound.position(&write.fence).await?;
+            if answer.is_none() && from > write.global_sequence {
+                let back = Closing::Advance { from, to: write.global_sequence, event_id: write.event_id };
+                sound.close(&write.fence, back).await?;
+            }
+            Ok(answer)
+        })
+    }
+}
+
+/// Says that it has stored them.
+pub(crate) struct LosesCheckpoints;
+
+impl Fault for LosesCheckpoints {
+    fn store_checkpoint<'a>(&'a self, _: &'a Sound, _: &'a CheckpointWrite) -> Answer<'a> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// Stores where the next event would be.
+pub(crate) struct StoresCheckpointsTooFar;
+
+impl Fault for StoresCheckpointsTooFar {
+    fn store_checkpoint<'a>(&'a self, sound: &'a Sound, write: &'a CheckpointWrite) -> Answer<'a> {
+        let further = CheckpointWrite { global_sequence: write.global_sequence + 1, ..write.clone() };
+        Box::pin(async move { sound.store_checkpoint(&further).await })
+    }
+}
+
+/// Whoever takes over gets the term that is there.
+pub(crate) struct GivesTheSameTermTwice;
+
+impl Fault for GivesTheSameTermTwice {
+    fn take_over<'a>(&'a self, sound: &'a Sound, id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(async move {
+            match sound.memory.checkpoint(id).await? {
+                None => sound.memory.take_over(id, start).await,
+                Some(Checkpoint { term, global_sequence, incarnation, .. }) => {
+                    Ok(Taken { term, global_sequence, fresh: false, incarnation })
+                }
+            }
+        })
+    }
+}
+
+/// Lets anybody store a checkpoint.
+pub(crate) struct DoesNotFenceCheckpoints;
+
+impl Fault for DoesNotFenceCheckpoints {
+    fn store_checkpoint<'a>(&'a self, sound: &'a Sound, write: &'a CheckpointWrite) -> Answer<'a> {
+        Box::pin(async move {
+            let fence = sound.current(&write.fence).await?;
+            sound.store_checkpoint(&CheckpointWrite { fence, ..write.clone() }).await
+        })
+    }
+}
+
+/// Inserts where there is nothing to update.
+pub(crate) struct MakesAMissingCheckpointAnew;
+
+impl Fault for MakesAMissingCheckpointAnew {
+    fn store_checkpoint<'a>(&'a self, sound: &'a Sound, write: &'a CheckpointWrite) -> Answer<'a> {
+        Box::pin(async move {
+            let answer = sound.store_checkpoint(write).await?;
+            if answer == Some(Refused::Missing) {
+                sound.memory.take_over(&write.fence.subscriber_id, write.global_sequence).await?;
+                return Ok(None);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+/// Stores positions from whatever life of the server.
+pub(crate) struct IgnoresTheLifeOfTheServer;
+
+impl Fault for IgnoresTheLifeOfTheServer {
+    fn store_checkpoint<'a>(&'a self, sound: &'a Sound, write: &'a CheckpointWrite) -> Answer<'a> {
+        Box::pin(async move {
+            let fence = Fence { incarnation: 0, ..write.fence.clone() };
+            sound.store_checkpoint(&CheckpointWrite { fence, ..write.clone() }).await
+        })
+    }
+}
+
+/// Says that it has.
+pub(crate) struct PausesNobody;
+
+impl Fault for PausesNobody {
+    fn set_paused<'a>(&'a self, sound: &'a Sound, id: &'a str, _: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(async move { Ok(sound.memory.checkpoint(id).await?.is_some()) })
+    }
+}
+
+/// Whoever takes over goes on, whatever was said before.
+pub(crate) struct EndsAPauseWithTheTerm;
+
+impl Fault for EndsAPauseWithTheTerm {
+    fn take_over<'a>(&'a self, sound: &'a Sound, id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(async move {
+            sound.memory.set_paused(id, false).await?;
+            sound.memory.take_over(id, start).await
+        })
+    }
+}
+
+/// Takes the end of the log for the checkpoint.
+pub(crate) struct TellsOfCheckpointsThatAreNotStored;
+
+impl Fault for TellsOfCheckpointsThatAreNotStored {
+    fn checkpoint<'a>(&'a self, sound: &'a Sound, id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        Box::pin(async move {
+            let head = sound.memory.head().await?;
+            let found = sound.memory.checkpoint(id).await?;
+            Ok(found.map(|found| Checkpoint { global_sequence: found.global_sequence.max(head), ..found }))
+        })
+    }
+}
+
+/// Calls a position settled that nobody has written to yet.
+pub(crate) struct SettlesTooMuch;
+
+impl Fault for SettlesTooMuch {
+    fn frontier<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move { Ok(sound.memory.frontier().await? + 1) })
+    }
+}

@@ -1,0 +1,99 @@
+//! Faults of dead letters.
+
+use highwater::{
+    BoxFuture, Closed, Closing, DeadLetters, Error, Fence, LetterDetail, LetterQuery, LetterState, Request,
+};
+use uuid::Uuid;
+
+use crate::faulty::{Fault, FaultyTx, Sound};
+
+/// Looks for something else than it is asked for.
+pub(crate) struct Asks(pub(crate) fn(LetterQuery) -> LetterQuery);
+
+impl Fault for Asks {
+    fn query(&self, query: &LetterQuery) -> LetterQuery {
+        (self.0)(query.clone())
+    }
+}
+
+pub(crate) fn of_all_streams(query: LetterQuery) -> LetterQuery {
+    LetterQuery { stream_id: None, ..query }
+}
+
+pub(crate) fn of_everybody(query: LetterQuery) -> LetterQuery {
+    LetterQuery { subscriber_id: None, ..query }
+}
+
+pub(crate) fn first_page(query: LetterQuery) -> LetterQuery {
+    LetterQuery { after: None, ..query }
+}
+
+pub(crate) fn in_any_state(query: LetterQuery) -> LetterQuery {
+    LetterQuery { states: LetterState::ALL.to_vec(), ..query }
+}
+
+/// Shows a letter otherwise than it is.
+pub(crate) struct Shows(pub(crate) fn(&mut LetterDetail));
+
+impl Fault for Shows {
+    fn shown(&self, detail: &mut LetterDetail) {
+        (self.0)(detail);
+    }
+}
+
+/// Writes no letter for an event that has one.
+pub(crate) struct OpensNoLetterAgain;
+
+impl Fault for OpensNoLetterAgain {
+    fn commit<'a>(
+        &'a self,
+        sound: &'a Sound,
+        tx: FaultyTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(async move {
+            let Closing::Bury { letter, from } = closing else { return sound.commit(tx, fence, closing).await };
+            let states = LetterState::ALL.to_vec();
+            let all = LetterQuery { limit: usize::MAX, states, ..LetterQuery::of(&*fence.subscriber_id) };
+            if sound.memory.letters(&all).await?.iter().any(|known| known.event_id == letter.event_id) {
+                let advance = Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) };
+                return sound.commit(tx, fence, advance).await;
+            }
+            sound.commit(tx, fence, closing).await
+        })
+    }
+}
+
+/// Says that it has filed them.
+pub(crate) struct LosesRequests;
+
+impl Fault for LosesRequests {
+    fn file_request<'a>(&'a self, _: &'a Sound, _: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Remembers no parked stream.
+pub(crate) struct KnowsNoParkedStreams;
+
+impl Fault for KnowsNoParkedStreams {
+    fn parked<'a>(&'a self, _: &'a Sound, _: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+/// Says that no letter of a stream is left.
+pub(crate) struct CountsNothingAsParked;
+
+impl Fault for CountsNothingAsParked {
+    fn commit<'a>(
+        &'a self,
+        sound: &'a Sound,
+        tx: FaultyTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(async move { Ok(Closed { parked_left: 0, ..sound.commit(tx, fence, closing).await? }) })
+    }
+}
