@@ -225,6 +225,8 @@ macro_rules! for_each_case {
                 a_halted_subscriber_stops_in_front_of_the_event [21, 23];
                 a_parked_stream_keeps_its_order [23];
                 a_head_that_fails_again_keeps_the_rest_waiting [23, 24];
+                a_letter_whose_answer_is_lost_parks_its_stream_all_the_same [18, 23];
+                a_replay_whose_answer_is_lost_frees_its_stream_all_the_same [18, 24];
                 parked_streams_stay_parked_after_a_restart [23];
                 too_many_parked_events_halt_the_subscriber [23];
             }
@@ -251,6 +253,7 @@ macro_rules! for_each_case {
                 caught_up_means_that_everything_is_handled [26];
                 health_names_what_is_wrong [26];
                 health_names_who_has_fallen_behind [26];
+                health_names_who_does_not_even_begin [26];
             }
             rebuilding {
                 a_rebuild_counts_everything_anew [20, 27];

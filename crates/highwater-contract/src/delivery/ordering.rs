@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use highwater::{FailurePolicy, LetterQuery, LetterState, ReliableDeliveryConfig, SubscriptionState};
+use highwater::{Backend, Closing, FailurePolicy, LetterQuery, LetterState, ReliableDeliveryConfig, SubscriptionState};
 
 use super::players::{Act, Observer, batched, bus, config, end, fill, in_state, is_halted};
 use crate::checkpoints::position;
 use crate::dead_letters::{found, places};
 use crate::support::{new_stream, within};
-use crate::{Harness, Settings};
+use crate::{Call, Flaky, Harness, Settings, Verdict};
 
 pub(crate) async fn a_halted_subscriber_stops_in_front_of_the_event<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
@@ -136,6 +136,50 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
     let outcome = within("a replay", filed.done()).await.expect("it is done");
     assert_eq!(outcome.done, 3, "the head takes those behind it along");
     assert_eq!(observer.taken(), [events[0], events[1], free[0], events[2], events[3], more[0]]);
+    end(bus).await;
+}
+
+/// Loses the answer to the first commit of a kind, though that is done.
+fn forgetful<B: Backend>(store: &B, kind: fn(&Closing<'_>) -> bool) -> Flaky<B> {
+    let lost = AtomicBool::new(false);
+    Flaky::new(store.clone(), move |call| match call {
+        Call::Commit(_, closing) if kind(&closing) && !lost.swap(true, Ordering::SeqCst) => Verdict::Lose,
+        _ => Verdict::Through,
+    })
+}
+
+pub(crate) async fn a_letter_whose_answer_is_lost_parks_its_stream_all_the_same<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (parked, other) = (new_stream(), new_stream());
+    let events = fill(&store, parked, 3).await;
+    let bus = bus(&forgetful(&store, |closing| matches!(closing, Closing::Bury { .. })));
+    let (observer, bad) = stubborn(config());
+    bad.store(events[0], Ordering::SeqCst);
+    bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
+    let free = fill(&store, other, 1).await;
+    bus.wait_for("projection:parking", free[0]).await.expect("it goes on");
+    assert_eq!(observer.taken(), free);
+    assert_eq!(observer.calls(), [events[0], free[0]], "what has its letter is not handed over again");
+    assert_eq!(places(&found(&store, &LetterQuery::of("projection:parking")).await), events);
+    end(bus).await;
+}
+
+pub(crate) async fn a_replay_whose_answer_is_lost_frees_its_stream_all_the_same<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let parked = new_stream();
+    let events = fill(&store, parked, 1).await;
+    let bus = bus(&forgetful(&store, |closing| matches!(closing, Closing::Replayed { .. })));
+    let (observer, bad) = stubborn(config());
+    bad.store(events[0], Ordering::SeqCst);
+    bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
+    bus.wait_for("projection:parking", events[0]).await.expect("it goes on");
+    bad.store(0, Ordering::SeqCst);
+    let filed = bus.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
+    within("a replay", filed.done()).await.expect("it is done");
+    let more = fill(&store, parked, 1).await;
+    bus.wait_for("projection:parking", more[0]).await.expect("it goes on");
+    assert_eq!(observer.taken(), [events[0], more[0]], "nothing waits where nothing is in front");
+    assert_eq!(found(&store, &LetterQuery::of("projection:parking")).await, []);
     end(bus).await;
 }
 

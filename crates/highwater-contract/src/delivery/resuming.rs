@@ -10,31 +10,35 @@ use crate::checkpoints::position;
 use crate::support::{eventually, new_stream};
 use crate::{Call, Flaky, Harness, Settings, Verdict};
 
-/// A process that dies as soon as it wants to store a checkpoint beyond a position.
-fn mortal<B: highwater::Backend>(store: &B, beyond: u64) -> Flaky<B> {
-    let dead = AtomicBool::new(false);
-    Flaky::new(store.clone(), move |call| {
+/// A process that dies as soon as it wants to store a checkpoint beyond a position, and whether it has.
+fn mortal<B: highwater::Backend>(store: &B, beyond: u64) -> (Flaky<B>, Arc<AtomicBool>) {
+    let died = Arc::new(AtomicBool::new(false));
+    let dead = Arc::clone(&died);
+    let flaky = Flaky::new(store.clone(), move |call| {
         if let Call::StoreCheckpoints(writes) = call
             && writes.iter().any(|write| write.global_sequence > beyond)
         {
             dead.store(true, Ordering::SeqCst);
         }
         if dead.load(Ordering::SeqCst) { Verdict::Die } else { Verdict::Through }
-    })
+    });
+    (flaky, died)
 }
 
 async fn comes_again<H: Harness>(harness: Arc<H>, delivery: ReliableDeliveryConfig, batch: usize) {
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 60).await;
     let before = Observer::new("projection:crashing").delivery(delivery.clone()).shared();
-    let dying = bus(&mortal(&store, events[24]));
+    let (flaky, died) = mortal(&store, events[24]);
+    let dying = bus(&flaky);
     dying.subscribe(Arc::clone(&before)).await.expect("it can be subscribed");
     // It goes on until it may not without a checkpoint, and then it hangs in the one that is never stored.
     let covered = async || {
         let checkpoint = position(&store, "projection:crashing").await.unwrap_or(0);
         events.iter().filter(|at| **at <= checkpoint).count()
     };
-    eventually("it is cut off", async || before.taken().len() == covered().await + batch).await;
+    let cut_off = async || died.load(Ordering::SeqCst) && before.taken().len() == covered().await + batch;
+    eventually("it is cut off", cut_off).await;
     let covered = covered().await;
     assert!(covered <= 25, "it died before it could store more");
 

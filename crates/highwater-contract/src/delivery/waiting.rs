@@ -194,7 +194,6 @@ pub(crate) async fn health_names_who_has_fallen_behind<H: Harness>(harness: Arc<
     end(bus).await;
 }
 
-#[expect(dead_code, reason = "listed once the lag of a subscriber that has handled nothing yet is told")]
 pub(crate) async fn health_names_who_does_not_even_begin<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     fill(&store, new_stream(), 3).await;
