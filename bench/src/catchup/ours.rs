@@ -28,7 +28,7 @@ pub(super) enum Kind {
 impl Kind {
     fn mode(self) -> CheckpointMode {
         match self {
-            Self::Counting => CheckpointMode::Batched { size: 1_000, interval: Duration::from_secs(1) },
+            Self::Counting => CheckpointMode::Batched { size: 4_000, interval: Duration::from_secs(1) },
             Self::Synchronous => CheckpointMode::Synchronous,
         }
     }

@@ -77,9 +77,14 @@ impl<B: Backend> CatchUp<B> {
         }
     }
 
-    fn take_in(&mut self, page: Page) -> Read {
+    /// Leaves out what the subscriber does not want, if the server was not asked to.
+    fn take_in(&mut self, mut page: Page) -> Read {
         let near = is_near(&page, self.after, self.limit);
-        self.unfiltered = is_mostly_wanted(&page, self.after, &self.types);
+        if self.unfiltered {
+            page.records.retain(|record| self.types.contains(&record.event_type));
+        }
+        let wanted = page.records.len() as u64;
+        self.unfiltered = wanted > 0 && wanted * 10 >= page.complete_to.saturating_sub(self.after) * 9;
         self.after = page.complete_to.max(self.after);
         Read { page, near }
     }
@@ -96,16 +101,9 @@ impl<B> fmt::Debug for CatchUp<B> {
     }
 }
 
-/// Whether nearly all that lies where a page was read is wanted.
-fn is_mostly_wanted(page: &Page, after: u64, types: &EventTypes) -> bool {
-    let wanted = page.records.iter().filter(|record| types.contains(&record.event_type)).count() as u64;
-    wanted > 0 && wanted * 10 >= page.complete_to.saturating_sub(after) * 9
-}
-
 /// Whether a page ends where the log does, and not because it was full or because a filter had looked far enough.
 fn is_near(page: &Page, after: u64, limit: ReadLimit) -> bool {
-    let bytes: usize = page.records.iter().map(Record::bytes).sum();
     page.records.len() < limit.events
-        && bytes < limit.bytes
         && page.complete_to.saturating_sub(after) < (limit.events as u64).max(1)
+        && page.records.iter().map(Record::bytes).sum::<usize>() < limit.bytes
 }

@@ -9,7 +9,7 @@ mod storing;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use tokio::sync::{oneshot, watch};
@@ -26,6 +26,9 @@ use super::tail::{Seat, Tail};
 use super::writer::{Outcome, Writer};
 use crate::subscriber::Handler;
 use crate::{Backend, Error, EventTypes, Fence, Record, ReliableDeliveryConfig, Request, Subscriber};
+
+/// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What people want of a subscriber, as the bus tells it.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +89,8 @@ pub(crate) struct Driver<B: Backend> {
     status: watch::Sender<Status>,
     trouble: Option<(Arc<str>, Backoff)>,
     rate: Rate,
+    /// When it was last shown where it is.
+    published: Instant,
     pub(super) journal: Journal,
 }
 
@@ -134,6 +139,7 @@ impl<B: Backend> Driver<B> {
             status,
             trouble: None,
             rate: Rate::new(),
+            published: Instant::now(),
         }
     }
 
@@ -152,7 +158,9 @@ impl<B: Backend> Driver<B> {
         self.hear();
         let now = self.now();
         let step = self.machine.step(now);
-        self.publish(step == Step::End);
+        if !self.is_busy(&step, now) {
+            self.publish(step == Step::End);
+        }
         let done = match step {
             Step::Take => self.take().await,
             Step::Read => self.read().await,
@@ -207,8 +215,20 @@ impl<B: Backend> Driver<B> {
         }
     }
 
+    /// Whether it goes on at once, and was seen a moment ago. Whoever watches it would be woken for every few events, and
+    /// that costs more than handling them.
+    fn is_busy(&self, step: &Step, now: Now) -> bool {
+        let goes_on = match step {
+            Step::Handle { .. } | Step::Store | Step::AwaitStore => true,
+            Step::Read => now.more,
+            _ => false,
+        };
+        goes_on && self.published.elapsed() < PUBLISH_INTERVAL
+    }
+
     /// Shows where it is.
     fn publish(&mut self, over: bool) {
+        self.published = Instant::now();
         let (handled, stored) = (self.machine.handled(), self.machine.stored());
         let state = if over { SubscriptionState::Stopped } else { self.state() };
         let rate = self.rate.per_second(Instant::now());

@@ -55,7 +55,8 @@ impl<B: Backend> Driver<B> {
                         if read.page.incarnation != fence.incarnation {
                             return Err(Error::Interrupted { reason: "another life of the server".to_owned() });
                         }
-                        self.take_in(Arc::new(read.page.records), read.page.complete_to);
+                        self.machine.on_page(Arc::new(read.page.records), read.page.complete_to);
+                        self.moved(0);
                         if read.near {
                             self.source = Source::Near;
                         }
@@ -87,7 +88,7 @@ impl<B: Backend> Driver<B> {
         Ok(())
     }
 
-    /// Hands a page to the machine, without what the subscriber does not want.
+    /// Hands a page that is everybody's to the machine, without what this subscriber does not want.
     pub(super) fn take_in(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
         let wanted = |record: &Record| self.stored_types.contains(&record.event_type);
         let records = match &self.stored_types {
