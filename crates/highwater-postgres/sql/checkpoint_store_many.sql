@@ -1,4 +1,5 @@
--- Locked in order first, so that two of these cannot wait for each other. Never back, as in checkpoint_store_one.
+-- Locked first, and what somebody else holds is left out: the others do not wait for it. Never back, as in
+-- checkpoint_store_one.
 WITH mine AS MATERIALIZED (
     SELECT c.subscriber_id, w.global_sequence, w.event_id
     FROM unnest($1::text[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[])
@@ -6,7 +7,7 @@ WITH mine AS MATERIALIZED (
     JOIN {schema}.event_bus_checkpoints c
         ON c.subscriber_id = w.subscriber_id AND c.term = w.term AND c.nonce = w.nonce
             AND c.last_global_sequence <= w.global_sequence
-    ORDER BY c.subscriber_id FOR NO KEY UPDATE OF c
+    ORDER BY c.subscriber_id FOR NO KEY UPDATE OF c SKIP LOCKED
 )
 UPDATE {schema}.event_bus_checkpoints c
 SET last_global_sequence = mine.global_sequence, last_event_id = coalesce(mine.event_id, c.last_event_id),

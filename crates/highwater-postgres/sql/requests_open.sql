@@ -1,3 +1,10 @@
-SELECT id, subscriber_id, ask, letter, stream_id, reason, requested_by, requested_at, finished_at, done, failed, error
-FROM {schema}.event_bus_requests WHERE finished_at IS NULL AND subscriber_id = ANY ($1)
-ORDER BY requested_at, id LIMIT 1000
+-- So many of each subscriber, so that nobody's many keep another's few waiting.
+SELECT r.id, r.subscriber_id, r.ask, r.letter, r.stream_id, r.reason, r.requested_by, r.requested_at, r.finished_at,
+    r.done, r.failed, r.error
+FROM unnest($1::text[]) AS s (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.event_bus_requests o
+    WHERE o.finished_at IS NULL AND o.subscriber_id = s.id
+    ORDER BY o.requested_at, o.id LIMIT 100
+) r
+ORDER BY r.requested_at, r.id

@@ -46,7 +46,13 @@ impl Backend for PgEventStore {
 
 impl PgEventStore {
     async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
-        let mut tx = self.inner.deliveries.begin().await.map_err(|e| failed("begin a transaction", e))?;
+        let mut tx = self.inner.deliveries.begin().await.map_err(|error| match error {
+            sqlx::Error::PoolTimedOut => Error::Unavailable {
+                action: "begin a transaction: all transaction_connections_max connections were in use all the time",
+                source: error.into(),
+            },
+            error => failed("begin a transaction", error),
+        })?;
         match self.enter(&mut tx, fence, letter).await {
             Ok((global_sequence, letter_open)) => Ok(Begun { tx, global_sequence, letter_open }),
             Err(error) => {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::delivery::driver::{Control, Driver, Shared};
 use crate::delivery::status::Status;
@@ -82,6 +82,8 @@ struct Inner<B: Backend> {
     state: Mutex<State>,
     /// Something is to be looked at before its time.
     nudge: Notify,
+    /// Since when there has been something in the log that readers wait for, whenever somebody asked.
+    unsettled_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -98,8 +100,8 @@ struct Entry {
     control: watch::Sender<Control>,
     status: watch::Receiver<Status>,
     config: ReliableDeliveryConfig,
-    /// None while it is being started, and once somebody waits for its end.
-    task: Mutex<Option<JoinHandle<()>>>,
+    /// None while it is being started.
+    task: Mutex<Option<AbortHandle>>,
     /// Since when it has been behind whenever somebody asked.
     behind_since: Mutex<Option<Instant>>,
 }
@@ -112,7 +114,9 @@ impl<B: Backend> EventBus<B> {
     #[must_use]
     pub fn new(store: B, config: ReliableDeliveryConfig) -> Self {
         let shared = Shared { tail: Arc::new(Tail::new(&config)), writer: Arc::default(), backend: store };
-        let inner = Inner { config, shared: Arc::new(shared), state: Mutex::default(), nudge: Notify::new() };
+        let shared = Arc::new(shared);
+        let (state, unsettled_since) = (Mutex::default(), Mutex::default());
+        let inner = Inner { config, shared, state, nudge: Notify::new(), unsettled_since };
         Self { inner: Arc::new(inner) }
     }
 
@@ -156,6 +160,8 @@ impl<B: Backend> EventBus<B> {
         let start = match subscriber.options.start {
             StartAt::Beginning => 0,
             StartAt::After(position) => position,
+            // Not if it has been somewhere before: that counts, and the end may take a while to be known.
+            StartAt::End if self.store().checkpoint(&id).await?.is_some() => 0,
             StartAt::End => self.end().await?,
         };
         let paused = self.store().paused(&[id.to_string()]).await?;
@@ -169,7 +175,7 @@ impl<B: Backend> EventBus<B> {
             if state.services.is_empty() {
                 state.services = self.services();
             }
-            *entry.task() = Some(tokio::spawn(driver.run()));
+            *entry.task() = Some(tokio::spawn(driver.run()).abort_handle());
         }
         guard.done();
         self.inner.nudge.notify_one();
@@ -198,16 +204,16 @@ impl<B: Backend> EventBus<B> {
     /// [`shutdown_timeout`](ReliableDeliveryConfig::shutdown_timeout). They were aborted: what was in hand is delivered
     /// again at the next start.
     pub async fn shutdown(&self) -> Result<(), Error> {
-        let (entries, services) = {
+        let entries: Vec<_> = {
             let mut state = self.inner.state();
             state.shut_down = true;
-            let entries: Vec<_> = state.entries.drain().map(|(_, entry)| entry).collect();
-            (entries, std::mem::take(&mut state.services))
+            state.entries.values().cloned().collect()
         };
-        let stopped = self.inner.stop(entries).await;
-        for service in services {
-            service.abort();
-        }
+        let stopped = self.inner.stop(&entries).await;
+        // Not before: subscribers store their last checkpoints through them.
+        let mut state = self.inner.state();
+        state.services.drain(..).for_each(|service| service.abort());
+        state.entries.clear();
         stopped
     }
 
@@ -216,7 +222,7 @@ impl<B: Backend> EventBus<B> {
         vec![
             tokio::spawn(shared.tail.clone().run(shared.backend.clone())),
             tokio::spawn(shared.writer.clone().run(shared.backend.clone())),
-            tokio::spawn(desk::run(Arc::downgrade(&self.inner), self.inner.config.poll_interval)),
+            tokio::spawn(desk::run(self.inner.clone())),
         ]
     }
 
@@ -259,19 +265,18 @@ impl<B: Backend> Inner<B> {
         Ok(())
     }
 
-    /// Stops subscribers, within the deadline.
-    async fn stop(&self, entries: Vec<Arc<Entry>>) -> Result<(), Error> {
-        for entry in &entries {
+    /// Stops subscribers, within the deadline. Any number of callers may do so at once, and each waits for the end.
+    async fn stop(&self, entries: &[Arc<Entry>]) -> Result<(), Error> {
+        for entry in entries {
             entry.control.send_modify(|control| control.stop = true);
         }
         let deadline = tokio::time::Instant::now() + self.config.shutdown_timeout;
         let mut late = Vec::new();
         for entry in entries {
-            let task = entry.task().take();
-            let Some(mut task) = task else { continue };
-            // A task that has panicked is over as well; panics of handlers never get here.
-            if tokio::time::timeout_at(deadline, &mut task).await.is_err() {
-                task.abort();
+            if tokio::time::timeout_at(deadline, entry.ended()).await.is_err() {
+                if let Some(task) = &*entry.task() {
+                    task.abort();
+                }
                 late.push(entry.id.to_string());
             }
         }
@@ -301,6 +306,8 @@ impl Entry {
     /// How far it has got, compared with where the log is settled.
     fn progress(&self, frontier: u64) -> Progress {
         let status = self.status.borrow();
+        // While writers are open that it has not seen begin, the log may say less than is known here.
+        let frontier = frontier.max(status.handled);
         let mut since = self.behind_since.lock().unwrap_or_else(PoisonError::into_inner);
         if status.handled >= frontier {
             *since = None;
@@ -310,13 +317,23 @@ impl Entry {
         status.progress(frontier, behind)
     }
 
-    fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+    fn task(&self) -> MutexGuard<'_, Option<AbortHandle>> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until its task is over, however it ends. One that was never started is.
+    async fn ended(&self) {
+        if self.task().is_none() {
+            return;
+        }
+        let mut status = self.status.clone();
+        // The other end is the task's: it closes with it.
+        while status.changed().await.is_ok() {}
     }
 
     /// Whether its task has ended without having been told to.
     fn has_died(&self) -> bool {
-        self.task().as_ref().is_some_and(JoinHandle::is_finished) && !self.control.borrow().stop
+        self.task().as_ref().is_some_and(AbortHandle::is_finished) && !self.control.borrow().stop
     }
 
     fn state(&self) -> SubscriptionState {

@@ -102,6 +102,8 @@ pub enum Refused {
     Missing,
     /// The server was restarted or replaced since the position was learnt.
     Interrupted,
+    /// Somebody else's transaction holds it at the moment; it was not waited for, because others wait as well.
+    Held,
 }
 
 /// A stored checkpoint.

@@ -88,11 +88,23 @@ impl<B: Backend> Subscriber<B> {
         }
         let known = codec::event_types::<D>()?;
         let types = match &options.event_types {
-            Some(wanted) => known.intersection(wanted.clone()),
+            Some(wanted) => chosen(known, wanted)?,
             None => known,
         };
         Ok(Self { id: id.into(), options, types, handler })
     }
+}
+
+/// Of the types that are known those that are wanted. One that is wanted and not known is a mistake: it would never come.
+fn chosen(known: EventTypes, wanted: &EventTypes) -> Result<EventTypes, Invalid> {
+    if let (EventTypes::Only(names), EventTypes::Only(wanted)) = (&known, wanted)
+        && let Some(unknown) = wanted.iter().find(|wanted| !names.contains(wanted))
+    {
+        let reason =
+            format!("{unknown:?} is none of the events that the subscriber's enum knows: {}", names.join(", "));
+        return Err(Invalid::Setting { name: "event_types", reason });
+    }
+    Ok(known.intersection(wanted.clone()))
 }
 
 /// Refuses what cannot be a subscriber's name.
@@ -351,14 +363,16 @@ where
 
 impl<D, F, R> Take<D> for ObserverFn<D, F>
 where
+    D: Send,
     F: Fn(Event<D>) -> R + Sync,
     R: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
     fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a {
-        let taking = event.take().map(&self.function);
+        let event = event.take();
+        // Called inside, where a panic is caught.
         async move {
-            match taking {
-                Some(taking) => taking.await,
+            match event {
+                Some(event) => (self.function)(event).await,
                 None => Ok(()),
             }
         }

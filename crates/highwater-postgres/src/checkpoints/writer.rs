@@ -15,12 +15,15 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{LOCK_TIMEOUT, held, term};
+use super::term;
 use crate::connect::Connector;
 use crate::error::{failed, sqlstate};
-use crate::row::signed;
+use crate::row::{signed, unsigned};
 use crate::sql::Sql;
 use crate::write::{self, IDLE_MAX};
+
+/// How long a lone checkpoint waits for a row that somebody else holds. Others wait behind it.
+const HELD_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(crate) struct Writer {
     connector: Connector,
@@ -49,10 +52,15 @@ impl Writer {
         }
         let mut place = self.idle.lock().await;
         let mut idle = self.connection(place.take()).await?;
-        let answers = self.store_on(&mut idle, writes).await.map_err(|error| match sqlstate(&error).as_deref() {
-            Some("55P03") => held("store checkpoints: another transaction holds one of them", error),
-            _ => failed("store checkpoints", error),
-        })?;
+        // A host that vanished must not keep all subscribers waiting: the connection is thrown away then.
+        let storing = tokio::time::timeout(self.timeout, self.store_on(&mut idle, writes)).await;
+        let storing = storing
+            .map_err(|elapsed| Error::Unavailable { action: "store checkpoints in time", source: elapsed.into() })?;
+        let answers = match storing {
+            Ok(answers) => answers,
+            Err(error) if sqlstate(&error).as_deref() == Some("55P03") => vec![Some(Refused::Held); writes.len()],
+            Err(error) => return Err(failed("store checkpoints", error)),
+        };
         idle.used = Instant::now();
         *place = Some(idle);
         Ok(answers)
@@ -65,7 +73,7 @@ impl Writer {
         {
             return Ok(idle);
         }
-        let (mut connection, incarnation) = self.connector.connect("checkpoint", Some(LOCK_TIMEOUT)).await?;
+        let (mut connection, incarnation) = self.connector.connect("checkpoint", Some(HELD_TIMEOUT)).await?;
         let asynchronous = sqlx::query("SET synchronous_commit = off").execute(&mut connection).await;
         asynchronous.map_err(|e| failed("set up a connection", e))?;
         Ok(Idle { connection, incarnation: incarnation.number(), used: Instant::now() })
@@ -97,8 +105,9 @@ impl Writer {
             }
             match found.get(&*write.fence.subscriber_id) {
                 None => Some(Refused::Missing),
-                Some(term) if *term != write.fence.term => Some(Refused::Superseded { term: term.number }),
+                Some((term, _)) if *term != write.fence.term => Some(Refused::Superseded { term: term.number }),
                 Some(_) if write.fence.incarnation != incarnation => Some(Refused::Interrupted),
+                Some((_, at)) if *at < write.global_sequence => Some(Refused::Held),
                 // A newer one was faster, or this very one.
                 Some(_) => None,
             }
@@ -140,14 +149,14 @@ impl Writer {
         Ok(stored.into_iter().collect())
     }
 
-    /// The terms that hold now.
+    /// The terms that hold now, and where the checkpoints are.
     async fn find(
         &self,
         connection: &mut PgConnection,
         writes: &[CheckpointWrite],
-    ) -> Result<HashMap<String, Term>, sqlx::Error> {
+    ) -> Result<HashMap<String, (Term, u64)>, sqlx::Error> {
         let subscribers: Vec<&str> = writes.iter().map(|write| &*write.fence.subscriber_id).collect();
         let rows = sqlx::query(self.sql.checkpoint_terms.clone()).bind(subscribers).fetch_all(connection).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, term(row, 1)?))).collect()
+        rows.iter().map(|row| Ok((row.try_get(0)?, (term(row, 1)?, unsigned(row.try_get(3)?))))).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Where pauses and requests arrive, from this process and from others: one look for all subscribers of a bus.
 
 use std::collections::HashMap;
-use std::sync::Weak;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
@@ -12,12 +12,11 @@ use crate::{Backend, Error};
 /// How often resolved letters are looked through for those that have been kept long enough.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// Looks again and again, for as long as there is a bus.
-pub(super) async fn run<B: Backend>(bus: Weak<Inner<B>>, interval: Duration) {
+/// Looks again and again, until the bus is shut down: also when nobody has a handle to it any more.
+pub(super) async fn run<B: Backend>(inner: Arc<Inner<B>>) {
     let mut purged: Option<Instant> = None;
     let mut troubled = false;
     loop {
-        let Some(inner) = bus.upgrade() else { return };
         match look(&inner).await {
             Ok(()) => troubled = false,
             // The subscribers say so as well; here it would be said every second.
@@ -34,7 +33,7 @@ pub(super) async fn run<B: Backend>(bus: Weak<Inner<B>>, interval: Duration) {
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(interval) => {}
+            () = tokio::time::sleep(inner.config.poll_interval) => {}
             () = inner.nudge.notified() => {}
         }
     }

@@ -1,10 +1,16 @@
 //! Whether all is well, for probes.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
 
 use super::EventBus;
-use crate::{Backend, Error, Progress, SubscriptionState};
+use crate::{Backend, Error, OpenWriter, Progress, SubscriptionState};
+
+/// How long the log may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is known about the health of a bus.
 #[derive(Debug, Clone)]
@@ -68,6 +74,13 @@ pub enum Problem {
         /// What it is doing.
         doing: &'static str,
     },
+    /// Subscribers wait for transactions that have appended and are still open: nothing after them can be delivered.
+    WritersOpen {
+        /// For how long this has been seen to be so.
+        waiting: Duration,
+        /// Who they are, as far as that may be seen.
+        writers: Vec<OpenWriter>,
+    },
     /// A subscriber is paused.
     Paused {
         /// Which.
@@ -92,6 +105,14 @@ impl fmt::Display for Problem {
             Self::Behind { subscriber_id, events, lag, doing } => {
                 write!(f, "{subscriber_id} is {events} events and {lag:.0?} behind ({doing})")
             }
+            Self::WritersOpen { waiting, writers } => {
+                write!(f, "for {waiting:.0?} nothing new can be delivered, because of open transactions:")?;
+                writers.iter().try_for_each(|writer| {
+                    let (pid, age) = (writer.pid.unwrap_or(0), writer.age.unwrap_or_default());
+                    let name = writer.application_name.as_deref().unwrap_or("unknown");
+                    write!(f, " {} (pid {pid}, {name}, open for {age:.0?})", writer.transaction)
+                })
+            }
             Self::Paused { subscriber_id } => write!(f, "{subscriber_id} is paused"),
             Self::PushDegraded { reason } => {
                 write!(f, "other processes' events are found by polling alone: {reason}")
@@ -105,20 +126,22 @@ impl<B: Backend> EventBus<B> {
     /// answer is one of the things that can be wrong.
     pub async fn health(&self) -> Health {
         let mut problems = Vec::new();
-        let asked = tokio::time::timeout(Duration::from_secs(5), self.store().frontier()).await;
-        let frontier = match asked {
+        let frontier = match tokio::time::timeout(ANSWER_TIMEOUT, self.look(&mut problems)).await {
             Ok(Ok(frontier)) => Some(frontier),
             Ok(Err(error)) => {
                 problems.push(Problem::Unreachable { error: describe(&error) });
                 None
             }
             Err(_) => {
-                problems.push(Problem::Unreachable { error: "no answer within 5 s".to_owned() });
+                problems.push(Problem::Unreachable { error: format!("no answer within {ANSWER_TIMEOUT:?}") });
                 None
             }
         };
         if let Some(error) = self.inner.shared.tail.error().filter(|_| frontier.is_some()) {
             problems.push(Problem::Unreachable { error });
+        }
+        if self.inner.state().services.iter().any(JoinHandle::is_finished) {
+            problems.push(Problem::Died { subscriber_id: "what all subscribers share".to_owned() });
         }
         let mut subscribers = Vec::new();
         for subscription in self.subscriptions() {
@@ -127,7 +150,9 @@ impl<B: Backend> EventBus<B> {
             if entry.has_died() {
                 problems.push(Problem::Died { subscriber_id: subscriber_id.clone() });
             }
-            let progress = entry.progress(frontier.unwrap_or(0));
+            // Without an answer of the log nothing is known of the lag, and nothing is forgotten of it.
+            let status = || entry.status.borrow().progress(0, Duration::ZERO);
+            let progress = frontier.map_or_else(status, |frontier| entry.progress(frontier));
             problems.extend(problem(&subscriber_id, &progress, entry.config.healthy_lag_max));
             if frontier.is_some() {
                 subscribers.push((subscriber_id, progress));
@@ -135,6 +160,26 @@ impl<B: Backend> EventBus<B> {
         }
         problems.extend(self.store().push_degraded().map(|reason| Problem::PushDegraded { reason }));
         Health { problems, subscribers }
+    }
+
+    /// Where the log is settled, and whether something has been waiting there for too long.
+    async fn look(&self, problems: &mut Vec<Problem>) -> Result<u64, Error> {
+        let (frontier, head) = (self.store().frontier().await?, self.store().head().await?);
+        let waiting = {
+            let mut since = self.inner.unsettled_since.lock().unwrap_or_else(PoisonError::into_inner);
+            if head <= frontier {
+                *since = None;
+                return Ok(frontier);
+            }
+            since.get_or_insert_with(Instant::now).elapsed()
+        };
+        if waiting > self.inner.config.healthy_lag_max {
+            let writers = self.store().open_writers().await?;
+            if !writers.is_empty() {
+                problems.push(Problem::WritersOpen { waiting, writers });
+            }
+        }
+        Ok(frontier)
     }
 }
 

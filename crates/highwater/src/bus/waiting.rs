@@ -45,7 +45,13 @@ impl<B: Backend> EventBus<B> {
         let (mut pause, mut told) = (LOOK_AGAIN.0, false);
         loop {
             let late = Instant::now() >= deadline;
-            match self.reached(subscriber_id, global_sequence).await {
+            // The first look is not cut short: who waits for no time at all still wants an answer.
+            let patience = deadline.max(Instant::now() + LOOK_AGAIN.1);
+            let looked = tokio::time::timeout_at(patience, self.reached(subscriber_id, global_sequence)).await;
+            let looked = looked.unwrap_or_else(|elapsed| {
+                Err(Error::Unavailable { action: "read a checkpoint in time", source: elapsed.into() })
+            });
+            match looked {
                 Ok(Ok(waited)) => return Ok(waited),
                 Ok(Err(reached)) if late => {
                     let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);

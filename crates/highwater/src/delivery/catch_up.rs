@@ -1,27 +1,24 @@
 //! Reading for one subscriber that is behind: large pages, one ahead of the one being worked on.
 //!
-//! The page ahead is read by the subscriber's own task, between events: handing pages from one core to another costs more
-//! than reading them side by side would save.
+//! A task of its own reads, so that whoever handles, sleeps or is halted never holds a connection meanwhile: a page is asked
+//! for when there is room for it, and read to its end.
 
-use std::fmt;
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
-use crate::{Backend, BoxFuture, Error, EventTypes, Page, ReadLimit, Record};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
-/// The reader of one subscriber. Dropping it gives up what is being read.
-pub(crate) struct CatchUp<B> {
-    backend: B,
-    types: Arc<EventTypes>,
-    limit: ReadLimit,
-    after: u64,
-    /// Comparing names costs the server more than sending a few events too many, which the subscriber leaves out itself.
-    unfiltered: bool,
-    /// Never locked, only asked for what is inside: a future can be sent to another thread, but not shared with it.
-    fetch: Option<Mutex<BoxFuture<'static, Result<Page, Error>>>>,
-    /// The page that was read while the subscriber was still busy with the one before.
-    ready: Option<Result<Read, Error>>,
+use crate::{Backend, Error, EventTypes, Page, ReadLimit, Record};
+
+/// Pages that wait to be worked on, the one being read included. Together with the one being worked on they bound what a
+/// subscriber holds.
+const PAGES_WAITING: usize = 1;
+
+/// The reader of one subscriber. It ends with it.
+#[derive(Debug)]
+pub(crate) struct CatchUp {
+    pages: mpsc::Receiver<Result<Read, Error>>,
+    task: JoinHandle<()>,
 }
 
 /// A page, and whether it reaches to where the log is settled.
@@ -31,49 +28,53 @@ pub(crate) struct Read {
     pub(crate) near: bool,
 }
 
-impl<B: Backend> CatchUp<B> {
+impl CatchUp {
     /// Starts reading after a position.
-    pub(crate) fn start(backend: &B, after: u64, types: EventTypes, limit: ReadLimit) -> Self {
-        let (backend, types) = (backend.clone(), Arc::new(types));
-        let mut reader = Self { backend, types, limit, after, unfiltered: false, fetch: None, ready: None };
-        reader.fetch_next();
-        reader
-    }
-
-    fn fetch_next(&mut self) {
-        let (backend, after, limit) = (self.backend.clone(), self.after, self.limit);
-        let types = if self.unfiltered { Arc::new(EventTypes::All) } else { self.types.clone() };
-        self.fetch = Some(Mutex::new(Box::pin(async move { backend.read_all(after, &types, limit).await })));
+    pub(crate) fn start<B: Backend>(backend: &B, after: u64, types: Arc<EventTypes>, limit: ReadLimit) -> Self {
+        let (sender, pages) = mpsc::channel(PAGES_WAITING);
+        let reader = Reader { backend: backend.clone(), types, limit, after, unfiltered: false };
+        Self { pages, task: tokio::spawn(reader.run(sender)) }
     }
 
     /// The next page; `None` when there is none after the last, which was near the end. May be dropped at any await.
     pub(crate) async fn next(&mut self) -> Option<Result<Read, Error>> {
-        poll_fn(|cx| {
-            self.poll_ahead(cx);
-            match self.ready.take() {
-                Some(read) => {
-                    if matches!(&read, Ok(Read { near: false, .. })) {
-                        self.fetch_next();
-                        // Sends the request before the page at hand is looked at.
-                        self.poll_ahead(cx);
-                    }
-                    Poll::Ready(Some(read))
-                }
-                None if self.fetch.is_some() => Poll::Pending,
-                None => Poll::Ready(None),
-            }
-        })
-        .await
+        self.pages.recv().await
     }
 
-    /// Gives the page being read its turn.
-    pub(crate) fn poll_ahead(&mut self, cx: &mut Context<'_>) {
-        if self.ready.is_none()
-            && let Some(fetch) = &mut self.fetch
-            && let Poll::Ready(page) = fetch.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx)
-        {
-            self.fetch = None;
-            self.ready = Some(page.map(|page| self.take_in(page)));
+    /// Whether the next page is there already.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.pages.is_empty()
+    }
+}
+
+impl Drop for CatchUp {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Reader<B> {
+    backend: B,
+    types: Arc<EventTypes>,
+    limit: ReadLimit,
+    after: u64,
+    /// Comparing names costs the server more than sending a few events too many, which are left out here then.
+    unfiltered: bool,
+}
+
+impl<B: Backend> Reader<B> {
+    /// Reads until it is near the end, until it fails, or until nobody wants it any more.
+    async fn run(mut self, sender: mpsc::Sender<Result<Read, Error>>) {
+        loop {
+            // A place first: otherwise there would be one page more in memory than is said.
+            let Ok(place) = sender.reserve().await else { return };
+            let types = if self.unfiltered { &EventTypes::All } else { &*self.types };
+            let read = self.backend.read_all(self.after, types, self.limit).await.map(|page| self.take_in(page));
+            let over = !matches!(read, Ok(Read { near: false, .. }));
+            place.send(read);
+            if over {
+                return;
+            }
         }
     }
 
@@ -87,17 +88,6 @@ impl<B: Backend> CatchUp<B> {
         self.unfiltered = wanted > 0 && wanted * 10 >= page.complete_to.saturating_sub(self.after) * 9;
         self.after = page.complete_to.max(self.after);
         Read { page, near }
-    }
-
-    /// Whether the next page is there already.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.ready.is_some()
-    }
-}
-
-impl<B> fmt::Debug for CatchUp<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CatchUp").field("after", &self.after).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 

@@ -30,6 +30,9 @@ use crate::{Backend, Error, EventTypes, Fence, Record, ReliableDeliveryConfig, R
 /// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
+/// How long a position goes unstored at most that moved only past events the subscriber does not want.
+const UNWANTED_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What people want of a subscriber, as the bus tells it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Control {
@@ -53,10 +56,10 @@ pub(crate) struct Shared<B> {
 
 /// Where events come from.
 #[derive(Debug)]
-enum Source<B> {
+enum Source {
     /// Nowhere yet.
     None,
-    CatchUp(CatchUp<B>),
+    CatchUp(CatchUp),
     /// Near the end: the next page decides.
     Near,
     Tail(Seat),
@@ -69,12 +72,12 @@ pub(crate) struct Driver<B: Backend> {
     /// Where it starts when it has never been started.
     pub(super) start: u64,
     /// The names under which its events may be stored.
-    stored_types: EventTypes,
+    stored_types: Arc<EventTypes>,
     pub(super) machine: Machine,
     pub(super) fence: Option<Fence>,
     /// The nonce of a term that a reset has raised, or has not: the answer was lost.
     pub(super) perhaps_mine: Option<Uuid>,
-    source: Source<B>,
+    source: Source,
     /// Where the tail last had no seat for it.
     turned_away_at: Option<u64>,
     storing: Option<oneshot::Receiver<Outcome>>,
@@ -92,6 +95,13 @@ pub(crate) struct Driver<B: Backend> {
     /// When it was last shown where it is.
     published: Instant,
     pub(super) journal: Journal,
+}
+
+/// However it ends, also when it is aborted: nobody must go on believing what was shown last.
+impl<B: Backend> Drop for Driver<B> {
+    fn drop(&mut self) {
+        self.status.send_modify(|status| status.state = SubscriptionState::Stopped);
+    }
 }
 
 /// What keeps a step from being done, other than the handler.
@@ -118,7 +128,7 @@ impl<B: Backend> Driver<B> {
             parked_max: config.parked_max,
         };
         Self {
-            stored_types: shared.backend.upcasters().stored_types(&subscriber.types),
+            stored_types: Arc::new(shared.backend.upcasters().stored_types(&subscriber.types)),
             journal: Journal::new(&subscriber.id),
             machine: Machine::new(policy),
             shared,
@@ -161,6 +171,12 @@ impl<B: Backend> Driver<B> {
         if !self.is_busy(&step, now) {
             self.publish(step == Step::End);
         }
+        // What goes well without the store says nothing about the store.
+        let asks_the_store = match step {
+            Step::Sleep | Step::Rest => false,
+            Step::Handle { .. } => matches!(self.subscriber.handler, Handler::Within(_)),
+            _ => true,
+        };
         let done = match step {
             Step::Take => self.take().await,
             Step::Read => self.read().await,
@@ -175,7 +191,8 @@ impl<B: Backend> Driver<B> {
             Step::End => return false,
         };
         match done {
-            Ok(()) => self.calm(),
+            Ok(()) if asks_the_store => self.calm(),
+            Ok(()) => {}
             Err(trouble) => self.trouble(trouble).await,
         }
         true
@@ -207,12 +224,21 @@ impl<B: Backend> Driver<B> {
         if self.machine.handled() == self.machine.stored() {
             self.behind_since = None;
         }
-        let since = self.behind_since;
+        let overdue = self.due().is_some_and(|due| Instant::now() >= due);
         Now {
-            overdue: since.is_some_and(|since| since.elapsed() >= self.config.checkpoint_mode.interval()),
+            overdue,
             more: self.has_more(),
-            asked: !self.requests.is_empty(),
+            // Without a term nothing can be done for anybody: somebody else has it.
+            asked: !self.requests.is_empty() && self.fence.is_some(),
         }
+    }
+
+    /// When the checkpoint has lagged behind for as long as it may. Where only events were passed that it does not want,
+    /// somebody may still wait for it to get there.
+    fn due(&self) -> Option<Instant> {
+        let interval = self.config.checkpoint_mode.interval();
+        let interval = if self.machine.unsaved() == 0 { interval.min(UNWANTED_INTERVAL) } else { interval };
+        self.behind_since.map(|since| since + interval)
     }
 
     /// Whether it goes on at once, and was seen a moment ago. Whoever watches it would be woken for every few events, and
@@ -236,7 +262,7 @@ impl<B: Backend> Driver<B> {
         self.status.send_if_modified(|status| {
             let same = status.handled == handled && status.stored == stored && status.state == state;
             (status.state, status.handled, status.stored, status.rate) = (state, handled, stored, rate);
-            status.front_at = front_at;
+            (status.front_at, status.at) = (front_at, self.published);
             !same
         });
     }
@@ -272,28 +298,25 @@ impl<B: Backend> Driver<B> {
     /// The store did not do what it should. Everything stays as it is, and is tried again.
     async fn trouble(&mut self, error: Trouble) {
         match error {
+            // Perhaps by itself: a reset whose answer was lost has raised the term. The nonce tells.
+            Error::Fenced { .. } if self.perhaps_mine.is_some() && !self.machine.is_taking() => self.void(),
             Error::Fenced { term: None, .. } => {
                 // Nobody took over: somebody deleted the checkpoint. That means to start again.
                 self.journal.fenced(&error);
                 self.void();
                 self.fence = None;
-                return;
             }
             Error::Fenced { .. } => {
                 self.journal.fenced(&error);
                 self.machine.on_fenced(&error.to_string());
                 self.journal.halted(&error.to_string());
                 self.void_source();
-                self.fence = None;
+                (self.fence, self.perhaps_mine) = (None, None);
                 return;
             }
-            Error::Interrupted { .. } => {
-                self.journal.interrupted();
-                self.void();
-                return;
-            }
-            // Something was committed or it was not: what is stored is read again before anything else is done.
-            Error::UnknownOutcome { .. } => self.void(),
+            // Something was committed or it was not, or the server is another one: what is stored is read again before
+            // anything else is done.
+            Error::UnknownOutcome { .. } | Error::Interrupted { .. } => self.void(),
             _ => {}
         }
         let text: Arc<str> = chain(&error).into();
@@ -353,6 +376,9 @@ impl<B: Backend> Driver<B> {
             }
         };
         // Loaded after the term was raised, so nobody else can park anything after this.
+        if self.perhaps_mine == Some(term.nonce) {
+            self.perhaps_mine = None;
+        }
         let parked: HashMap<_, _> = backend.parked(&id).await?.into_iter().collect();
         self.fence = Some(Fence { subscriber_id: id, term, incarnation });
         self.machine.on_taken(position, parked);
@@ -361,10 +387,8 @@ impl<B: Backend> Driver<B> {
     }
 
     async fn rest(&mut self) -> Result<(), Trouble> {
-        // Nobody is kept waiting by a seat that is not used.
-        if matches!(self.source, Source::Tail(_)) {
-            self.source = Source::None;
-        }
+        // Nobody is kept waiting by a seat that is not used, and no page is kept for who does not come.
+        self.source = Source::None;
         changed(&mut self.control).await;
         Ok(())
     }

@@ -27,7 +27,10 @@ pub(crate) struct Failure {
 impl Failure {
     pub(super) fn new(error: &BoxError) -> Self {
         let undecodable = matches!(error.downcast_ref(), Some(Error::Undecodable { .. }));
-        Self { permanent: undecodable || error.is::<Permanent>(), error: storable(error).into(), unsure: false }
+        // An error is the application's code as well, and may panic when it is asked what it says.
+        let text = std::panic::catch_unwind(AssertUnwindSafe(|| storable(error)));
+        let text = text.unwrap_or_else(|_| "an error that panics when it is shown".to_owned());
+        Self { permanent: undecodable || error.is::<Permanent>(), error: text.into(), unsure: false }
     }
 }
 

@@ -103,10 +103,6 @@ impl Journal {
         tracing::warn!(parent: &self.span, %error, "fenced");
     }
 
-    pub(super) fn interrupted(&self) {
-        tracing::warn!(parent: &self.span, "the server was restarted or replaced; going on from the stored checkpoint");
-    }
-
     /// Once when it begins, and not at every attempt.
     pub(super) fn disconnected(&mut self, error: &str) {
         if !self.disconnected {

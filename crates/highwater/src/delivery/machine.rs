@@ -144,6 +144,8 @@ impl Machine {
             Phase::Taking => Step::Take,
             _ if self.wish != Wish::Run => self.settle(if self.wish == Wish::Stop { Step::End } else { Step::Rest }),
             Phase::Halted(_) => self.settle(if now.asked { Step::Serve } else { Step::Rest }),
+            Phase::Retrying if now.asked => self.settle(Step::Serve),
+            Phase::Retrying if self.storing.is_none() && self.unsaved > 0 => Step::Store,
             Phase::Retrying => Step::Sleep,
             Phase::Running => self.run(now),
         }
@@ -316,6 +318,7 @@ impl Machine {
     /// The letter could not be written, so the event has to be handled after all: whatever was wrong may have passed.
     pub(crate) fn on_bury_failed(&mut self) {
         self.spent = false;
+        self.phase = Phase::Retrying;
     }
 
     /// The event in front went to the dead letters, and the checkpoint has moved on. `parked`: so many letters of its
@@ -399,6 +402,11 @@ impl Machine {
     /// Up to where everything was handled or is of no interest.
     pub(crate) fn handled(&self) -> u64 {
         self.handled
+    }
+
+    /// Events handled that the checkpoint does not cover yet.
+    pub(crate) fn unsaved(&self) -> usize {
+        self.unsaved
     }
 
     pub(crate) fn stored(&self) -> u64 {

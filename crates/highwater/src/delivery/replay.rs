@@ -13,8 +13,8 @@ use super::driver::{Driver, Trouble};
 use super::handling::{Failure, Pace, call};
 use crate::subscriber::{Decoder, Handler};
 use crate::{
-    Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, Record, Request, RequestOutcome,
-    StartAt,
+    Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, LetterState, Record, Request,
+    RequestOutcome, StartAt,
 };
 
 /// Letters that are looked at together.
@@ -27,7 +27,8 @@ impl<B: Backend> Driver<B> {
         // The list may be older than what was done since.
         let open = self.shared.backend.request(request.id).await?.is_some_and(|found| found.outcome.is_none());
         if open {
-            let outcome = self.work_on(&request).await?;
+            // Paused or stopped half way: what is left is done when it goes on.
+            let Some(outcome) = self.work_on(&request).await? else { return Ok(()) };
             self.fenced(|_| Closing::Finished { request: request.id, outcome: &outcome }).await?;
             let error = outcome.error.as_deref();
             let asked = request.ask.name();
@@ -37,54 +38,58 @@ impl<B: Backend> Driver<B> {
         Ok(())
     }
 
-    async fn work_on(&mut self, request: &Request) -> Result<RequestOutcome, Trouble> {
+    async fn work_on(&mut self, request: &Request) -> Result<Option<RequestOutcome>, Trouble> {
         let by = &request.requested_by;
         match &request.ask {
-            Ask::Replay { letter } => self.replay_one(*letter, by).await,
+            Ask::Replay { letter } => self.replay_one(*letter, request).await,
             Ask::ReplayStream { stream_id } => self.replay_all(Some(*stream_id), by).await,
             Ask::ReplayAll => self.replay_all(None, by).await,
-            Ask::Discard { letter, reason } => self.discard(*letter, reason, by).await,
-            Ask::Rebuild => self.rebuild(by).await,
+            Ask::Discard { letter, reason } => self.discard(*letter, reason, request).await.map(Some),
+            Ask::Rebuild => self.rebuild(by).await.map(Some),
         }
     }
 
-    async fn replay_one(&mut self, letter: Uuid, by: &str) -> Result<RequestOutcome, Trouble> {
+    async fn replay_one(&mut self, letter: Uuid, request: &Request) -> Result<Option<RequestOutcome>, Trouble> {
         let Some(detail) = self.shared.backend.letter(letter).await? else {
-            return Ok(failed("there is no such letter"));
+            return Ok(Some(failed("there is no such letter")));
         };
         let letter = detail.letter;
         if letter.subscriber_id != *self.subscriber.id {
-            return Ok(failed("the letter is another subscriber's"));
+            return Ok(Some(failed("the letter is another subscriber's")));
         }
         if !letter.state.is_open() {
-            return Ok(failed("the letter has been resolved already"));
+            return Ok(Some(resolved(&letter, LetterState::Replayed, request)));
         }
         if letter.parks {
-            let query =
-                LetterQuery { stream_id: Some(letter.stream_id), limit: 1, ..LetterQuery::of(&*self.subscriber.id) };
+            let (stream_id, limit) = (Some(letter.stream_id), 1);
+            let query = LetterQuery { stream_id, limit, ..LetterQuery::of(&*self.subscriber.id) };
             let head = self.shared.backend.letters(&query).await?;
             if head.first().is_none_or(|head| head.id != letter.id) {
-                return Ok(failed("the letter waits behind an earlier one of its stream; replay the stream"));
+                return Ok(Some(failed("the letter waits behind an earlier one of its stream; replay the stream")));
             }
-            return self.replay_all(Some(letter.stream_id), by).await;
+            return self.replay_all(stream_id, &request.requested_by).await;
         }
         let mut outcome = RequestOutcome::default();
-        self.replay(&letter, by, &mut outcome).await?;
-        Ok(outcome)
+        self.replay(&letter, &request.requested_by, &mut outcome).await?;
+        Ok(Some(outcome))
     }
 
     /// In order. Where one of a parked stream fails again, those behind it stay.
-    async fn replay_all(&mut self, stream_id: Option<Uuid>, by: &str) -> Result<RequestOutcome, Trouble> {
+    async fn replay_all(&mut self, stream_id: Option<Uuid>, by: &str) -> Result<Option<RequestOutcome>, Trouble> {
         let mut outcome = RequestOutcome::default();
         let mut blocked = HashSet::new();
         let mut query = LetterQuery { stream_id, limit: LETTERS_PAGE, ..LetterQuery::of(&*self.subscriber.id) };
         loop {
             let letters = self.shared.backend.letters(&query).await?;
-            let Some(last) = letters.last() else { return Ok(outcome) };
+            let Some(last) = letters.last() else { return Ok(Some(outcome)) };
             query.after = Some(last.cursor());
             for letter in letters {
-                if self.control.borrow().stop {
-                    return Err(Error::ShutDown);
+                let wanted_elsewhere = {
+                    let control = self.control.borrow();
+                    control.stop || control.paused
+                };
+                if wanted_elsewhere {
+                    return Ok(None);
                 }
                 if letter.parks && blocked.contains(&letter.stream_id) {
                     continue;
@@ -178,7 +183,7 @@ impl<B: Backend> Driver<B> {
         Ok(None)
     }
 
-    async fn discard(&mut self, letter: Uuid, reason: &str, by: &str) -> Result<RequestOutcome, Trouble> {
+    async fn discard(&mut self, letter: Uuid, reason: &str, request: &Request) -> Result<RequestOutcome, Trouble> {
         let Some(detail) = self.shared.backend.letter(letter).await? else {
             return Ok(failed("there is no such letter"));
         };
@@ -186,8 +191,9 @@ impl<B: Backend> Driver<B> {
             return Ok(failed("the letter is another subscriber's"));
         }
         let fence = self.fence()?;
+        let by = &request.requested_by;
         let Some(begun) = self.begin_open(&fence, letter).await? else {
-            return Ok(failed("the letter has been resolved already"));
+            return Ok(resolved(&detail.letter, LetterState::Discarded, request));
         };
         let closed = self.shared.backend.commit(begun.tx, &fence, Closing::Discarded { letter, by, reason }).await?;
         if detail.letter.parks {
@@ -204,13 +210,13 @@ impl<B: Backend> Driver<B> {
         };
         let (fence, backend) = (self.fence()?, self.shared.backend.clone());
         if let Handler::Each(handler) = &self.subscriber.handler
-            && let Err(failure) = call(handler.reset(), self.config.handler_timeout).await
+            && let Err(failure) = call(async { handler.reset().await }, self.config.handler_timeout).await
         {
             return Ok(failed(&failure.error));
         }
         let mut begun = backend.begin(&fence, None).await?;
         if let Handler::Within(handler) = &self.subscriber.handler
-            && let Err(failure) = call(handler.reset(&mut begun.tx), self.config.handler_timeout).await
+            && let Err(failure) = call(async { handler.reset(&mut begun.tx).await }, self.config.handler_timeout).await
         {
             backend.rollback(begun.tx, failure.unsure).await;
             return Ok(failed(&failure.error));
@@ -230,6 +236,16 @@ impl<B: Backend> Driver<B> {
             Err(trouble) => Err(trouble),
         }
     }
+}
+
+/// A letter that is resolved already: by this very request, if the answer to that was lost, and else by somebody else.
+fn resolved(letter: &DeadLetter, state: LetterState, request: &Request) -> RequestOutcome {
+    let since = letter.resolved_at.is_some_and(|at| at >= request.requested_at);
+    let by = letter.resolved_by.as_deref() == Some(&*request.requested_by);
+    if letter.state == state && since && by {
+        return RequestOutcome { done: 1, ..RequestOutcome::default() };
+    }
+    failed("the letter has been resolved already")
 }
 
 fn failed(reason: &str) -> RequestOutcome {

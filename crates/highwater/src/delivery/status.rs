@@ -89,6 +89,8 @@ pub(crate) struct Status {
     pub(crate) handled: u64,
     pub(crate) stored: u64,
     pub(crate) rate: f64,
+    /// When this was last said.
+    pub(crate) at: Instant,
     /// When the event in front was made.
     pub(crate) front_at: Option<DateTime<Utc>>,
     pub(crate) last_error: Option<Arc<str>>,
@@ -96,14 +98,24 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn new() -> Self {
-        Self { state: SubscriptionState::Starting, handled: 0, stored: 0, rate: 0.0, front_at: None, last_error: None }
+        Self {
+            state: SubscriptionState::Starting,
+            handled: 0,
+            stored: 0,
+            rate: 0.0,
+            at: Instant::now(),
+            front_at: None,
+            last_error: None,
+        }
     }
 
     /// `behind`: for how long it has been seen to be behind by whoever asks.
     pub(crate) fn progress(&self, frontier: u64, behind: Duration) -> Progress {
         let lag_events = frontier.saturating_sub(self.handled);
         let age = |at: DateTime<Utc>| (Utc::now() - at).to_std().unwrap_or_default();
-        let seconds = lag_events as f64 / self.rate;
+        // Who has not been heard of for a while handles nothing.
+        let rate = if self.at.elapsed() > 2 * Rate::WINDOW { 0.0 } else { self.rate };
+        let seconds = lag_events as f64 / rate;
         Progress {
             state: self.state.clone(),
             checkpoint: self.stored,
@@ -111,7 +123,7 @@ impl Status {
             frontier,
             lag_events,
             lag: if lag_events == 0 { Duration::ZERO } else { self.front_at.map_or(behind, age).max(behind) },
-            rate: self.rate,
+            rate,
             time_left: if lag_events == 0 { Some(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).ok() },
             last_error: self.last_error.clone(),
         }

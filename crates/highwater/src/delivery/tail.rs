@@ -185,8 +185,8 @@ impl Tail {
             return true;
         }
         if page.incarnation != state.incarnation {
-            let (epoch, seats) = (state.epoch + 1, state.seats);
-            *state = State { epoch, seats, position: u64::MAX, incarnation: page.incarnation, ..State::default() };
+            // Whoever sits there finds out when they next look; whoever comes starts anew, and waits for nobody.
+            *state = State { epoch: state.epoch + 1, ..State::default() };
         } else if page.complete_to > position {
             state.push(page, self.keep);
         } else {
@@ -257,11 +257,70 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut state = self.tail.state();
-        // Counted per seat and not per epoch: after everything was void the seats are still taken.
+        if state.epoch != self.epoch {
+            return;
+        }
         state.seats = state.seats.saturating_sub(1);
         if state.seats == 0 {
-            let epoch = state.epoch;
-            *state = State { epoch, ..State::default() };
+            *state = State { epoch: state.epoch + 1, ..State::default() };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(complete_to: u64, incarnation: u64) -> Page {
+        Page { records: Vec::new(), complete_to, incarnation }
+    }
+
+    fn tail() -> Arc<Tail> {
+        Arc::new(Tail::new(&ReliableDeliveryConfig::default()))
+    }
+
+    /// Takes a page in as the reading task does.
+    fn read(tail: &Tail, page: Page) {
+        let (position, epoch, _) = tail.seated().unwrap();
+        tail.take_in(page, position, epoch);
+    }
+
+    #[test]
+    fn after_the_server_was_replaced_whoever_comes_starts_anew_though_somebody_still_sits_there() {
+        let tail = tail();
+        let mut stuck = tail.join(10, 1).unwrap();
+        read(&tail, page(12, 2));
+        assert!(matches!(stuck.find(10), Found::Void));
+        let mut newcomer = tail.join(5, 2).expect("nobody has to wait for the one that is stuck");
+        read(&tail, page(7, 2));
+        assert!(matches!(newcomer.find(5), Found::Page(_)));
+        drop(stuck);
+        assert!(matches!(newcomer.find(7), Found::Nothing), "its going changes nothing for the others");
+        read(&tail, page(9, 2));
+        assert!(matches!(newcomer.find(7), Found::Page(_)));
+    }
+
+    #[test]
+    fn who_is_too_far_behind_is_told_so_and_gets_no_seat() {
+        let config = ReliableDeliveryConfig { tail_events_max: 1, ..ReliableDeliveryConfig::default() };
+        let tail = Arc::new(Tail::new(&config));
+        let mut slow = tail.join(0, 1).unwrap();
+        let record = |global_sequence| Record {
+            id: uuid::Uuid::nil(),
+            stream_id: uuid::Uuid::nil(),
+            stream_version: 1,
+            global_sequence,
+            event_type: "Noted".to_owned(),
+            schema_version: 1,
+            data: "null".to_owned(),
+            metadata: "{}".to_owned(),
+            created_at: chrono::DateTime::UNIX_EPOCH,
+        };
+        for n in 1..=3 {
+            read(&tail, Page { records: vec![record(n)], complete_to: n, incarnation: 1 });
+        }
+        assert!(matches!(slow.find(0), Found::Behind));
+        assert!(matches!(slow.find(2), Found::Page(_)), "the latest is kept");
+        assert!(tail.join(1, 1).is_none() && tail.join(2, 1).is_some());
     }
 }

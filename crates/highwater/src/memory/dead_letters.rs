@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::MemoryEventStore;
 use crate::{BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
 
-/// Requests that are handed out at once.
-const REQUESTS_MAX: usize = 1_000;
+/// Requests of one subscriber that are handed out at once.
+const REQUESTS_MAX: usize = 100;
 
 impl DeadLetters for MemoryEventStore {
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {

@@ -80,6 +80,7 @@ pub(super) fn refused(fence: &Fence, refused: Refused) -> Error {
     match refused {
         Refused::Superseded { term } => Error::Fenced { subscriber_id, term: Some(term) },
         Refused::Missing => Error::Fenced { subscriber_id, term: None },
+        Refused::Held => Error::Unavailable { action: "write a checkpoint", source: "it is held".into() },
         Refused::Interrupted => Error::Interrupted { reason: "the position comes from another log".to_owned() },
     }
 }

@@ -1,18 +1,16 @@
 //! Handing events over, and what follows when one fails.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Instant;
 
 use super::storing::arrived;
-use super::{Driver, Source, Trouble, changed};
+use super::{Driver, Trouble, changed};
 use crate::delivery::after_commit::noting;
 use crate::delivery::handling::{Failure, Pace, call};
 use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
 use crate::{Backend, Closing, Error, Record};
 
-/// After how many events handed over the page being read gets its turn.
+/// After how many events handed over others may get their turn.
 const EVENTS_PER_TURN: usize = 32;
 
 impl<B: Backend> Driver<B> {
@@ -31,7 +29,7 @@ impl<B: Backend> Driver<B> {
     pub(super) async fn handle_each(&mut self, records: &[Record]) {
         let Handler::Each(handler) = &self.subscriber.handler else { return };
         let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
-        let due = self.behind_since.unwrap_or_else(Instant::now) + self.config.checkpoint_mode.interval();
+        let due = self.due().unwrap_or_else(|| Instant::now() + self.config.checkpoint_mode.interval());
         let pace = Pace { timeout: self.config.handler_timeout, due: Some(due), control: Some(&self.control) };
         let (mut done, mut failed) = (0, None);
         for chunk in records.chunks(EVENTS_PER_TURN) {
@@ -39,13 +37,6 @@ impl<B: Backend> Driver<B> {
             (done, failed) = (done + taken_in, failure);
             if taken_in < chunk.len() || pace.is_enough(done) {
                 break;
-            }
-            if let Source::CatchUp(reader) = &mut self.source {
-                poll_fn(|cx| {
-                    reader.poll_ahead(cx);
-                    Poll::Ready(())
-                })
-                .await;
             }
             // Others on this thread get their turn, though not each time: going back to the scheduler may move the task to
             // another core, away from what it has read.

@@ -1,6 +1,5 @@
 //! Where the next events come from.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use super::storing::arrived;
 use super::{Driver, Source, Trouble, changed};
 use crate::delivery::catch_up::CatchUp;
 use crate::delivery::tail::Found;
-use crate::{Backend, Error, EventTypes, ReadLimit, Record, ReliableDeliveryConfig};
+use crate::{Backend, Error, EventTypes, ReadLimit, Record};
 
 /// How long to wait before asking the tail for a seat again.
 const TURNED_AWAY: Duration = Duration::from_millis(20);
@@ -22,6 +21,7 @@ impl<B: Backend> Driver<B> {
     pub(super) async fn read(&mut self) -> Result<(), Trouble> {
         let position = self.machine.handled();
         let fence = self.fence()?;
+        let due = self.due();
         match &mut self.source {
             Source::None => {
                 let reader = CatchUp::start(&self.shared.backend, position, self.stored_types.clone(), self.limit());
@@ -42,7 +42,7 @@ impl<B: Backend> Driver<B> {
                 }
             },
             Source::CatchUp(reader) => {
-                let overdue = overdue(self.behind_since, &self.config);
+                let overdue = overdue(due);
                 let read = tokio::select! {
                     read = reader.next() => read,
                     () = changed(&mut self.control) => return Ok(()),
@@ -75,7 +75,7 @@ impl<B: Backend> Driver<B> {
                 Found::Behind => self.source = Source::None,
                 Found::Void => return Err(Error::Interrupted { reason: "another life of the server".to_owned() }),
                 Found::Nothing => {
-                    let overdue = overdue(self.behind_since, &self.config);
+                    let overdue = overdue(due);
                     tokio::select! {
                         () = seat.changed() => {}
                         () = changed(&mut self.control) => {}
@@ -91,7 +91,7 @@ impl<B: Backend> Driver<B> {
     /// Hands a page that is everybody's to the machine, without what this subscriber does not want.
     pub(super) fn take_in(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
         let wanted = |record: &Record| self.stored_types.contains(&record.event_type);
-        let records = match &self.stored_types {
+        let records = match &*self.stored_types {
             EventTypes::All => records,
             EventTypes::Only(_) if records.iter().all(wanted) => records,
             EventTypes::Only(_) => Arc::new(records.iter().filter(|record| wanted(record)).cloned().collect()),
@@ -118,12 +118,9 @@ impl<B: Backend> Driver<B> {
 }
 
 /// Waits until the checkpoint has lagged behind for as long as it may. Never, when it does not.
-fn overdue(since: Option<Instant>, config: &ReliableDeliveryConfig) -> impl Future<Output = ()> + use<> {
-    let due = since.map(|since| since + config.checkpoint_mode.interval());
-    async move {
-        match due {
-            Some(due) => tokio::time::sleep_until(due.into()).await,
-            None => std::future::pending().await,
-        }
+async fn overdue(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::{Driver, Trouble};
+use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
 use crate::{Backend, CheckpointWrite, Closed, Closing, Error, NewLetter, Record, Refused};
 
@@ -37,6 +38,10 @@ impl<B: Backend> Driver<B> {
             Ok(None) => Ok(()),
             Ok(Some(Refused::Missing)) => Err(Error::Fenced { subscriber_id, term: None }),
             Ok(Some(Refused::Superseded { term })) => Err(Error::Fenced { subscriber_id, term: Some(term) }),
+            Ok(Some(Refused::Held)) => Err(Error::Unavailable {
+                action: "store the checkpoint",
+                source: "another transaction holds it; pg_locks says which".into(),
+            }),
             Ok(Some(Refused::Interrupted)) => {
                 Err(Error::Interrupted { reason: "another life of the server".to_owned() })
             }
@@ -71,6 +76,9 @@ impl<B: Backend> Driver<B> {
                 Ok(())
             }
             Err(trouble) => {
+                // Handled again, in case what was wrong has passed; but no faster than any other retry.
+                let delay = retry::delay(&self.config, failures.saturating_sub(1), fastrand::f64());
+                self.retry_at = Some(tokio::time::Instant::now() + delay);
                 self.machine.on_bury_failed();
                 Err(trouble)
             }

@@ -110,6 +110,17 @@ fn an_event_is_tried_max_retries_times_again_and_then_buried() {
 }
 
 #[test]
+fn what_was_handled_before_a_failure_is_stored_before_it_waits() {
+    let mut machine = running(Policy { batch: 100, ..policy() });
+    machine.on_page(page(1..=9), 9);
+    machine.on_handled(3);
+    machine.on_failed(false, "no");
+    assert_eq!(machine.step(NOW), Step::Store);
+    machine.on_storing();
+    assert_eq!(machine.step(NOW), Step::Sleep);
+}
+
+#[test]
 fn a_permanent_failure_is_not_tried_again() {
     let mut machine = running(policy());
     machine.on_page(page(1..=2), 2);
@@ -123,6 +134,8 @@ fn a_letter_that_cannot_be_written_leaves_the_event_to_be_handled_again() {
     machine.on_page(page(1..=2), 2);
     machine.on_failed(true, "never");
     machine.on_bury_failed();
+    assert_eq!(machine.step(NOW), Step::Sleep, "no faster than any other retry");
+    machine.on_due();
     assert_eq!((machine.handled(), machine.step(NOW)), (0, Step::Handle { count: 1 }));
 }
 
@@ -210,13 +223,14 @@ fn a_checkpoint_in_flight_is_awaited_before_one_travels_in_a_transaction() {
 }
 
 #[test]
-fn what_was_asked_is_done_between_events_and_not_while_one_is_being_retried() {
+fn what_was_asked_is_done_between_events_and_also_while_one_waits_to_be_tried_again() {
     let asked = Now { asked: true, ..NOW };
     let mut machine = running(policy());
     machine.on_page(page(1..=2), 2);
     assert_eq!(machine.step(asked), Step::Serve);
     machine.on_failed(false, "no");
-    assert_eq!(machine.step(asked), Step::Sleep);
+    assert_eq!(machine.step(asked), Step::Serve);
+    assert_eq!(machine.step(NOW), Step::Sleep);
     machine.on_due();
     assert_eq!(machine.step(asked), Step::Handle { count: 1 });
 }

@@ -1,0 +1,348 @@
+//! What the engine does where no backend can be at fault.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use highwater::prelude::*;
+use highwater::{Checkpoints, EventTypes, LetterQuery, Subscription, SubscriptionState};
+use highwater_contract::{Call, Flaky, Verdict};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Note {
+    Noted(String),
+    Struck,
+}
+
+fn quick() -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig {
+        initial_retry_delay: Duration::from_millis(1),
+        max_retry_delay: Duration::from_millis(5),
+        poll_interval: Duration::from_millis(20),
+        ..ReliableDeliveryConfig::default()
+    }
+}
+
+async fn say(store: &MemoryEventStore, text: &str) -> u64 {
+    let append = Append::to(stream_id("note", text)).event(Note::Noted(text.to_owned()));
+    store.append(&append).await.unwrap().global_sequence
+}
+
+async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "did not happen in time: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), future).await.unwrap_or_else(|_| panic!("not in time: {what}"))
+}
+
+fn is_halted<B: highwater::Backend>(subscription: &Subscription<B>) -> bool {
+    matches!(subscription.state(), SubscriptionState::Halted { .. })
+}
+
+#[test]
+fn the_defaults_are_those_that_are_documented() {
+    let config = ReliableDeliveryConfig::default();
+    assert_eq!((config.max_retries, config.initial_retry_delay), (3, Duration::from_secs(1)));
+    assert_eq!(
+        (config.max_retry_delay, config.checkpoint_mode),
+        (Duration::from_secs(60), CheckpointMode::Synchronous)
+    );
+    assert_eq!((config.handler_timeout, config.poll_interval), (None, Duration::from_secs(1)));
+    assert!(config.validate().is_ok());
+    for wrong in [
+        ReliableDeliveryConfig { catch_up_batch_size: 0, ..ReliableDeliveryConfig::default() },
+        ReliableDeliveryConfig { retry_jitter: 1.5, ..ReliableDeliveryConfig::default() },
+        ReliableDeliveryConfig { max_retry_delay: Duration::from_millis(1), ..ReliableDeliveryConfig::default() },
+        ReliableDeliveryConfig { poll_interval: Duration::ZERO, ..ReliableDeliveryConfig::default() },
+    ] {
+        assert!(wrong.validate().is_err(), "{wrong:?}");
+    }
+}
+
+/// Panics when it is asked what it says.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("unspeakable")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+#[tokio::test]
+async fn a_panic_is_a_failure_wherever_it_happens() {
+    let store = MemoryEventStore::new();
+    let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig { max_retries: 0, ..quick() });
+    // In the function itself, before there is a future; and in the error that it returns.
+    bus.subscribe(observer_fn("projection:eager", |event: Event<Note>| {
+        assert!(event.global_sequence.is_none(), "ouch");
+        async { Ok(()) }
+    }))
+    .await
+    .unwrap();
+    bus.subscribe(observer_fn("projection:error", |_: Event<Note>| async { Err(Unspeakable.into()) })).await.unwrap();
+    let at = say(&store, "a").await;
+    for (id, said) in [("projection:eager", "ouch"), ("projection:error", "panics when it is shown")] {
+        let letter = bus.wait_for(id, at).await.unwrap().dead_letter.unwrap();
+        assert!(letter.error_message.unwrap().contains(said), "{id}");
+    }
+    assert!(bus.health().await.is_live());
+    bus.shutdown().await.unwrap();
+}
+
+struct PanicsInReset;
+
+impl Projection<Note> for PanicsInReset {
+    fn subscriber_id(&self) -> &str {
+        "projection:reset"
+    }
+
+    async fn apply(&self, _: &Event<Note>) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    fn reset(&self) -> impl Future<Output = Result<(), BoxError>> + Send {
+        assert!(self.subscriber_id().is_empty(), "ouch");
+        async { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_reset_that_panics_is_refused_and_the_subscriber_goes_on() {
+    let store = MemoryEventStore::new();
+    let bus = MemoryEventBus::new(store.clone(), quick());
+    let subscription = bus.subscribe(PanicsInReset).await.unwrap();
+    assert!(within("the answer", subscription.rebuild()).await.unwrap_err().to_string().contains("ouch"));
+    let at = say(&store, "a").await;
+    bus.wait_for("projection:reset", at).await.unwrap();
+    bus.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_was_fenced_does_not_take_over_because_somebody_asks_for_something() {
+    let store = MemoryEventStore::new();
+    let (old_bus, new_bus) = (MemoryEventBus::new(store.clone(), quick()), MemoryEventBus::new(store.clone(), quick()));
+    let observer = || observer_fn("projection:x", |_: Event<Note>| async { Ok(()) });
+    let old = old_bus.subscribe(observer()).await.unwrap();
+    old.caught_up().await.unwrap();
+    let new = new_bus.subscribe(observer()).await.unwrap();
+    new.caught_up().await.unwrap();
+    let at = say(&store, "a").await;
+    new_bus.wait_for("projection:x", at).await.unwrap();
+    eventually("the older is halted", async || is_halted(&old)).await;
+    let term = store.checkpoint("projection:x").await.unwrap().unwrap().term;
+    let filed = old_bus.dead_letters().replay_all("projection:x").await.unwrap();
+    within("the newer does it", filed.done()).await.unwrap();
+    assert!(is_halted(&old) && !is_halted(&new));
+    assert_eq!(store.checkpoint("projection:x").await.unwrap().unwrap().term, term);
+}
+
+#[tokio::test]
+async fn everybody_who_shuts_down_waits_for_the_end() {
+    let store = MemoryEventStore::new();
+    let bus = MemoryEventBus::new(store.clone(), quick());
+    let (entered, go, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let observer = {
+        let (entered, go, left) = (entered.clone(), go.clone(), left.clone());
+        observer_fn("projection:slow", move |_: Event<Note>| {
+            let (entered, go, left) = (entered.clone(), go.clone(), left.clone());
+            async move {
+                entered.notify_one();
+                go.notified().await;
+                left.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        })
+    };
+    let subscription = bus.subscribe(observer).await.unwrap();
+    say(&store, "a").await;
+    entered.notified().await;
+    // One is cancelled half way, and two wait at the same time.
+    drop(tokio::time::timeout(Duration::from_millis(5), subscription.clone().unsubscribe()).await);
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let (bus, left) = (bus.clone(), left.clone());
+            tokio::spawn(async move {
+                bus.shutdown().await.unwrap();
+                assert!(left.load(Ordering::SeqCst), "the handler is still at it");
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    go.notify_one();
+    for waiter in waiting {
+        within("the end", waiter).await.unwrap();
+    }
+    assert_eq!(subscription.state(), SubscriptionState::Stopped);
+}
+
+#[tokio::test]
+async fn a_bus_that_nobody_holds_any_more_still_hears_what_is_asked_of_it() {
+    let store = MemoryEventStore::new();
+    let seen = Arc::new(AtomicUsize::new(0));
+    {
+        let seen = seen.clone();
+        let bus = MemoryEventBus::new(store.clone(), quick());
+        bus.subscribe(observer_fn("projection:orphan", move |_: Event<Note>| {
+            seen.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        }))
+        .await
+        .unwrap();
+    }
+    let at = say(&store, "a").await;
+    let office = MemoryEventBus::new(store.clone(), quick());
+    office.wait_for("projection:orphan", at).await.unwrap();
+    let filed = office.dead_letters().replay_all("projection:orphan").await.unwrap();
+    within("a request is served", filed.done()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+}
+
+fn lazy() -> ReliableDeliveryConfig {
+    let checkpoint_mode = CheckpointMode::Batched { size: 100, interval: Duration::from_secs(600) };
+    ReliableDeliveryConfig { checkpoint_mode, wait_timeout: Duration::from_secs(5), ..quick() }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_checkpoint_that_could_be_stored() {
+    let store = MemoryEventStore::new();
+    let slow = Duration::from_secs(600);
+    let bus = MemoryEventBus::new(store.clone(), lazy());
+    // Events that are not wanted.
+    let options = SubscriberOptions::new().event_types(EventTypes::only(["Struck"]));
+    bus.subscribe(observer_fn("projection:other", |_: Event<Note>| async { Ok(()) }).with_options(options))
+        .await
+        .unwrap();
+    // Events in front of one that waits for its retry.
+    let config = ReliableDeliveryConfig { initial_retry_delay: slow, max_retry_delay: slow, ..lazy() };
+    let observer = observer_fn("projection:retrying", |event: Event<Note>| async move {
+        match event.data {
+            Note::Noted(text) if text == "bad" => Err("bad".into()),
+            _ => Ok(()),
+        }
+    });
+    bus.subscribe(observer.with_options(SubscriberOptions::new().delivery(config))).await.unwrap();
+    let good = say(&store, "good").await;
+    let bad = say(&store, "bad").await;
+    bus.wait_for("projection:other", bad).await.unwrap();
+    bus.wait_for("projection:retrying", good).await.unwrap();
+    // And while it waits, it does what is asked of it.
+    let filed = bus.dead_letters().replay_all("projection:retrying").await.unwrap();
+    within("a request is served", filed.done()).await.unwrap();
+    bus.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_letter_that_cannot_be_written_is_tried_no_faster_than_anything_else() {
+    let store = MemoryEventStore::new();
+    let rough = Flaky::new(store.clone(), |call| match call {
+        Call::Begin(..) => Verdict::Fail,
+        _ => Verdict::Through,
+    });
+    let config = ReliableDeliveryConfig {
+        initial_retry_delay: Duration::from_secs(600),
+        max_retry_delay: Duration::from_secs(600),
+        ..quick()
+    };
+    let bus = EventBus::new(rough, config);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let observer = {
+        let calls = calls.clone();
+        observer_fn("projection:unburied", move |_: Event<Note>| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            async { Err(highwater::Permanent::new("no").into()) }
+        })
+    };
+    let subscription = bus.subscribe(observer).await.unwrap();
+    say(&store, "a").await;
+    let disconnected = async || matches!(subscription.state(), SubscriptionState::Disconnected { .. });
+    eventually("it says so", disconnected).await;
+    // Twice as long as the store's own backoff takes at first: by then it would have been handled again.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!((calls.load(Ordering::SeqCst), disconnected().await), (1, true));
+    bus.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_type_that_the_enum_does_not_know_is_refused() {
+    let bus = MemoryEventBus::new(MemoryEventStore::new(), quick());
+    let options = SubscriberOptions::new().event_types(EventTypes::only(["noted"]));
+    let observer = observer_fn("projection:typo", |_: Event<Note>| async { Ok(()) }).with_options(options);
+    let error = bus.subscribe(observer).await.unwrap_err().to_string();
+    assert!(error.contains("noted") && error.contains("Noted, Struck"), "{error}");
+}
+
+#[tokio::test]
+async fn many_requests_of_one_subscriber_do_not_keep_anothers_waiting() {
+    let store = MemoryEventStore::new();
+    let bus = MemoryEventBus::new(store.clone(), quick());
+    let busy = bus.subscribe(observer_fn("projection:busy", |_: Event<Note>| async { Ok(()) })).await.unwrap();
+    bus.subscribe(observer_fn("projection:free", |_: Event<Note>| async { Ok(()) })).await.unwrap();
+    busy.pause().await.unwrap();
+    for _ in 0..300 {
+        bus.dead_letters().replay_all("projection:busy").await.unwrap();
+    }
+    let filed = bus.dead_letters().replay_all("projection:free").await.unwrap();
+    let r = tokio::time::timeout(Duration::from_secs(3), filed.done()).await; for x in bus.subscriptions(){eprintln!("{x:?}");} r.unwrap().unwrap();
+    bus.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn reading_ahead_is_bounded_by_bytes_also_where_events_are_large() {
+    let store = MemoryEventStore::new();
+    let large = "x".repeat((1 << 20) - 100);
+    for n in 0..40 {
+        let append = Append::to(stream_id("large", &n.to_string())).event(Note::Noted(large.clone()));
+        store.append(&append).await.unwrap();
+    }
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counting = {
+        let reads = reads.clone();
+        Flaky::new(store.clone(), move |call| {
+            reads.fetch_add(usize::from(matches!(call, Call::Read)), Ordering::SeqCst);
+            Verdict::Through
+        })
+    };
+    let config = ReliableDeliveryConfig { catch_up_batch_bytes_max: 3 << 20, ..lazy() };
+    let bus = EventBus::new(counting, config);
+    let (go, seen) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
+    let observer = {
+        let (go, seen) = (go.clone(), seen.clone());
+        observer_fn("projection:large", move |event: Event<Note>| {
+            let (go, seen) = (go.clone(), seen.clone());
+            async move {
+                let first = seen.lock().unwrap().is_empty();
+                seen.lock().unwrap().push(event.global_sequence.unwrap());
+                if first {
+                    go.notified().await;
+                }
+                Ok(())
+            }
+        })
+    };
+    bus.subscribe(observer).await.unwrap();
+    eventually("it is at the first event", async || seen.lock().unwrap().len() == 1).await;
+    // As far as it reads while it is not asked for more: the page in hand and the one ahead, of three events each.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(reads.load(Ordering::SeqCst), 2);
+    go.notify_one();
+    bus.wait_for("projection:large", 40).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), (1..=40).collect::<Vec<u64>>());
+    assert!(reads.load(Ordering::SeqCst) >= 40 / 4, "in pages of three or four");
+    bus.shutdown().await.unwrap();
+    assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 0);
+}
