@@ -6,7 +6,7 @@ use highwater::SubscriptionState;
 
 use super::players::{Counter, Observer, bus, end, fill, in_state, is_halted};
 use crate::checkpoints::{position, stored};
-use crate::support::{new_stream, within};
+use crate::support::{eventually, new_stream, within};
 use crate::{Harness, Settings};
 
 pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
@@ -34,6 +34,8 @@ pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
 
     // To resume the older is to say that it shall go on.
     old_one.resume().await.expect("it can be resumed");
+    let taken_over = async || stored(&store, "projection:each").await.expect("it has one").term.number > term.number;
+    eventually("it has taken over", taken_over).await;
     let last = fill(&store, new_stream(), 3).await;
     in_state(&new_one, "now the other halts", is_halted).await;
     old_bus.wait_for("projection:each", last[2]).await.expect("it gets there");

@@ -67,9 +67,13 @@ impl DeadLetters for MemoryEventStore {
     fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
         Box::pin(async move {
             let state = self.delivery.state();
-            let open =
-                |request: &&Request| request.outcome.is_none() && subscriber_ids.contains(&request.subscriber_id);
-            Ok(state.requests.iter().filter(open).take(REQUESTS_MAX).cloned().collect())
+            let open = |id: &String| {
+                let of = move |request: &&Request| request.outcome.is_none() && request.subscriber_id == *id;
+                state.requests.iter().filter(of).take(REQUESTS_MAX).cloned().collect::<Vec<_>>()
+            };
+            let mut requests: Vec<Request> = subscriber_ids.iter().flat_map(open).collect();
+            requests.sort_by_key(|request| request.requested_at);
+            Ok(requests)
         })
     }
 

@@ -253,3 +253,73 @@ async fn starting_at_the_end_does_not_lose_what_an_open_transaction_brings() {
     bus.wait_for("projection:end", early).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), [late.global_sequence, early]);
 }
+
+#[tokio::test]
+async fn subscribers_that_are_stuck_hold_no_connection_that_others_need() {
+    let db = Db::new();
+    let config = ReliableDeliveryConfig { catch_up_batch_size: 20, max_retries: 0, ..quick() };
+    let bus = bus(&db, config.clone()).await;
+    say_many(bus.store(), 500).await;
+    // More than there are connections for reading, in each of the ways in which one can be stuck behind its first event.
+    let slow = Duration::from_secs(600);
+    let patient = ReliableDeliveryConfig { initial_retry_delay: slow, max_retry_delay: slow, max_retries: 9, ..config };
+    for n in 0..6 {
+        let halting = SubscriberOptions::new().on_failure(highwater::FailurePolicy::Halt);
+        let retrying = SubscriberOptions::new().delivery(patient.clone());
+        for (kind, options) in [("halting", halting), ("retrying", retrying)] {
+            let recorder = Recorder::with(&format!("projection:{kind}{n}"), options);
+            recorder.fail("0", u32::MAX);
+            bus.subscribe(recorder).await.unwrap();
+        }
+        let hang = observer_fn(format!("projection:hanging{n}"), |_: highwater::Event<Note>| std::future::pending());
+        bus.subscribe(hang).await.unwrap();
+    }
+    let free = Recorder::new("projection:free");
+    let subscription = bus.subscribe(free.clone()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), subscription.caught_up()).await.unwrap().unwrap();
+    assert_eq!(free.texts().len(), 500);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_somebody_else_holds_keeps_only_its_own_subscriber_waiting() {
+    let db = Db::new();
+    let bus = bus(&db, quick()).await;
+    let (held, free) = (Recorder::new("projection:held"), Recorder::new("projection:free"));
+    bus.subscribe(held.clone()).await.unwrap().caught_up().await.unwrap();
+    bus.subscribe(free.clone()).await.unwrap().caught_up().await.unwrap();
+    let mut connection = db.connection().await;
+    db.execute(
+        &mut connection,
+        "BEGIN; SELECT FROM {s}.event_bus_checkpoints WHERE subscriber_id = 'projection:held' FOR UPDATE",
+    )
+    .await;
+    let mut at = 0;
+    for n in 0..5 {
+        at = say(bus.store(), &n.to_string()).await;
+    }
+    bus.wait_for_within("projection:free", at, Duration::from_secs(4)).await.unwrap();
+    assert!(bus.wait_for_within("projection:held", at, Duration::from_millis(50)).await.is_err());
+    db.execute(&mut connection, "ROLLBACK").await;
+    bus.wait_for("projection:held", at).await.unwrap();
+    assert_eq!(held.texts().len(), 5, "nothing was handed over twice for it");
+}
+
+#[tokio::test]
+async fn who_has_a_checkpoint_does_not_ask_where_the_end_is() {
+    let db = Db::new();
+    let bus = bus(&db, quick()).await;
+    let at_the_end = || Recorder::with("projection:end", SubscriberOptions::new().start(StartAt::End));
+    let subscription = bus.subscribe(at_the_end()).await.unwrap();
+    subscription.caught_up().await.unwrap();
+    subscription.unsubscribe().await.unwrap();
+    // A writer that a new process has not seen begin: to it the end of the log is unknown.
+    let mut writer = db.connection().await;
+    db.execute(&mut writer, "BEGIN").await;
+    db.insert(&mut writer).await;
+    let restarted = super::bus(&db, quick()).await;
+    let again = at_the_end();
+    let subscribing = tokio::time::timeout(Duration::from_secs(5), restarted.subscribe(again.clone()));
+    subscribing.await.expect("it does not wait for the writer").unwrap();
+    db.execute(&mut writer, "COMMIT").await;
+    eventually("it sees what comes", async || again.texts() == ["sql"]).await;
+}

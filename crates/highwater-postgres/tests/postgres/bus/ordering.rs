@@ -76,3 +76,29 @@ async fn a_subscriber_waits_for_an_open_transaction_and_goes_on_when_it_ends() {
         assert_eq!(recorder.texts().len(), seen + if committed { 2 } else { 1 });
     }
 }
+
+#[tokio::test]
+async fn health_names_the_open_transaction_that_everybody_waits_for() {
+    let db = Db::new();
+    let config = highwater::ReliableDeliveryConfig { healthy_lag_max: Duration::from_millis(50), ..quick() };
+    let bus = bus(&db, config).await;
+    let subscription = bus.subscribe(Recorder::new("projection:waits")).await.unwrap();
+    super::say(bus.store(), "first").await;
+    subscription.caught_up().await.unwrap();
+    assert!(bus.health().await.is_ready());
+    let mut tx = bus.store().pool().begin().await.unwrap();
+    let append = Append::to(Uuid::now_v7()).event(note("open"));
+    let (_, _unsent) = bus.store().append_on(&mut tx, &append).await.unwrap();
+    let beyond = super::say(bus.store(), "beyond").await;
+    crate::support::eventually("it is named", async || {
+        let health = bus.health().await;
+        let named = |problem: &highwater::Problem| matches!(problem, highwater::Problem::WritersOpen { writers, .. } if writers.len() == 1);
+        health.problems.iter().any(named) && !health.is_ready()
+    })
+    .await;
+    let progress = subscription.progress().await.unwrap();
+    assert!(progress.frontier >= progress.position);
+    tx.rollback().await.unwrap();
+    bus.wait_for("projection:waits", beyond).await.unwrap();
+    crate::support::eventually("all is well", async || bus.health().await.is_ready()).await;
+}
