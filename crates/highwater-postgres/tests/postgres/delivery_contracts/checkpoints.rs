@@ -136,7 +136,12 @@ async fn a_checkpoint_connection_whose_caller_stopped_waiting_is_not_used_again(
     }
     let tx = begin(&store, &fence).await;
     let writes = [write(&fence, 3)];
-    let given_up = tokio::time::timeout(Duration::from_millis(200), store.store_checkpoints(&writes)).await;
+    assert_eq!(
+        store.store_checkpoints(&writes).await.unwrap(),
+        [Some(Refused::Held)],
+        "it is not waited for, or not long"
+    );
+    let given_up = tokio::time::timeout(Duration::from_millis(20), store.store_checkpoints(&writes)).await;
     assert!(given_up.is_err(), "the row is held");
     // At once, while the statement of the other connection may still be waiting.
     store.rollback(tx, false).await;
