@@ -135,7 +135,9 @@ async fn a_checkpoint_connection_whose_caller_stopped_waiting_is_not_used_again(
         store.store_checkpoints(&[write(&fence, sequence)]).await.unwrap();
     }
     let tx = begin(&store, &fence).await;
-    let writes = [write(&fence, 3)];
+    // With an event it is waited for a moment; without one, as where there are several, not at all.
+    let writes = [highwater::CheckpointWrite { event_id: Some(Uuid::now_v7()), ..write(&fence, 3) }];
+    assert_eq!(store.store_checkpoints(&[write(&fence, 3)]).await.unwrap(), [Some(Refused::Held)]);
     assert_eq!(
         store.store_checkpoints(&writes).await.unwrap(),
         [Some(Refused::Held)],
