@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use highwater::prelude::*;
-use highwater::{Checkpoints, EventTypes, LetterQuery, Subscription, SubscriptionState};
+use highwater::{Backend, Checkpoints, EventTypes, LetterQuery, Subscription, SubscriptionState};
 use highwater_contract::{Call, Flaky, Verdict};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -345,4 +346,51 @@ async fn reading_ahead_is_bounded_by_bytes_also_where_events_are_large() {
     assert!(reads.load(Ordering::SeqCst) >= 40 / 4, "in pages of three or four");
     bus.shutdown().await.unwrap();
     assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 0);
+}
+
+struct Counting;
+
+impl highwater::TransactionalProjection<Note, highwater::MemoryTx> for Counting {
+    fn subscriber_id(&self) -> &str {
+        "projection:counting"
+    }
+
+    async fn apply(&self, tx: &mut highwater::MemoryTx, _: &Event<Note>) -> Result<(), BoxError> {
+        count(tx);
+        Ok(())
+    }
+}
+
+fn count(tx: &mut highwater::MemoryTx) {
+    let before = tx.get("count").and_then(|count| count.as_i64()).unwrap_or(0);
+    tx.put("count", before + 1);
+}
+
+/// The answer to a commit is lost, what is stored is read again and shows nothing of it, and only then does the commit take
+/// effect: as with a server that was still at it. Whoever begins next has to look at what it finds.
+#[tokio::test]
+async fn a_commit_that_takes_effect_late_counts_nothing_twice() {
+    let store = MemoryEventStore::new();
+    let (begun, late) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let slow = {
+        let store = store.clone();
+        Flaky::new(store.clone(), move |call| match call {
+            Call::Commit(..) if !late.swap(true, Ordering::SeqCst) => Verdict::Fail,
+            Call::Begin(fence) if begun.fetch_add(1, Ordering::SeqCst) == 1 => {
+                let mut tx = store.begin(fence, None).now_or_never().unwrap().unwrap().tx;
+                count(&mut tx);
+                let closing = highwater::Closing::Advance { from: 0, to: 1, event_id: None };
+                store.commit(tx, fence, closing).now_or_never().unwrap().unwrap();
+                Verdict::Through
+            }
+            _ => Verdict::Through,
+        })
+    };
+    let bus = EventBus::new(slow, quick());
+    say(&store, "a").await;
+    bus.subscribe(Counting).await.unwrap();
+    let last = say(&store, "b").await;
+    bus.wait_for("projection:counting", last).await.unwrap();
+    assert_eq!(store.document("count"), Some(2.into()), "two events, each counted once");
+    bus.shutdown().await.unwrap();
 }
