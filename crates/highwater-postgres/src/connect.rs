@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use highwater::Error;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Row};
 
 use crate::error::failed;
 use crate::row::unsigned;
 use crate::sql::Sql;
+use crate::write::IDLE_MAX;
 
 /// How long a transaction of ours may be left idle before the server ends it.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
@@ -92,6 +93,22 @@ impl Connector {
         *seen = Some(found);
         Ok(found)
     }
+}
+
+/// A pool whose connections are asked whether they are still there only after a short rest: the driver would ask every time.
+pub(crate) fn pool_options(connections_max: u32, timeout: Duration) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(connections_max)
+        .acquire_timeout(timeout)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > IDLE_MAX {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
 }
 
 /// The settings that every connection of ours has; see `sql/session.sql`.

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use highwater::Error;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, PgPool};
 
 use crate::appender::Appender;
 use crate::checkpoints::Writer;
@@ -18,7 +18,6 @@ use crate::reader::Readers;
 use crate::schema::SchemaName;
 use crate::sql::Sql;
 use crate::wakeups::PgWakeups;
-use crate::write::IDLE_MAX;
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
@@ -103,19 +102,7 @@ async fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig) -> 
         options = options.application_name("highwater");
     }
     let sql = sql.clone();
-    PgPoolOptions::new()
-        .max_connections(config.pool_connections_max)
-        .acquire_timeout(config.connect_timeout)
-        // The driver would ask every connection every time whether it is still there; after a short rest is enough.
-        .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
-            Box::pin(async move {
-                if meta.idle_for > IDLE_MAX {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        })
+    connect::pool_options(config.pool_connections_max, config.connect_timeout)
         .after_connect(move |connection, _| {
             let sql = sql.clone();
             Box::pin(async move { connect::set_up(connection, &sql, None).await })

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgPool};
 
 use crate::checkpoints::LOCK_TIMEOUT;
 use crate::config::PgConfig;
 use crate::connect;
 use crate::sql::Sql;
-use crate::write::IDLE_MAX;
 
 /// How long a handler may leave its transaction idle, doing something else.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
@@ -22,18 +21,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 pub(crate) fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig) -> PgPool {
     let name = format!("{} deliver", options.get_application_name().unwrap_or("highwater"));
     let sql = sql.clone();
-    PgPoolOptions::new()
-        .max_connections(config.transaction_connections_max)
-        .acquire_timeout(config.connect_timeout)
-        .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
-            Box::pin(async move {
-                if meta.idle_for > IDLE_MAX {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        })
+    connect::pool_options(config.transaction_connections_max, config.connect_timeout)
         // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
         // server ends it by itself; see sql/watch_client.sql.
         .after_release(|connection, _| {
