@@ -311,7 +311,7 @@ impl<B: Backend> Driver<B> {
                 self.machine.on_fenced(&error.to_string());
                 self.journal.halted(&error.to_string());
                 self.void_source();
-                (self.fence, self.perhaps_mine) = (None, None);
+                (self.fence, self.perhaps_mine, self.trouble) = (None, None, None);
                 return;
             }
             // Something was committed or it was not, or the server is another one: what is stored is read again before
@@ -376,10 +376,10 @@ impl<B: Backend> Driver<B> {
             }
         };
         // Loaded after the term was raised, so nobody else can park anything after this.
+        let parked: HashMap<_, _> = backend.parked(&id).await?.into_iter().collect();
         if self.perhaps_mine == Some(term.nonce) {
             self.perhaps_mine = None;
         }
-        let parked: HashMap<_, _> = backend.parked(&id).await?.into_iter().collect();
         self.fence = Some(Fence { subscriber_id: id, term, incarnation });
         self.machine.on_taken(position, parked);
         self.journal.started(term.number, position, fresh);
