@@ -10,7 +10,8 @@ use crate::{Harness, Settings};
 
 /// Takes over for a subscriber, and gives the fence that comes with it.
 pub(crate) async fn take<B: Backend>(store: &B, subscriber_id: &str, start: u64) -> (Fence, Taken) {
-    let taken = within("taking over", store.take_over(subscriber_id, start)).await.expect("one can take over");
+    let taken =
+        within("taking over", store.take_over(subscriber_id, start, Uuid::now_v7())).await.expect("one can take over");
     (Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation }, taken)
 }
 

@@ -138,8 +138,8 @@ impl<B: Backend> Wakeups for Flaky<B> {
 }
 
 impl<B: Backend> Checkpoints for Flaky<B> {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
-        Box::pin(self.pass(Call::TakeOver, self.inner.take_over(subscriber_id, start)))
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(self.pass(Call::TakeOver, self.inner.take_over(subscriber_id, start, nonce)))
     }
 
     fn store_checkpoints<'a>(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken, Term};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use uuid::Uuid;
 
 use crate::connect::life;
 use crate::error::{failed, sqlstate};
@@ -19,12 +20,13 @@ pub(crate) use writer::Writer;
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Checkpoints for PgEventStore {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
             let taken = sqlx::query(self.inner.sql.checkpoint_take_over.clone())
                 .bind(subscriber_id)
                 .bind(signed(start))
                 .bind(LOCK_TIMEOUT.as_millis().to_string())
+                .bind(nonce)
                 .fetch_one(&self.inner.pool)
                 .await;
             taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {

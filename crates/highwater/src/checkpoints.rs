@@ -22,8 +22,9 @@ use crate::{BoxFuture, Error};
 ///   that means redelivery, and never loss.
 pub trait Checkpoints: Send + Sync {
     /// Makes the caller the one who processes for a subscriber, and says where to go on. A subscriber that is new starts
-    /// after `start`, and that is stored.
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>>;
+    /// after `start`, and that is stored. The new term carries the caller's own `nonce`: should an answer be lost and take
+    /// effect late, it is known again by that.
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>>;
 
     /// Stores checkpoints of several subscribers. The answers stand in the order of the writes: `None` when it is stored,
     /// and else why this one is not. An error means that it is unknown which are.

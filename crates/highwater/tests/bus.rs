@@ -394,3 +394,29 @@ async fn a_commit_that_takes_effect_late_counts_nothing_twice() {
     assert_eq!(store.document("count"), Some(2.into()), "two events, each counted once");
     bus.shutdown().await.unwrap();
 }
+
+/// Taking over was tried twice, because the first answer was lost; and the first takes effect after the second.
+#[tokio::test]
+async fn who_is_fenced_by_its_own_late_attempt_goes_on() {
+    let store = MemoryEventStore::new();
+    let late = AtomicBool::new(false);
+    let slow = {
+        let store = store.clone();
+        Flaky::new(store.clone(), move |call| {
+            if let Call::StoreCheckpoints([write, ..]) = call
+                && !late.swap(true, Ordering::SeqCst)
+            {
+                let (id, nonce) = (&write.fence.subscriber_id, write.fence.term.nonce);
+                store.take_over(id, 0, nonce).now_or_never().unwrap().unwrap();
+            }
+            Verdict::Through
+        })
+    };
+    let bus = EventBus::new(slow, quick());
+    let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
+    say(&store, "a").await;
+    let at = say(&store, "b").await;
+    bus.wait_for("projection:x", at).await.unwrap();
+    assert!(!is_halted(&subscription));
+    bus.shutdown().await.unwrap();
+}

@@ -138,8 +138,8 @@ impl Wakeups for Drawn {
 }
 
 impl Checkpoints for Drawn {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
-        self.shared.beside.take_over(subscriber_id, start)
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
+        self.shared.beside.take_over(subscriber_id, start, nonce)
     }
 
     fn store_checkpoints<'a>(

@@ -74,8 +74,9 @@ pub(crate) trait Fault: Send + Sync + 'static {
         sound: &'a Sound,
         subscriber_id: &'a str,
         start: u64,
+        nonce: Uuid,
     ) -> BoxFuture<'a, Result<Taken, Error>> {
-        sound.memory.take_over(subscriber_id, start)
+        sound.memory.take_over(subscriber_id, start, nonce)
     }
 
     fn store_checkpoint<'a>(
@@ -327,8 +328,8 @@ impl Wakeups for Faulty {
 }
 
 impl Checkpoints for Faulty {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
-        self.fault.take_over(&self.sound, subscriber_id, start)
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
+        self.fault.take_over(&self.sound, subscriber_id, start, nonce)
     }
 
     fn store_checkpoints<'a>(

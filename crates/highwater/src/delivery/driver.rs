@@ -75,8 +75,8 @@ pub(crate) struct Driver<B: Backend> {
     stored_types: Arc<EventTypes>,
     pub(super) machine: Machine,
     pub(super) fence: Option<Fence>,
-    /// The nonce of a term that a reset has raised, or has not: the answer was lost.
-    pub(super) perhaps_mine: Option<Uuid>,
+    /// By which its own terms are known, also those whose answer was lost and that took effect late.
+    pub(super) nonce: Uuid,
     source: Source,
     /// Where the tail last had no seat for it.
     turned_away_at: Option<u64>,
@@ -136,7 +136,7 @@ impl<B: Backend> Driver<B> {
             config,
             start,
             fence: None,
-            perhaps_mine: None,
+            nonce: Uuid::from_u128(fastrand::u128(..)),
             source: Source::None,
             turned_away_at: None,
             storing: None,
@@ -298,8 +298,8 @@ impl<B: Backend> Driver<B> {
     /// The store did not do what it should. Everything stays as it is, and is tried again.
     async fn trouble(&mut self, error: Trouble) {
         match error {
-            // Perhaps by itself: a reset whose answer was lost has raised the term. The nonce tells.
-            Error::Fenced { .. } if self.perhaps_mine.is_some() && !self.machine.is_taking() => self.void(),
+            // Perhaps by itself: something whose answer was lost has raised the term. Looked at before it is believed.
+            Error::Fenced { term: Some(_), .. } if !self.machine.is_taking() => self.void(),
             Error::Fenced { term: None, .. } => {
                 // Nobody took over: somebody deleted the checkpoint. That means to start again.
                 self.journal.fenced(&error);
@@ -311,7 +311,7 @@ impl<B: Backend> Driver<B> {
                 self.machine.on_fenced(&error.to_string());
                 self.journal.halted(&error.to_string());
                 self.void_source();
-                (self.fence, self.perhaps_mine, self.trouble) = (None, None, None);
+                (self.fence, self.trouble) = (None, None);
                 return;
             }
             // Something was committed or it was not, or the server is another one: what is stored is read again before
@@ -364,22 +364,19 @@ impl<B: Backend> Driver<B> {
                 let subscriber_id = id.to_string();
                 match backend.checkpoint(&id).await? {
                     None => return Err(Error::Fenced { subscriber_id, term: None }),
-                    Some(found) if found.term != fence.term && self.perhaps_mine != Some(found.term.nonce) => {
+                    Some(found) if found.term != fence.term && found.term.nonce != self.nonce => {
                         return Err(Error::Fenced { subscriber_id, term: Some(found.term.number) });
                     }
                     Some(found) => (found.term, found.incarnation, found.global_sequence, false),
                 }
             }
             None => {
-                let taken = backend.take_over(&id, self.start).await?;
+                let taken = backend.take_over(&id, self.start, self.nonce).await?;
                 (taken.term, taken.incarnation, taken.global_sequence, taken.fresh)
             }
         };
         // Loaded after the term was raised, so nobody else can park anything after this.
         let parked: HashMap<_, _> = backend.parked(&id).await?.into_iter().collect();
-        if self.perhaps_mine == Some(term.nonce) {
-            self.perhaps_mine = None;
-        }
         self.fence = Some(Fence { subscriber_id: id, term, incarnation });
         self.machine.on_taken(position, parked);
         self.journal.started(term.number, position, fresh);

@@ -221,18 +221,12 @@ impl<B: Backend> Driver<B> {
             backend.rollback(begun.tx, failure.unsure).await;
             return Ok(failed(&failure.error));
         }
-        let nonce = Uuid::from_u128(fastrand::u128(..));
-        match backend.commit(begun.tx, &fence, Closing::Reset { to, by, nonce }).await {
+        match backend.commit(begun.tx, &fence, Closing::Reset { to, by, nonce: self.nonce }).await {
             Ok(closed) => {
                 self.begin_anew(Fence { term: closed.term, ..fence }, to);
                 Ok(RequestOutcome { done: 1, ..RequestOutcome::default() })
             }
             Err(Error::Aborted { source }) => Ok(failed(&Failure::new(&Error::Aborted { source }.into()).error)),
-            Err(Error::UnknownOutcome { .. }) => {
-                // Perhaps the term was raised: whose it is then, the nonce tells.
-                self.perhaps_mine = Some(nonce);
-                Err(Error::Interrupted { reason: "the answer to a reset was lost".to_owned() })
-            }
             Err(trouble) => Err(trouble),
         }
     }

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use chrono::Utc;
+use uuid::Uuid;
 
 use super::MemoryEventStore;
 use super::delivery::Row;
-use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken};
+use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken, Term};
 
 /// How long to wait for a transaction that holds a checkpoint.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Checkpoints for MemoryEventStore {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
             let lock = self.delivery.lock_of(subscriber_id);
             let held = tokio::time::timeout(LOCK_TIMEOUT, lock.lock()).await;
@@ -21,7 +22,7 @@ impl Checkpoints for MemoryEventStore {
                 source: elapsed.into(),
             })?;
             let mut state = self.delivery.state();
-            let term = state.new_term();
+            let term = Term { nonce, ..state.new_term() };
             let updated_at = Utc::now();
             let fresh = !state.checkpoints.contains_key(subscriber_id);
             let new = Row { global_sequence: start, event_id: None, updated_at, term };

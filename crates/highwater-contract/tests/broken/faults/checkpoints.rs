@@ -30,8 +30,14 @@ impl Fault for SharesCheckpoints {
 pub(crate) struct StartsEverybodyAtZero;
 
 impl Fault for StartsEverybodyAtZero {
-    fn take_over<'a>(&'a self, sound: &'a Sound, id: &'a str, _: u64) -> BoxFuture<'a, Result<Taken, Error>> {
-        sound.memory.take_over(id, 0)
+    fn take_over<'a>(
+        &'a self,
+        sound: &'a Sound,
+        id: &'a str,
+        _: u64,
+        nonce: Uuid,
+    ) -> BoxFuture<'a, Result<Taken, Error>> {
+        sound.memory.take_over(id, 0, nonce)
     }
 }
 
@@ -94,10 +100,16 @@ impl Fault for StoresCheckpointsTooFar {
 pub(crate) struct GivesTheSameTermTwice;
 
 impl Fault for GivesTheSameTermTwice {
-    fn take_over<'a>(&'a self, sound: &'a Sound, id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(
+        &'a self,
+        sound: &'a Sound,
+        id: &'a str,
+        start: u64,
+        nonce: Uuid,
+    ) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
             match sound.memory.checkpoint(id).await? {
-                None => sound.memory.take_over(id, start).await,
+                None => sound.memory.take_over(id, start, nonce).await,
                 Some(Checkpoint { term, global_sequence, incarnation, .. }) => {
                     Ok(Taken { term, global_sequence, fresh: false, incarnation })
                 }
@@ -126,7 +138,7 @@ impl Fault for MakesAMissingCheckpointAnew {
         Box::pin(async move {
             let answer = sound.store_checkpoint(write).await?;
             if answer == Some(Refused::Missing) {
-                sound.memory.take_over(&write.fence.subscriber_id, write.global_sequence).await?;
+                sound.memory.take_over(&write.fence.subscriber_id, write.global_sequence, Uuid::now_v7()).await?;
                 return Ok(None);
             }
             Ok(answer)
@@ -159,10 +171,16 @@ impl Fault for PausesNobody {
 pub(crate) struct EndsAPauseWithTheTerm;
 
 impl Fault for EndsAPauseWithTheTerm {
-    fn take_over<'a>(&'a self, sound: &'a Sound, id: &'a str, start: u64) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(
+        &'a self,
+        sound: &'a Sound,
+        id: &'a str,
+        start: u64,
+        nonce: Uuid,
+    ) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
             sound.memory.set_paused(id, false).await?;
-            sound.memory.take_over(id, start).await
+            sound.memory.take_over(id, start, nonce).await
         })
     }
 }
