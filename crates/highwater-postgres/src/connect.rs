@@ -74,6 +74,18 @@ impl Connector {
         }
     }
 
+    /// The same for what may be lost when the server crashes: commits do not wait for the disk.
+    pub(crate) async fn connect_asynchronous(
+        &self,
+        purpose: &str,
+        lock_timeout: Option<Duration>,
+    ) -> Result<(PgConnection, Incarnation), Error> {
+        let (mut connection, incarnation) = self.connect(purpose, lock_timeout).await?;
+        let done = sqlx::query(self.sql.asynchronous.clone()).execute(&mut connection).await;
+        done.map_err(|e| failed("set up a connection", e))?;
+        Ok((connection, incarnation))
+    }
+
     async fn identify(&self, connection: &mut PgConnection) -> Result<Incarnation, Error> {
         let row = sqlx::query(self.sql.incarnation.clone())
             .fetch_one(connection)

@@ -25,6 +25,7 @@ macro_rules! statements {
 statements! {
     append_group,
     append_one,
+    asynchronous,
     basis,
     checkpoint,
     checkpoint_store_many,

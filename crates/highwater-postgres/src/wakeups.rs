@@ -155,10 +155,7 @@ async fn send(
 ) -> Result<(), highwater::Error> {
     let failed = |e| crate::error::failed("notify", e);
     if connection.is_none() {
-        let (mut new, _) = connector.connect("notify", None).await?;
-        // A hint may be lost, so nobody has to wait until it is on disk.
-        sqlx::query("SET synchronous_commit = off").execute(&mut new).await.map_err(failed)?;
-        *connection = Some(new);
+        *connection = Some(connector.connect_asynchronous("notify", None).await?.0);
     }
     let open = connection.as_mut().expect("it was just opened");
     sqlx::query(sql.notify.clone()).bind(channel).bind(highest.to_string()).execute(open).await.map_err(failed)?;

@@ -107,6 +107,26 @@ pub enum Refused {
     Held,
 }
 
+impl Refused {
+    /// The same for whoever has a transaction, or no other way to say it.
+    #[must_use]
+    pub fn into_error(self, subscriber_id: &str) -> Error {
+        let subscriber_id = subscriber_id.to_owned();
+        match self {
+            Self::Superseded { term } => Error::Fenced { subscriber_id, term: Some(term) },
+            Self::Missing => Error::Fenced { subscriber_id, term: None },
+            Self::Interrupted => {
+                let reason = "the server was restarted or replaced since the position was learnt".to_owned();
+                Error::Interrupted { reason }
+            }
+            Self::Held => Error::Unavailable {
+                action: "store the checkpoint",
+                source: "another transaction holds it; the database's locks say which".into(),
+            },
+        }
+    }
+}
+
 /// A stored checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {

@@ -171,18 +171,24 @@ where
     O: EventObserver<D> + ?Sized + 'static,
 {
     let (id, options) = (observer.subscriber_id().to_owned(), observer.options());
-    Subscriber::new::<D>(&id, options, Handler::Each(Box::new(Each { observer, data: PhantomData })))
+    let each = Each { taker: Observed(observer), data: PhantomData::<fn() -> D> };
+    Subscriber::new::<D>(&id, options, Handler::Each(Box::new(each)))
 }
 
-struct Each<D, O: ?Sized> {
-    observer: Arc<O>,
+/// Events one by one, to whatever takes them.
+struct Each<D, T> {
+    taker: T,
     data: PhantomData<fn() -> D>,
 }
 
+/// An observer that may be shared.
+struct Observed<O: ?Sized>(Arc<O>);
+
 /// Takes one event in. The loop around it is the same for all kinds, and needs no box for each event. The event is lent and
 /// not given, because moving it costs as much as decoding it: who needs it for good takes it out.
-trait Take<D>: Sync {
+trait Take<D>: Send + Sync {
     fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a;
+    fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
 async fn take_each<D: DeserializeOwned + Send>(
@@ -209,23 +215,27 @@ async fn take_each<D: DeserializeOwned + Send>(
     (records.len(), None)
 }
 
-impl<D, O> Take<D> for Each<D, O>
+impl<D, O> Take<D> for Observed<O>
 where
     D: Send + Sync,
     O: EventObserver<D> + ?Sized,
 {
     async fn take(&self, event: &mut Option<Event<D>>) -> Result<(), BoxError> {
         match event {
-            Some(event) => self.observer.on_event(event).await,
+            Some(event) => self.0.on_event(event).await,
             None => Ok(()),
         }
     }
+
+    fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {
+        self.0.reset()
+    }
 }
 
-impl<D, O> HandleEach for Each<D, O>
+impl<D, T> HandleEach for Each<D, T>
 where
     D: DeserializeOwned + Send + Sync + 'static,
-    O: EventObserver<D> + ?Sized,
+    T: Take<D>,
 {
     fn handle<'a>(
         &'a self,
@@ -233,11 +243,11 @@ where
         decoder: Decoder<'a>,
         pace: Pace<'a>,
     ) -> BoxFuture<'a, (usize, Option<Failure>)> {
-        Box::pin(take_each(self, records, decoder, pace))
+        Box::pin(take_each(&self.taker, records, decoder, pace))
     }
 
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {
-        self.observer.reset()
+        self.taker.reset()
     }
 }
 
@@ -357,14 +367,15 @@ where
 {
     fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
         let (id, options) = (self.subscriber_id.clone(), self.options.clone());
-        Subscriber::new::<D>(&id, options, Handler::Each(Box::new(self)))
+        let each = Each { taker: self, data: PhantomData::<fn() -> D> };
+        Subscriber::new::<D>(&id, options, Handler::Each(Box::new(each)))
     }
 }
 
 impl<D, F, R> Take<D> for ObserverFn<D, F>
 where
     D: Send,
-    F: Fn(Event<D>) -> R + Sync,
+    F: Fn(Event<D>) -> R + Send + Sync,
     R: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
     fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a {
@@ -376,22 +387,6 @@ where
                 None => Ok(()),
             }
         }
-    }
-}
-
-impl<D, F, R> HandleEach for ObserverFn<D, F>
-where
-    D: DeserializeOwned + Send + Sync + 'static,
-    F: Fn(Event<D>) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<(), BoxError>> + Send + 'static,
-{
-    fn handle<'a>(
-        &'a self,
-        records: &'a [Record],
-        decoder: Decoder<'a>,
-        pace: Pace<'a>,
-    ) -> BoxFuture<'a, (usize, Option<Failure>)> {
-        Box::pin(take_each(self, records, decoder, pace))
     }
 
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {

@@ -73,9 +73,7 @@ impl Writer {
         {
             return Ok(idle);
         }
-        let (mut connection, incarnation) = self.connector.connect("checkpoint", Some(HELD_TIMEOUT)).await?;
-        let asynchronous = sqlx::query("SET synchronous_commit = off").execute(&mut connection).await;
-        asynchronous.map_err(|e| failed("set up a connection", e))?;
+        let (connection, incarnation) = self.connector.connect_asynchronous("checkpoint", Some(HELD_TIMEOUT)).await?;
         Ok(Idle { connection, incarnation: incarnation.number(), used: Instant::now() })
     }
 

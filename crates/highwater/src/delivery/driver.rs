@@ -320,8 +320,11 @@ impl<B: Backend> Driver<B> {
             _ => {}
         }
         let text: Arc<str> = chain(&error).into();
-        self.journal.disconnected(&text);
-        let (_, mut backoff) = self.trouble.take().unwrap_or_else(|| (text.clone(), Backoff::new()));
+        // Told once when it begins, and not at every attempt.
+        let (_, mut backoff) = self.trouble.take().unwrap_or_else(|| {
+            self.journal.disconnected(&text);
+            (text.clone(), Backoff::new())
+        });
         let delay = backoff.next();
         self.trouble = Some((text, backoff));
         self.publish(false);

@@ -8,7 +8,6 @@ use crate::{BoxError, Error, Record};
 #[derive(Debug)]
 pub(super) struct Journal {
     span: tracing::Span,
-    disconnected: bool,
     catching_up: bool,
 }
 
@@ -30,7 +29,7 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 impl Journal {
     pub(super) fn new(subscriber_id: &str) -> Self {
         let span = tracing::info_span!("subscriber", id = subscriber_id);
-        Self { span, disconnected: false, catching_up: false }
+        Self { span, catching_up: false }
     }
 
     /// For everything that runs in the subscriber's task, its handler's own events included.
@@ -103,19 +102,12 @@ impl Journal {
         tracing::warn!(parent: &self.span, %error, "fenced");
     }
 
-    /// Once when it begins, and not at every attempt.
-    pub(super) fn disconnected(&mut self, error: &str) {
-        if !self.disconnected {
-            self.disconnected = true;
-            tracing::warn!(parent: &self.span, error, "the store does not answer as it should; trying until it does");
-        }
+    pub(super) fn disconnected(&self, error: &str) {
+        tracing::warn!(parent: &self.span, error, "the store does not answer as it should; trying until it does");
     }
 
-    pub(super) fn connected(&mut self) {
-        if self.disconnected {
-            self.disconnected = false;
-            tracing::info!(parent: &self.span, "the store answers again");
-        }
+    pub(super) fn connected(&self) {
+        tracing::info!(parent: &self.span, "the store answers again");
     }
 
     pub(super) fn served(&self, asked: &str, by: &str, done: u64, failed: u64, error: Option<&str>) {

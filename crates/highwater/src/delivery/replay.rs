@@ -70,7 +70,7 @@ impl<B: Backend> Driver<B> {
             return self.replay_all(stream_id, &request.requested_by).await;
         }
         let mut outcome = RequestOutcome::default();
-        self.replay(&letter, &request.requested_by, &mut outcome).await?;
+        self.replay(&letter, detail.record, &request.requested_by, &mut outcome).await?;
         Ok(Some(outcome))
     }
 
@@ -94,7 +94,8 @@ impl<B: Backend> Driver<B> {
                 if letter.parks && blocked.contains(&letter.stream_id) {
                     continue;
                 }
-                let taken_in = self.replay(&letter, by, &mut outcome).await?;
+                let record = self.shared.backend.letter(letter.id).await?.and_then(|detail| detail.record);
+                let taken_in = self.replay(&letter, record, by, &mut outcome).await?;
                 if !taken_in && letter.parks {
                     blocked.insert(letter.stream_id);
                 }
@@ -103,8 +104,13 @@ impl<B: Backend> Driver<B> {
     }
 
     /// Hands one letter's event over again. True when it was taken in.
-    async fn replay(&mut self, letter: &DeadLetter, by: &str, outcome: &mut RequestOutcome) -> Result<bool, Trouble> {
-        let record = self.shared.backend.letter(letter.id).await?.and_then(|detail| detail.record);
+    async fn replay(
+        &mut self,
+        letter: &DeadLetter,
+        record: Option<Record>,
+        by: &str,
+        outcome: &mut RequestOutcome,
+    ) -> Result<bool, Trouble> {
         let taken_in = match record {
             Some(record) => self.hand_over(letter.id, &record, by).await?,
             None => Err(Failure::new(&"the log does not have the event any more".into())),

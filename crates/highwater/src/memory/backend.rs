@@ -1,7 +1,6 @@
 //! Fenced transactions in memory.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use chrono::Utc;
 use serde_json::Value;
@@ -9,13 +8,10 @@ use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use super::MemoryEventStore;
-use super::delivery::{State, refused};
+use super::delivery::State;
 use crate::{
     Append, Backend, Begun, BoxFuture, Closed, Closing, DeadLetter, Error, Fence, LetterState, NewLetter, Term,
 };
-
-/// How long to wait for a transaction that holds a checkpoint.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A transaction in memory: what a [`TransactionalProjection`](crate::TransactionalProjection) is handed. Its read model
 /// is a set of JSON documents in the store, which [`MemoryEventStore::document`] shows.
@@ -79,14 +75,10 @@ impl Backend for MemoryEventStore {
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
         Box::pin(async move {
-            let lock = self.delivery.lock_of(&fence.subscriber_id);
-            let held = tokio::time::timeout(LOCK_TIMEOUT, lock.lock_owned()).await;
-            let _lock = held.map_err(|elapsed| Error::Unavailable {
-                action: "begin: another transaction holds the checkpoint",
-                source: elapsed.into(),
-            })?;
+            let _lock = self.delivery.lock(&fence.subscriber_id).await?;
             let mut state = self.delivery.state();
-            let global_sequence = state.fenced(fence).map_err(|why| refused(fence, why))?.global_sequence;
+            let global_sequence =
+                state.fenced(fence).map_err(|why| why.into_error(&fence.subscriber_id))?.global_sequence;
             let is_open = |id| state.letters.get(&id).is_some_and(|letter| letter.state.is_open());
             let letter_open = letter.is_none_or(is_open);
             drop(state);
@@ -125,7 +117,7 @@ impl Backend for MemoryEventStore {
 impl State {
     /// Everything that can speak against a closing, before the first change.
     fn check(&mut self, fence: &Fence, closing: &Closing<'_>) -> Result<(), Error> {
-        let row = self.fenced(fence).map_err(|why| refused(fence, why))?;
+        let row = self.fenced(fence).map_err(|why| why.into_error(&fence.subscriber_id))?;
         let (Closing::Advance { from, .. } | Closing::Bury { from, .. }) = closing else { return Ok(()) };
         if row.global_sequence != *from {
             let term = Some(row.term.number);

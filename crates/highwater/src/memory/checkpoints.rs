@@ -1,7 +1,5 @@
 //! Checkpoints in memory.
 
-use std::time::Duration;
-
 use chrono::Utc;
 use uuid::Uuid;
 
@@ -9,18 +7,10 @@ use super::MemoryEventStore;
 use super::delivery::Row;
 use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken, Term};
 
-/// How long to wait for a transaction that holds a checkpoint.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-
 impl Checkpoints for MemoryEventStore {
     fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
-            let lock = self.delivery.lock_of(subscriber_id);
-            let held = tokio::time::timeout(LOCK_TIMEOUT, lock.lock()).await;
-            let _held = held.map_err(|elapsed| Error::Unavailable {
-                action: "take over: another transaction holds the checkpoint",
-                source: elapsed.into(),
-            })?;
+            let _held = self.delivery.lock(subscriber_id).await?;
             let mut state = self.delivery.state();
             let term = Term { nonce, ..state.new_term() };
             let updated_at = Utc::now();
@@ -39,8 +29,7 @@ impl Checkpoints for MemoryEventStore {
         Box::pin(async move {
             let mut answers = Vec::with_capacity(writes.len());
             for write in writes {
-                let lock = self.delivery.lock_of(&write.fence.subscriber_id);
-                let _held = lock.lock().await;
+                let _held = self.delivery.lock(&write.fence.subscriber_id).await?;
                 answers.push(match self.delivery.state().fenced(&write.fence) {
                     Ok(row) if row.global_sequence > write.global_sequence => None,
                     Ok(row) => {

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use uuid::Uuid;
 
 use crate::{DeadLetter, Error, Fence, LetterAttempt, Refused, Request, Term};
+
+/// How long to wait for a transaction that holds a checkpoint.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryDelivery {
@@ -42,10 +46,16 @@ impl MemoryDelivery {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock of a subscriber's checkpoint.
-    pub(super) fn lock_of(&self, subscriber_id: &str) -> Arc<AsyncMutex<()>> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.entry(subscriber_id.to_owned()).or_default().clone()
+    /// Locks a subscriber's checkpoint against every other writer. Whoever holds it may be frozen, so the wait has an end.
+    pub(super) async fn lock(&self, subscriber_id: &str) -> Result<OwnedMutexGuard<()>, Error> {
+        let lock = {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.entry(subscriber_id.to_owned()).or_default().clone()
+        };
+        tokio::time::timeout(LOCK_TIMEOUT, lock.lock_owned()).await.map_err(|elapsed| Error::Unavailable {
+            action: "write a checkpoint: another transaction holds it",
+            source: elapsed.into(),
+        })
     }
 }
 
@@ -71,16 +81,5 @@ impl State {
         let detail = detail.map(str::to_owned);
         let attempt = LetterAttempt { at: Utc::now(), by: by.to_owned(), outcome: outcome.to_owned(), detail };
         self.attempts.entry(letter).or_default().push(attempt);
-    }
-}
-
-/// What a refusal is to whoever has a transaction.
-pub(super) fn refused(fence: &Fence, refused: Refused) -> Error {
-    let subscriber_id = fence.subscriber_id.to_string();
-    match refused {
-        Refused::Superseded { term } => Error::Fenced { subscriber_id, term: Some(term) },
-        Refused::Missing => Error::Fenced { subscriber_id, term: None },
-        Refused::Held => Error::Unavailable { action: "write a checkpoint", source: "it is held".into() },
-        Refused::Interrupted => Error::Interrupted { reason: "the position comes from another log".to_owned() },
     }
 }

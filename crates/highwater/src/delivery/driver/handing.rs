@@ -59,7 +59,9 @@ impl<B: Backend> Driver<B> {
         let done = records.partition_point(|record| record.global_sequence <= begun.global_sequence);
         if done == records.len() {
             backend.rollback(begun.tx, false).await;
-            self.machine.on_committed(records.len());
+            // Not as far as the page goes, perhaps: the rest of the way is stored like any other position.
+            self.machine.on_handled(records.len());
+            self.moved(0);
             return Ok(());
         }
         let handling = call(handler.handle(&mut begun.tx, &records[done..], decoder), self.config.handler_timeout);

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
-use crate::{Backend, CheckpointWrite, Closed, Closing, Error, NewLetter, Record, Refused};
+use crate::{Backend, CheckpointWrite, Closed, Closing, Error, NewLetter, Record};
 
 impl<B: Backend> Driver<B> {
     /// Has the checkpoint stored: at once where everything waits for it, and else while the next events are handled.
@@ -33,18 +33,9 @@ impl<B: Backend> Driver<B> {
     pub(super) fn stored(&mut self, outcome: Outcome) -> Result<(), Trouble> {
         self.storing = None;
         self.machine.on_stored(matches!(outcome, Ok(None)));
-        let subscriber_id = self.subscriber.id.to_string();
         match outcome {
             Ok(None) => Ok(()),
-            Ok(Some(Refused::Missing)) => Err(Error::Fenced { subscriber_id, term: None }),
-            Ok(Some(Refused::Superseded { term })) => Err(Error::Fenced { subscriber_id, term: Some(term) }),
-            Ok(Some(Refused::Held)) => Err(Error::Unavailable {
-                action: "store the checkpoint",
-                source: "another transaction holds it; pg_locks says which".into(),
-            }),
-            Ok(Some(Refused::Interrupted)) => {
-                Err(Error::Interrupted { reason: "another life of the server".to_owned() })
-            }
+            Ok(Some(refused)) => Err(refused.into_error(&self.subscriber.id)),
             Err(error) => Err(Error::Unavailable { action: "store the checkpoint", source: Box::new(error) }),
         }
     }
