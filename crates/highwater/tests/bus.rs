@@ -420,3 +420,139 @@ async fn who_is_fenced_by_its_own_late_attempt_goes_on() {
     assert!(!is_halted(&subscription));
     bus.shutdown().await.unwrap();
 }
+
+#[tokio::test]
+async fn live_subscribers_share_one_read_of_the_log() {
+    const SUBSCRIBERS: usize = 50;
+    let store = MemoryEventStore::new();
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counting = {
+        let reads = reads.clone();
+        Flaky::new(store.clone(), move |call| {
+            reads.fetch_add(usize::from(matches!(call, Call::Read)), Ordering::SeqCst);
+            Verdict::Through
+        })
+    };
+    // So that nothing is read because time has passed.
+    let bus = EventBus::new(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(600), ..quick() });
+    let seen = Arc::new(AtomicUsize::new(0));
+    for n in 0..SUBSCRIBERS {
+        let seen = seen.clone();
+        let observer = observer_fn(format!("projection:{n}"), move |_: Event<Note>| {
+            seen.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        });
+        let subscription = bus.subscribe(observer).await.unwrap();
+        eventually("it is live", async || subscription.state() == SubscriptionState::Live).await;
+    }
+    let before = reads.load(Ordering::SeqCst);
+    for n in 1..=20 {
+        say(&store, &n.to_string()).await;
+        eventually("everybody has it", async || seen.load(Ordering::SeqCst) == n * SUBSCRIBERS).await;
+    }
+    let read = reads.load(Ordering::SeqCst) - before;
+    assert!(read <= 3 * 20, "{read} reads for 20 events and {SUBSCRIBERS} subscribers");
+    bus.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn resolved_letters_are_kept_for_as_long_as_is_said() {
+    let store = MemoryEventStore::new();
+    let failing =
+        || observer_fn("projection:kept", |_: Event<Note>| async { Err(highwater::Permanent::new("no").into()) });
+    let all = LetterQuery { states: highwater::LetterState::ALL.to_vec(), ..LetterQuery::default() };
+    let bus = MemoryEventBus::new(store.clone(), quick());
+    bus.subscribe(failing()).await.unwrap();
+    for text in ["resolved", "open"] {
+        let at = say(&store, text).await;
+        bus.wait_for("projection:kept", at).await.unwrap();
+    }
+    let letters = bus.dead_letters().list(&all).await.unwrap();
+    within("it is discarded", bus.dead_letters().discard(letters[0].id, "not needed").await.unwrap().done())
+        .await
+        .unwrap();
+    bus.shutdown().await.unwrap();
+    for (retention, left) in [(Duration::from_secs(3_600), 2), (Duration::ZERO, 1)] {
+        let bus =
+            MemoryEventBus::new(store.clone(), ReliableDeliveryConfig { dead_letter_retention: retention, ..quick() });
+        bus.subscribe(failing()).await.unwrap();
+        // Looked through before anything is served.
+        within("it is looked after", bus.dead_letters().replay(letters[1].id).await.unwrap().done()).await.unwrap();
+        eventually("what is over is gone", async || bus.dead_letters().count(&all).await.unwrap() == left).await;
+        bus.shutdown().await.unwrap();
+    }
+    assert!(bus.dead_letters().show(letters[1].id).await.is_ok(), "what is open stays");
+}
+
+/// Writes down what is logged: level and message.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Vec<(tracing::Level, String)>>>);
+
+struct Message<'a>(&'a mut String);
+
+impl tracing::field::Visit for Message<'_> {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            *self.0 = format!("{value:?}");
+        }
+    }
+}
+
+impl tracing::Subscriber for Listener {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("highwater")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut message = String::new();
+        event.record(&mut Message(&mut message));
+        self.0.lock().unwrap().push((*event.metadata().level(), message));
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn what_happens_to_a_subscriber_is_logged() {
+    let listener = Listener::default();
+    let _listening = tracing::subscriber::set_default(listener.clone());
+    let store = MemoryEventStore::new();
+    let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig { max_retries: 2, ..quick() });
+    let observer = observer_fn("projection:logged", |_: Event<Note>| async { Err("no".into()) });
+    let at = say(&store, "bad").await;
+    let subscription = bus.subscribe(observer).await.unwrap();
+    bus.wait_for("projection:logged", at).await.unwrap();
+    eventually("it is live", async || subscription.state() == SubscriptionState::Live).await;
+    bus.shutdown().await.unwrap();
+    let logged = listener.0.lock().unwrap();
+    let count = |level, part: &str| logged.iter().filter(|(at, said)| *at == level && said.contains(part)).count();
+    assert_eq!(count(tracing::Level::INFO, "catching up"), 1, "{logged:?}");
+    assert_eq!(count(tracing::Level::INFO, "caught up"), 1, "{logged:?}");
+    assert_eq!(count(tracing::Level::WARN, "it will be tried again"), 2, "one for each retry: {logged:?}");
+    assert_eq!(count(tracing::Level::ERROR, "dead letters"), 1, "{logged:?}");
+}
+
+#[tokio::test]
+async fn an_answer_carries_on_the_conversation_and_is_given_once() {
+    let store = MemoryEventStore::new();
+    let metadata = Metadata::new().with_correlation_id("order-17");
+    let question = Append::to(stream_id("q", "1")).metadata(&metadata).event(Note::Noted("question".to_owned()));
+    store.append(&question).await.unwrap();
+    let event: Event<Note> = store.read_last_event(stream_id("q", "1")).await.unwrap().unwrap();
+    let answer =
+        |step: &str| Append::to(stream_id("a", "1")).in_answer_to(&event, step).events([Note::Struck, Note::Struck]);
+    let first = store.append(&answer("saga/answer")).await.unwrap();
+    let again = store.append(&answer("saga/answer")).await.unwrap();
+    assert_eq!((first.positions, again.repeated), (again.positions, true));
+    assert!(!store.append(&answer("saga/other")).await.unwrap().repeated, "another step is another answer");
+    let given: Event<Note> = store.read_last_event(stream_id("a", "1")).await.unwrap().unwrap();
+    assert_eq!(given.metadata.correlation_id(), Some("order-17"));
+    assert_eq!(given.metadata.causation_event(), Some(event.id));
+}

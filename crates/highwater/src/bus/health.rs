@@ -143,6 +143,7 @@ impl<B: Backend> EventBus<B> {
         if self.inner.state().services.iter().any(JoinHandle::is_finished) {
             problems.push(Problem::Died { subscriber_id: "what all subscribers share".to_owned() });
         }
+        let push_degraded = self.store().push_degraded();
         let mut subscribers = Vec::new();
         for subscription in self.subscriptions() {
             let Some(entry) = self.inner.entry(subscription.subscriber_id()) else { continue };
@@ -153,12 +154,13 @@ impl<B: Backend> EventBus<B> {
             // Without an answer of the log nothing is known of the lag, and nothing is forgotten of it.
             let status = || entry.status.borrow().progress(0, Duration::ZERO);
             let progress = frontier.map_or_else(status, |frontier| entry.progress(frontier));
+            let progress = Progress { push_degraded: push_degraded.clone(), ..progress };
             problems.extend(problem(&subscriber_id, &progress, entry.config.healthy_lag_max));
             if frontier.is_some() {
                 subscribers.push((subscriber_id, progress));
             }
         }
-        problems.extend(self.store().push_degraded().map(|reason| Problem::PushDegraded { reason }));
+        problems.extend(push_degraded.map(|reason| Problem::PushDegraded { reason }));
         Health { problems, subscribers }
     }
 

@@ -35,7 +35,7 @@ impl<B: Backend> Subscription<B> {
     /// When the log cannot be asked.
     pub async fn progress(&self) -> Result<Progress, Error> {
         let frontier = self.bus.store().frontier().await?;
-        Ok(self.entry.progress(frontier))
+        Ok(Progress { push_degraded: self.bus.store().push_degraded(), ..self.entry.progress(frontier) })
     }
 
     /// Waits until everything that is committed now has been handled. While it is paused, this waits on.

@@ -272,6 +272,13 @@ impl Machine {
         self.unsaved = 0;
     }
 
+    /// The next `count` events turned out to be done already, with the checkpoint `at` a position. That need not be as far
+    /// as the page goes: the rest of the way is still to be stored.
+    pub(crate) fn on_found(&mut self, count: usize, at: u64) {
+        self.pass(count);
+        (self.stored, self.unsaved) = (at, 0);
+    }
+
     /// Moves on past events. The end of a page takes the position along to where the page is complete.
     fn pass(&mut self, count: usize) {
         let Some(work) = &mut self.work else { return };

@@ -80,6 +80,8 @@ pub struct Progress {
     pub time_left: Option<Duration>,
     /// The last error of its handler, if it ever had one.
     pub last_error: Option<Arc<str>>,
+    /// Why events of other processes are found by polling alone at the moment; `None` when they are pushed.
+    pub push_degraded: Option<String>,
 }
 
 /// What the driver tells.
@@ -126,6 +128,7 @@ impl Status {
             rate,
             time_left: if lag_events == 0 { Some(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).ok() },
             last_error: self.last_error.clone(),
+            push_degraded: None,
         }
     }
 }

@@ -229,6 +229,16 @@ async fn a_rebuild_empties_the_read_model_and_sets_the_checkpoint_back_together(
     db.execute(&mut connection, "UPDATE {s}.counted SET text = 'wrong'").await;
     subscription.rebuild().await.unwrap();
     subscription.caught_up().await.unwrap();
+    // A transaction is opened for a batch that is there, and not to wait for one.
+    let idle: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE application_name = 'highwater deliver' AND state = 'idle in transaction' AND query LIKE '%' || $1 || '%'",
+    )
+    .bind(&db.schema)
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!(idle, 0);
     let wrong: i64 = sqlx::query_scalar("SELECT count(*) FROM counted WHERE text = 'wrong'")
         .fetch_one(&mut connection)
         .await

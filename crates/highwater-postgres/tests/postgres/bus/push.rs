@@ -79,6 +79,7 @@ async fn without_push_polling_delivers_and_the_health_says_so() {
     };
     eventually("push is degraded", degraded).await;
     assert!(bus.health().await.is_ready(), "that alone is no reason not to be ready");
+    assert!(subscription.progress().await.unwrap().push_degraded.is_some());
     let other = db.store().await;
     say(&other, "polled").await;
     eventually("it is delivered all the same", async || recorder.texts() == ["polled"]).await;

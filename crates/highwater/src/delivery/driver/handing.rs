@@ -59,8 +59,7 @@ impl<B: Backend> Driver<B> {
         let done = records.partition_point(|record| record.global_sequence <= begun.global_sequence);
         if done == records.len() {
             backend.rollback(begun.tx, false).await;
-            // Not as far as the page goes, perhaps: the rest of the way is stored like any other position.
-            self.machine.on_handled(records.len());
+            self.machine.on_found(records.len(), begun.global_sequence);
             self.moved(0);
             return Ok(());
         }

@@ -247,6 +247,15 @@ fn after_an_interruption_nothing_that_was_remembered_counts() {
 }
 
 #[test]
+fn what_turns_out_to_be_done_moves_on_and_the_rest_of_the_page_is_stored_in_its_time() {
+    let mut machine = running(Policy { transactional: true, batch: 10, ..policy() });
+    machine.on_page(page(1..=3), 9);
+    machine.on_found(3, 3);
+    assert_eq!((machine.handled(), machine.stored(), machine.step(NOW)), (9, 3, Step::Read));
+    assert_eq!(machine.step(Now { overdue: true, ..NOW }), Step::Store);
+}
+
+#[test]
 fn a_page_that_overlaps_what_was_handled_is_taken_from_where_it_goes_on() {
     let mut machine = running(Policy { batch: 100, ..policy() });
     machine.on_page(page(1..=4), 4);
