@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater::{Backend, Checkpoint, CheckpointWrite, Checkpoints, Error, Fence, Refused, Taken, Term};
+use highwater::{Backend, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Fence, Refused, Taken, Term};
 use uuid::Uuid;
 
 use crate::support::within;
@@ -10,8 +10,9 @@ use crate::{Harness, Settings};
 
 /// Takes over for a subscriber, and gives the fence that comes with it.
 pub(crate) async fn take<B: Backend>(store: &B, subscriber_id: &str, start: u64) -> (Fence, Taken) {
-    let taken =
-        within("taking over", store.take_over(subscriber_id, start, Uuid::now_v7())).await.expect("one can take over");
+    let taken = within("taking over", store.take_over(&Claim { start, ..Claim::of(subscriber_id) }))
+        .await
+        .expect("one can take over");
     (Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation }, taken)
 }
 

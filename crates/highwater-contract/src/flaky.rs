@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use highwater::{
-    Append, Appended, Backend, Begun, BoxError, BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing,
-    DeadLetter, DeadLetters, Error, EventTypes, Fence, LetterDetail, LetterQuery, Log, OpenWriter, Page, ReadLimit,
-    Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
+    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
+    LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, ReadLimit, Refused, Request, StreamPage,
+    StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use uuid::Uuid;
 
@@ -138,8 +139,8 @@ impl<B: Backend> Wakeups for Flaky<B> {
 }
 
 impl<B: Backend> Checkpoints for Flaky<B> {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
-        Box::pin(self.pass(Call::TakeOver, self.inner.take_over(subscriber_id, start, nonce)))
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(self.pass(Call::TakeOver, self.inner.take_over(claim)))
     }
 
     fn store_checkpoints<'a>(
@@ -163,6 +164,17 @@ impl<B: Backend> Checkpoints for Flaky<B> {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.paused(subscriber_ids)))
+    }
+}
+
+/// Locks are not in doubt here: what hangs on them is.
+impl<B: Backend> Leadership for Flaky<B> {
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        self.inner.candidate(instance, settings)
+    }
+
+    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.leaders()))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::{BoxFuture, Checkpoints, DeadLetters, Error, Fence, Log, NewLetter, RequestOutcome, Term, Wakeups};
+use crate::{
+    BoxFuture, Checkpoints, DeadLetters, Error, Fence, Leadership, Log, NewLetter, RequestOutcome, Term, Wakeups,
+};
 
 /// A backend that the delivery engine can run on.
 ///
@@ -17,7 +19,7 @@ use crate::{BoxFuture, Checkpoints, DeadLetters, Error, Fence, Log, NewLetter, R
 /// - `commit` checks the fence again in its last statement before the commit. Everything in the transaction becomes
 ///   visible together with the closing, or nothing does, and it survives a crash of the server.
 /// - A transaction that is dropped leaves nothing behind.
-pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Clone + 'static {
+pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Clone + 'static {
     /// An open transaction, as it is handed to a transactional projection.
     type Tx: Send + 'static;
 

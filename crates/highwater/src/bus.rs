@@ -15,10 +15,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::delivery::driver::{Control, Driver, Shared};
-use crate::delivery::status::Status;
+use crate::delivery::status::{Pace, Status};
 use crate::delivery::tail::Tail;
 use crate::{
-    Backend, Error, IntoSubscriber, MemoryEventStore, Progress, ReliableDeliveryConfig, StartAt, SubscriptionState,
+    Backend, Coordinator, Error, InstanceMode, IntoSubscriber, LocalCoordinator, MemoryEventStore, Progress,
+    ProjectorCoordinator, ReliableDeliveryConfig, StartAt, SubscriptionState,
 };
 
 pub use health::{Health, Problem};
@@ -104,17 +105,35 @@ struct Entry {
     task: Mutex<Option<AbortHandle>>,
     /// Since when it has been behind whenever somebody asked.
     behind_since: Mutex<Option<Instant>>,
+    /// How fast another instance gets on, as far as it was seen from here.
+    elsewhere: Mutex<Pace>,
 }
 
 /// How long to wait for the end of the log to be known, when a subscriber wants to start there.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<B: Backend> EventBus<B> {
-    /// A bus over a store. Nothing happens before something is subscribed.
+    /// A bus over a store, coordinated with other instances as [`instance_mode`](ReliableDeliveryConfig::instance_mode)
+    /// says. Nothing happens before something is subscribed.
     #[must_use]
     pub fn new(store: B, config: ReliableDeliveryConfig) -> Self {
-        let shared = Shared { tail: Arc::new(Tail::new(&config)), writer: Arc::default(), backend: store };
-        let shared = Arc::new(shared);
+        let coordinator: Arc<dyn ProjectorCoordinator> = match config.instance_mode {
+            InstanceMode::SingleInstance => Arc::new(LocalCoordinator::new(store.clone())),
+            InstanceMode::Coordinated => Arc::new(Coordinator::new(store.clone(), &config)),
+        };
+        Self::with_coordinator(store, config, coordinator)
+    }
+
+    /// A bus with a coordinator of one's own; `instance_mode` is not looked at. There is no way to have none:
+    /// [`LocalCoordinator`] is how one says that a single process runs.
+    #[must_use]
+    pub fn with_coordinator(
+        store: B,
+        config: ReliableDeliveryConfig,
+        coordinator: Arc<dyn ProjectorCoordinator>,
+    ) -> Self {
+        let tail = Arc::new(Tail::new(&config));
+        let shared = Arc::new(Shared { tail, writer: Arc::default(), backend: store, coordinator });
         let (state, unsettled_since) = (Mutex::default(), Mutex::default());
         let inner = Inner { config, shared, state, nudge: Notify::new(), unsettled_since };
         Self { inner: Arc::new(inner) }
@@ -141,11 +160,13 @@ impl<B: Backend> EventBus<B> {
     }
 
     /// Starts delivering to a subscriber, from its checkpoint on, or from where its options say when it has none. Returns
-    /// as soon as it is started; [`Subscription::caught_up`] waits for more.
+    /// as soon as it is started, or stands by because another instance processes; [`Subscription::state`] says which, and
+    /// [`Subscription::caught_up`] waits for more.
     ///
     /// # Errors
     /// [`Error::AlreadySubscribed`] when this bus has one of that name; [`Error::Invalid`] for a name, an enum or a setting
-    /// that cannot be used; [`Error::ShutDown`]; and when the store cannot be reached.
+    /// that cannot be used; [`Error::NoSession`] when a pooler keeps instances from being coordinated;
+    /// [`Error::ShutDown`]; and when the store cannot be reached.
     pub async fn subscribe<Kind>(&self, subscriber: impl IntoSubscriber<B, Kind>) -> Result<Subscription<B>, Error> {
         self.inner.config.validate()?;
         let subscriber = subscriber.into_subscriber()?;
@@ -157,6 +178,7 @@ impl<B: Backend> EventBus<B> {
         self.inner.enter(&entry)?;
         // From here on the name is taken; whoever stops waiting for us gives it back.
         let guard = Entering { inner: &self.inner, id: Some(&id) };
+        self.inner.shared.coordinator.ready().await?;
         let start = match subscriber.options.start {
             StartAt::Beginning => 0,
             StartAt::After(position) => position,
@@ -197,7 +219,8 @@ impl<B: Backend> EventBus<B> {
         Some(Subscription::new(self.clone(), entry))
     }
 
-    /// Stops all subscribers: each finishes the event in hand and stores its checkpoint. Calling it again is harmless.
+    /// Stops all subscribers: each finishes the event in hand, stores its checkpoint and lets another instance go on.
+    /// Calling it again is harmless.
     ///
     /// # Errors
     /// [`Error::ShutdownTimedOut`] when some were not done within
@@ -210,6 +233,7 @@ impl<B: Backend> EventBus<B> {
             state.entries.values().cloned().collect()
         };
         let stopped = self.inner.stop(&entries).await;
+        self.inner.shared.coordinator.close().await;
         // Not before: subscribers store their last checkpoints through them.
         let mut state = self.inner.state();
         state.services.drain(..).for_each(|service| service.abort());
@@ -300,12 +324,25 @@ impl Entry {
         status: watch::Receiver<Status>,
         config: ReliableDeliveryConfig,
     ) -> Self {
-        Self { id, control, status, config, task: Mutex::default(), behind_since: Mutex::default() }
+        Self {
+            id,
+            control,
+            status,
+            config,
+            task: Mutex::default(),
+            behind_since: Mutex::default(),
+            elsewhere: Mutex::default(),
+        }
     }
 
-    /// How far it has got, compared with where the log is settled.
-    fn progress(&self, frontier: u64) -> Progress {
-        let status = self.status.borrow();
+    /// How far it has got, compared with where the log is settled. `stored`: its checkpoint, where another instance moves it.
+    fn progress(&self, frontier: u64, stored: Option<u64>) -> Progress {
+        let mut status = self.status.borrow().clone();
+        if let Some(stored) = stored {
+            (status.handled, status.stored) = (stored, stored);
+            status.rate = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner).seen(stored);
+            (status.at, status.front_at) = (Instant::now(), None);
+        }
         // While writers are open that it has not seen begin, the log may say less than is known here.
         let frontier = frontier.max(status.handled);
         let mut since = self.behind_since.lock().unwrap_or_else(PoisonError::into_inner);

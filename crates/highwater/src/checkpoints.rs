@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::{BoxFuture, Error};
+use crate::{BoxFuture, Error, Instance};
 
 /// Where subscribers have got to.
 ///
@@ -21,10 +21,9 @@ use crate::{BoxFuture, Error};
 ///   newer one, changes nothing and counts as stored. It may lose writes when the *server* crashes, never when a client does:
 ///   that means redelivery, and never loss.
 pub trait Checkpoints: Send + Sync {
-    /// Makes the caller the one who processes for a subscriber, and says where to go on. A subscriber that is new starts
-    /// after `start`, and that is stored. The new term carries the caller's own `nonce`: should an answer be lost and take
-    /// effect late, it is known again by that.
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>>;
+    /// Makes the claimant the one who processes for a subscriber, and says where to go on. A subscriber that is new starts
+    /// after the claim's `start`, and that is stored, as is who it is.
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>>;
 
     /// Stores checkpoints of several subscribers. The answers stand in the order of the writes: `None` when it is stored,
     /// and else why this one is not. An error means that it is unknown which are.
@@ -54,6 +53,43 @@ pub struct Term {
     pub number: u64,
     /// Random.
     pub nonce: Uuid,
+}
+
+/// Somebody wants to process for a subscriber.
+///
+/// ```
+/// use highwater::Claim;
+/// let claim = Claim { start: 100, ..Claim::of("projection:orders") };
+/// assert_eq!(&*claim.subscriber_id, "projection:orders");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The subscriber.
+    pub subscriber_id: Arc<str>,
+    /// Where it starts if it is new: after this position.
+    pub start: u64,
+    /// What the new term is known by. Should an answer be lost and take effect late, the claimant knows it again by this.
+    pub nonce: Uuid,
+    /// The label of instances that should rather do it.
+    pub prefers: Option<String>,
+    /// Who claims. A coordinator fills in who it is.
+    pub instance: Instance,
+    /// The claimant holds the subscriber's lock. So whoever has a transaction open on the checkpoint is a former leader that
+    /// may be frozen, and is not waited for.
+    pub exclusive: bool,
+}
+
+impl Claim {
+    /// A claim by this process.
+    #[must_use]
+    pub fn of(subscriber_id: impl Into<Arc<str>>) -> Self {
+        let (nonce, instance) = (Uuid::from_u128(fastrand::u128(..)), Instance::here(None));
+        Self { subscriber_id: subscriber_id.into(), start: 0, nonce, prefers: None, instance, exclusive: false }
+    }
+
+    pub(crate) fn by(self, instance: &Instance, exclusive: bool) -> Self {
+        Self { instance: instance.clone(), exclusive, ..self }
+    }
 }
 
 /// What every write of a subscriber has to name.

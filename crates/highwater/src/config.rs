@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::{EventTypes, Invalid};
 
 /// How events are delivered. The bus has one for all its subscribers; a subscriber may bring its own. Settings of what the
-/// subscribers of a bus share (`tail_…`, `poll_interval`, `wait_timeout`, `shutdown_timeout`) are the bus's in any case.
+/// subscribers of a bus share (`tail_…`, `poll_interval`, `wait_timeout`, `shutdown_timeout`, everything about instances) are
+/// the bus's in any case.
 ///
 /// ```
 /// use highwater::{CheckpointMode, ReliableDeliveryConfig};
@@ -57,6 +58,17 @@ pub struct ReliableDeliveryConfig {
     pub shutdown_timeout: Duration,
     /// How far a subscriber may be behind before the bus does not call itself healthy any more. Default: 60 s.
     pub healthy_lag_max: Duration,
+    /// Whether several instances share the work. Default: [`InstanceMode::SingleInstance`].
+    pub instance_mode: InstanceMode,
+    /// After how long an instance that cannot be heard any more, because it hangs or is cut off, does not lead any more;
+    /// one that dies loses leadership at once. Where the backend can tell: docs/operating.md says which do. Default: 5 s.
+    pub takeover_bound: Duration,
+    /// How often an instance that stands by tries to take over. Default: 100 ms.
+    pub standby_interval: Duration,
+    /// Whether an instance that leads more than its share lets some go to those that lead less. Default: yes.
+    pub spread: bool,
+    /// By what subscribers can prefer this instance; see [`SubscriberOptions::prefers`]. Default: nothing.
+    pub instance_label: Option<String>,
 }
 
 impl Default for ReliableDeliveryConfig {
@@ -79,6 +91,11 @@ impl Default for ReliableDeliveryConfig {
             wait_timeout: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(10),
             healthy_lag_max: Duration::from_secs(60),
+            instance_mode: InstanceMode::SingleInstance,
+            takeover_bound: Duration::from_secs(5),
+            standby_interval: Duration::from_millis(100),
+            spread: true,
+            instance_label: None,
         }
     }
 }
@@ -114,6 +131,15 @@ impl ReliableDeliveryConfig {
         if let Some((name, _)) = times.into_iter().find(|(_, t)| *t < Duration::from_millis(1) || *t > year) {
             return refuse(name, "it must lie between a millisecond and a year");
         }
+        if !(Duration::from_millis(300)..=Duration::from_secs(60 * 60)).contains(&self.takeover_bound) {
+            return refuse("takeover_bound", "it must lie between 300 milliseconds and an hour");
+        }
+        if !(Duration::from_millis(5)..=self.takeover_bound).contains(&self.standby_interval) {
+            return refuse("standby_interval", "it must lie between 5 milliseconds and takeover_bound");
+        }
+        if self.instance_label.as_ref().is_some_and(|label| !is_label(label)) {
+            return refuse("instance_label", "it must have 1 to 255 bytes and no NUL character");
+        }
         if self.max_retry_delay < self.initial_retry_delay {
             return refuse("max_retry_delay", "it must not be shorter than initial_retry_delay");
         }
@@ -125,6 +151,24 @@ impl ReliableDeliveryConfig {
         }
         Ok(())
     }
+}
+
+fn is_label(label: &str) -> bool {
+    (1..=255).contains(&label.len()) && !label.contains('\0')
+}
+
+/// Whether several instances share the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum InstanceMode {
+    /// No coordination: for one instance, or where something else makes sure that there is one. No lock is taken. Started
+    /// twice by mistake, the newer instance goes on and the older one halts with an error.
+    #[default]
+    SingleInstance,
+
+    /// For each subscriber one instance processes. The others stand by, and take over when it stops, crashes, hangs or is
+    /// cut off.
+    Coordinated,
 }
 
 /// When checkpoints are stored.
@@ -181,6 +225,9 @@ pub struct SubscriberOptions {
     pub on_failure: FailurePolicy,
     /// How events are delivered to it. Default: as the bus does.
     pub delivery: Option<ReliableDeliveryConfig>,
+    /// The [`instance_label`](ReliableDeliveryConfig::instance_label) of instances that should rather process for it, when
+    /// one is there. Default: any will do.
+    pub prefers: Option<String>,
 }
 
 impl SubscriberOptions {
@@ -194,6 +241,12 @@ impl SubscriberOptions {
     #[must_use]
     pub fn event_types(self, types: EventTypes) -> Self {
         Self { event_types: Some(types), ..self }
+    }
+
+    /// Instances with this label should rather process for it.
+    #[must_use]
+    pub fn prefers(self, label: impl Into<String>) -> Self {
+        Self { prefers: Some(label.into()), ..self }
     }
 
     /// Where it starts the very first time.

@@ -207,6 +207,13 @@ pub enum Error {
     #[error("the event bus has been shut down")]
     ShutDown,
 
+    /// A connection is not a session of its own, so nothing can hang on it: a pooler stands between. Connect directly.
+    #[error("no session of its own: {reason}")]
+    NoSession {
+        /// What gave it away, and the way out.
+        reason: String,
+    },
+
     /// The role may not do this. Grant what is missing.
     #[error("not permitted: cannot {action}")]
     Denied {

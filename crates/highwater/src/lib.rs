@@ -49,6 +49,7 @@ mod delivery;
 mod error;
 mod event;
 mod evolve;
+mod leadership;
 mod limits;
 mod log;
 mod memory;
@@ -65,9 +66,9 @@ mod wakeups;
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
 pub use backend::{Backend, Begun, Closed, Closing};
 pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
-pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Taken, Term};
+pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Taken, Term};
 pub use codec::EventTypes;
-pub use config::{CheckpointMode, FailurePolicy, ReliableDeliveryConfig, StartAt, SubscriberOptions};
+pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
 pub use dead_letters::{
     Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter,
     Request, RequestOutcome,
@@ -78,9 +79,13 @@ pub use delivery::status::{Progress, SubscriptionState};
 pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
+pub use leadership::{
+    Candidate, Coordinator, Held, Instance, Leader, LeaderHold, Leadership, LeadershipGuard, LeadershipSettings,
+    LocalCoordinator, Member, ProjectorCoordinator, View, Want,
+};
 pub use limits::Limits;
 pub use log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
-pub use memory::{MemoryEventStore, MemoryTx, MemoryUnitOfWork};
+pub use memory::{MemoryCoordinator, MemoryEventStore, MemoryTx, MemoryUnitOfWork};
 pub use metadata::Metadata;
 pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection};
 pub use paging::EventStream;
@@ -95,7 +100,7 @@ pub use wakeups::{Wakeup, Wakeups};
 pub mod prelude {
     pub use crate::{
         Append, Appended, BoxError, CheckpointMode, Error, Event, EventBus, EventStore, Evolve, ExpectedVersion,
-        FailurePolicy, Log, MemoryEventBus, MemoryEventStore, Metadata, Projection, ReliableDeliveryConfig, StartAt,
-        SubscriberOptions, Upcasters, Wakeups, observer_fn, stream_id,
+        FailurePolicy, InstanceMode, Log, MemoryEventBus, MemoryEventStore, Metadata, Projection,
+        ReliableDeliveryConfig, StartAt, SubscriberOptions, Upcasters, Wakeups, observer_fn, stream_id,
     };
 }

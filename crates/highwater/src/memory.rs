@@ -4,6 +4,7 @@ mod backend;
 mod checkpoints;
 mod dead_letters;
 mod delivery;
+mod leadership;
 mod log;
 mod unit_of_work;
 mod wakeups;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use backend::MemoryTx;
+pub use leadership::MemoryCoordinator;
 pub use unit_of_work::MemoryUnitOfWork;
 
 use crate::{Limits, Upcasters};
@@ -22,6 +24,7 @@ use crate::{Limits, Upcasters};
 pub struct MemoryEventStore {
     log: Arc<log::MemoryLog>,
     delivery: Arc<delivery::MemoryDelivery>,
+    leadership: Arc<leadership::MemoryLocks>,
     hints: watch::Sender<u64>,
     upcasters: Arc<Upcasters>,
     limits: Limits,
@@ -34,6 +37,7 @@ impl MemoryEventStore {
         Self {
             log: Arc::default(),
             delivery: Arc::default(),
+            leadership: Arc::default(),
             hints: watch::Sender::new(0),
             upcasters: Arc::default(),
             limits: Limits::default(),

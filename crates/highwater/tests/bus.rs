@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use highwater::prelude::*;
-use highwater::{Backend, Checkpoints, EventTypes, LetterQuery, Subscription, SubscriptionState};
+use highwater::{Backend, Checkpoints, Claim, EventTypes, LetterQuery, Subscription, SubscriptionState};
 use highwater_contract::{Call, Flaky, Verdict};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -406,8 +406,9 @@ async fn who_is_fenced_by_its_own_late_attempt_goes_on() {
             if let Call::StoreCheckpoints([write, ..]) = call
                 && !late.swap(true, Ordering::SeqCst)
             {
-                let (id, nonce) = (&write.fence.subscriber_id, write.fence.term.nonce);
-                store.take_over(id, 0, nonce).now_or_never().unwrap().unwrap();
+                let nonce = write.fence.term.nonce;
+                let claim = Claim { nonce, ..Claim::of(write.fence.subscriber_id.clone()) };
+                store.take_over(&claim).now_or_never().unwrap().unwrap();
             }
             Verdict::Through
         })
@@ -443,7 +444,7 @@ async fn live_subscribers_share_one_read_of_the_log() {
             async { Ok(()) }
         });
         let subscription = bus.subscribe(observer).await.unwrap();
-        eventually("it is live", async || subscription.state() == SubscriptionState::Live).await;
+        eventually("it is live", async || subscription.state().is_live()).await;
     }
     let before = reads.load(Ordering::SeqCst);
     for n in 1..=20 {
@@ -529,7 +530,7 @@ async fn what_happens_to_a_subscriber_is_logged() {
     let at = say(&store, "bad").await;
     let subscription = bus.subscribe(observer).await.unwrap();
     bus.wait_for("projection:logged", at).await.unwrap();
-    eventually("it is live", async || subscription.state() == SubscriptionState::Live).await;
+    eventually("it is live", async || subscription.state().is_live()).await;
     bus.shutdown().await.unwrap();
     let logged = listener.0.lock().unwrap();
     let count = |level, part: &str| logged.iter().filter(|(at, said)| *at == level && said.contains(part)).count();

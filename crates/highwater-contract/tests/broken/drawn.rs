@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use chrono::{DateTime, Utc};
 use highwater::{
-    Append, Appended, Backend, Begun, BoxError, BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing,
-    DeadLetter, DeadLetters, Error, EventTypes, Fence, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx,
-    OpenWriter, Page, ReadLimit, Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
+    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
+    LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, OpenWriter, Page, ReadLimit,
+    Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
@@ -138,8 +139,8 @@ impl Wakeups for Drawn {
 }
 
 impl Checkpoints for Drawn {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
-        self.shared.beside.take_over(subscriber_id, start, nonce)
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        self.shared.beside.take_over(claim)
     }
 
     fn store_checkpoints<'a>(
@@ -163,6 +164,16 @@ impl Checkpoints for Drawn {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.shared.beside.paused(subscriber_ids)
+    }
+}
+
+impl Leadership for Drawn {
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        self.shared.beside.candidate(instance, settings)
+    }
+
+    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
+        self.shared.beside.leaders()
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use highwater::{
-    Append, Appended, Backend, Begun, BoxError, BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing,
-    DeadLetter, DeadLetters, Error, EventTypes, ExpectedVersion, Fence, LetterDetail, LetterQuery, Log,
-    MemoryEventStore, MemoryTx, NewRecord, OpenWriter, Page, ReadLimit, Record, Refused, Request, StreamPage,
-    StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
+    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, ExpectedVersion, Fence, Instance, Leader, Leadership,
+    LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, NewRecord, OpenWriter, Page,
+    ReadLimit, Record, Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
@@ -69,14 +69,16 @@ pub(crate) trait Fault: Send + Sync + 'static {
         sound.memory.frontier()
     }
 
-    fn take_over<'a>(
-        &'a self,
-        sound: &'a Sound,
-        subscriber_id: &'a str,
-        start: u64,
-        nonce: Uuid,
-    ) -> BoxFuture<'a, Result<Taken, Error>> {
-        sound.memory.take_over(subscriber_id, start, nonce)
+    fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        sound.memory.take_over(claim)
+    }
+
+    fn candidate(&self, sound: &Sound, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        sound.memory.candidate(instance, settings)
+    }
+
+    fn leaders<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Vec<Leader>, Error>> {
+        sound.memory.leaders()
     }
 
     fn store_checkpoint<'a>(
@@ -328,8 +330,8 @@ impl Wakeups for Faulty {
 }
 
 impl Checkpoints for Faulty {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
-        self.fault.take_over(&self.sound, subscriber_id, start, nonce)
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        self.fault.take_over(&self.sound, claim)
     }
 
     fn store_checkpoints<'a>(
@@ -359,6 +361,16 @@ impl Checkpoints for Faulty {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.sound.memory.paused(subscriber_ids)
+    }
+}
+
+impl Leadership for Faulty {
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        self.fault.candidate(&self.sound, instance, settings)
+    }
+
+    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
+        self.fault.leaders(&self.sound)
     }
 }
 

@@ -18,7 +18,7 @@ fn fence_of(subscriber_id: &str, taken: &Taken) -> Fence {
 
 /// Takes over for a subscriber that starts at the beginning, if it is new.
 async fn take(store: &PgEventStore, subscriber_id: &str) -> Fence {
-    fence_of(subscriber_id, &store.take_over(subscriber_id, 0, Uuid::now_v7()).await.unwrap())
+    fence_of(subscriber_id, &store.take_over(&Claim::of(subscriber_id)).await.unwrap())
 }
 
 fn write(fence: &Fence, global_sequence: u64) -> CheckpointWrite {

@@ -130,7 +130,7 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     let roles = Roles::create(&db).await;
     let store = roles.store(&db, "subscriber").await;
     store.initialize().await.unwrap();
-    let taken = store.take_over("s", 0, Uuid::now_v7()).await.unwrap();
+    let taken = store.take_over(&Claim::of("s")).await.unwrap();
     let fence = Fence { subscriber_id: "s".into(), term: taken.term, incarnation: taken.incarnation };
     let write = CheckpointWrite { fence: fence.clone(), global_sequence: 1, event_id: None };
     assert_eq!(store.store_checkpoints(&[write]).await.unwrap(), [None]);
@@ -162,7 +162,7 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
 async fn an_operator_asks_and_pauses_but_takes_nothing_over_and_a_reader_only_looks() {
     let db = Db::new();
     let owner = db.store().await;
-    owner.take_over("s", 0, Uuid::now_v7()).await.unwrap();
+    owner.take_over(&Claim::of("s")).await.unwrap();
     let roles = Roles::create(&db).await;
     let request = Request {
         id: Uuid::now_v7(),
@@ -177,14 +177,14 @@ async fn an_operator_asks_and_pauses_but_takes_nothing_over_and_a_reader_only_lo
     assert!(operator.set_paused("s", true).await.unwrap());
     assert_eq!(operator.paused(&["s".into()]).await.unwrap(), ["s"]);
     assert!(operator.set_paused("s", false).await.unwrap());
-    assert!(matches!(operator.take_over("s", 0, Uuid::now_v7()).await.unwrap_err(), Error::Denied { .. }));
+    assert!(matches!(operator.take_over(&Claim::of("s")).await.unwrap_err(), Error::Denied { .. }));
     let reader = roles.store(&db, "reader").await;
     assert_eq!(reader.open_requests(&["s".into()]).await.unwrap().len(), 1);
     assert_eq!(reader.checkpoints().await.unwrap().len(), 1);
     for refused in [
         reader.set_paused("s", true).await.unwrap_err(),
         reader.file_request(&request).await.unwrap_err(),
-        reader.take_over("s", 0, Uuid::now_v7()).await.unwrap_err(),
+        reader.take_over(&Claim::of("s")).await.unwrap_err(),
     ] {
         assert!(matches!(refused, Error::Denied { .. }), "{refused:?}");
     }

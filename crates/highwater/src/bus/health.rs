@@ -1,5 +1,6 @@
 //! Whether all is well, for probes.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -126,8 +127,12 @@ impl<B: Backend> EventBus<B> {
     /// answer is one of the things that can be wrong.
     pub async fn health(&self) -> Health {
         let mut problems = Vec::new();
+        let mut elsewhere = HashMap::new();
         let frontier = match tokio::time::timeout(ANSWER_TIMEOUT, self.look(&mut problems)).await {
-            Ok(Ok(frontier)) => Some(frontier),
+            Ok(Ok((frontier, found))) => {
+                elsewhere = found;
+                Some(frontier)
+            }
             Ok(Err(error)) => {
                 problems.push(Problem::Unreachable { error: describe(&error) });
                 None
@@ -153,8 +158,10 @@ impl<B: Backend> EventBus<B> {
             }
             // Without an answer of the log nothing is known of the lag, and nothing is forgotten of it.
             let status = || entry.status.borrow().progress(0, Duration::ZERO);
-            let progress = frontier.map_or_else(status, |frontier| entry.progress(frontier));
-            let progress = Progress { push_degraded: push_degraded.clone(), ..progress };
+            let stored = elsewhere.get(&subscriber_id).copied();
+            let progress = frontier.map_or_else(status, |frontier| entry.progress(frontier, stored));
+            let state = self.told(&subscriber_id, progress.state.clone());
+            let progress = Progress { state, push_degraded: push_degraded.clone(), ..progress };
             problems.extend(problem(&subscriber_id, &progress, entry.config.healthy_lag_max));
             if frontier.is_some() {
                 subscribers.push((subscriber_id, progress));
@@ -164,14 +171,22 @@ impl<B: Backend> EventBus<B> {
         Health { problems, subscribers }
     }
 
-    /// Where the log is settled, and whether something has been waiting there for too long.
-    async fn look(&self, problems: &mut Vec<Problem>) -> Result<u64, Error> {
+    /// Where the log is settled, and how far subscribers are that other instances process for. Sees as well whether
+    /// something has been waiting for too long.
+    async fn look(&self, problems: &mut Vec<Problem>) -> Result<(u64, HashMap<String, u64>), Error> {
         let (frontier, head) = (self.store().frontier().await?, self.store().head().await?);
+        let mut elsewhere = HashMap::new();
+        if self.subscriptions().iter().any(|subscription| subscription.state().is_standby()) {
+            let found = self.store().checkpoints().await?.into_iter();
+            elsewhere = found.map(|found| (found.subscriber_id, found.global_sequence)).collect();
+        }
+        // Of the others what they say themselves counts.
+        elsewhere.retain(|id, _| self.inner.entry(id).is_some_and(|entry| entry.state().is_standby()));
         let waiting = {
             let mut since = self.inner.unsettled_since.lock().unwrap_or_else(PoisonError::into_inner);
             if head <= frontier {
                 *since = None;
-                return Ok(frontier);
+                return Ok((frontier, elsewhere));
             }
             since.get_or_insert_with(Instant::now).elapsed()
         };
@@ -181,7 +196,7 @@ impl<B: Backend> EventBus<B> {
                 problems.push(Problem::WritersOpen { waiting, writers });
             }
         }
-        Ok(frontier)
+        Ok((frontier, elsewhere))
     }
 }
 
@@ -193,6 +208,8 @@ fn problem(subscriber_id: &str, progress: &Progress, lag_max: Duration) -> Optio
             Some(Problem::Disconnected { subscriber_id, error: error.to_string() })
         }
         SubscriptionState::Paused => Some(Problem::Paused { subscriber_id }),
+        // That is for the instance that leads to say: this one is ready to take over, and no restart of it would help.
+        SubscriptionState::Standby { .. } => None,
         state if progress.lag_events > 0 && progress.lag > lag_max => {
             let (events, lag, doing) = (progress.lag_events, progress.lag, state.name());
             Some(Problem::Behind { subscriber_id, events, lag, doing })

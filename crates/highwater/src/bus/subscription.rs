@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Entry, EventBus};
 use crate::{Ask, Backend, Error, Progress, SubscriptionState};
+
+/// How often to look how far another instance is.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A subscriber of a bus in this process. Dropping it stops nothing.
 pub struct Subscription<B: Backend> {
@@ -26,19 +30,23 @@ impl<B: Backend> Subscription<B> {
     /// What it is doing.
     #[must_use]
     pub fn state(&self) -> SubscriptionState {
-        self.entry.state()
+        self.bus.told(&self.entry.id, self.entry.state())
     }
 
-    /// How far it has got, compared with where the log is settled now.
+    /// How far it has got, compared with where the log is settled now; also where another instance processes.
     ///
     /// # Errors
     /// When the log cannot be asked.
     pub async fn progress(&self) -> Result<Progress, Error> {
         let frontier = self.bus.store().frontier().await?;
-        Ok(Progress { push_degraded: self.bus.store().push_degraded(), ..self.entry.progress(frontier) })
+        let stored = self.bus.stored_elsewhere(&self.entry).await?;
+        let progress = self.entry.progress(frontier, stored);
+        let state = self.bus.told(&self.entry.id, progress.state.clone());
+        Ok(Progress { state, push_degraded: self.bus.store().push_degraded(), ..progress })
     }
 
-    /// Waits until everything that is committed now has been handled. While it is paused, this waits on.
+    /// Waits until everything that is committed now has been handled, here or by the instance that leads. While it is
+    /// paused, this waits on.
     ///
     /// # Errors
     /// [`Error::NotRunning`] when it is halted or stopped, and when the log cannot be asked.
@@ -48,7 +56,8 @@ impl<B: Backend> Subscription<B> {
         loop {
             {
                 let now = status.borrow_and_update();
-                if now.handled >= head && now.state != SubscriptionState::Starting {
+                let leads = !matches!(now.state, SubscriptionState::Starting | SubscriptionState::Standby { .. });
+                if now.handled >= head && leads {
                     return Ok(());
                 }
                 let reason = match &now.state {
@@ -60,9 +69,16 @@ impl<B: Backend> Subscription<B> {
                     return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
                 }
             }
-            if status.changed().await.is_err() {
-                let reason = "its task has ended".to_owned();
-                return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
+            if self.bus.stored_elsewhere(&self.entry).await?.is_some_and(|stored| stored >= head) {
+                return Ok(());
+            }
+            tokio::select! {
+                changed = status.changed() => if changed.is_err() {
+                    let reason = "its task has ended".to_owned();
+                    return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
+                },
+                // Where another instance processes, only its checkpoint tells.
+                () = tokio::time::sleep(LOOK_AGAIN), if self.entry.state().is_standby() => {}
             }
         }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::EventBus;
-use crate::{Backend, DeadLetter, Error, LetterQuery, LetterState};
+use super::{Entry, EventBus};
+use crate::{Backend, DeadLetter, Error, LetterQuery, LetterState, SubscriptionState};
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -76,6 +76,24 @@ impl<B: Backend> EventBus<B> {
         let Some(checkpoint) = reached.filter(|reached| *reached >= global_sequence) else { return Ok(Err(reached)) };
         let dead_letter = self.open_letter(subscriber_id, global_sequence).await?;
         Ok(Ok(Waited { checkpoint, dead_letter }))
+    }
+
+    /// The checkpoint of a subscriber that another instance processes for.
+    pub(super) async fn stored_elsewhere(&self, entry: &Entry) -> Result<Option<u64>, Error> {
+        if !entry.state().is_standby() {
+            return Ok(None);
+        }
+        Ok(self.store().checkpoint(&entry.id).await?.map(|found| found.global_sequence))
+    }
+
+    /// A state with who leads, where another instance does.
+    pub(super) fn told(&self, subscriber_id: &str, state: SubscriptionState) -> SubscriptionState {
+        match state {
+            SubscriptionState::Standby { .. } => {
+                SubscriptionState::Standby { leader: self.inner.shared.coordinator.leader(subscriber_id) }
+            }
+            state => state,
+        }
     }
 
     async fn there(&self, subscriber_id: &str, global_sequence: u64) {

@@ -4,7 +4,9 @@
 //! the checkpoint then is delivered again; a transaction that was open leaves nothing behind.
 
 mod handing;
+mod leading;
 mod reading;
+mod signals;
 mod storing;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
 use uuid::Uuid;
 
+pub(crate) use self::signals::Signals;
 use super::catch_up::CatchUp;
 use super::handling::Failure;
 use super::journal::{Journal, chain};
@@ -25,7 +28,9 @@ use super::status::{Rate, Status, SubscriptionState};
 use super::tail::{Seat, Tail};
 use super::writer::{Outcome, Writer};
 use crate::subscriber::Handler;
-use crate::{Backend, Error, EventTypes, Fence, Record, ReliableDeliveryConfig, Request, Subscriber};
+use crate::{
+    Backend, Error, EventTypes, Fence, ProjectorCoordinator, Record, ReliableDeliveryConfig, Request, Subscriber,
+};
 
 /// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
@@ -47,11 +52,11 @@ pub(crate) struct Control {
 }
 
 /// What all subscribers of a bus share.
-#[derive(Debug)]
 pub(crate) struct Shared<B> {
     pub(crate) backend: B,
     pub(crate) tail: Arc<Tail>,
     pub(crate) writer: Arc<Writer>,
+    pub(crate) coordinator: Arc<dyn ProjectorCoordinator>,
 }
 
 /// Where events come from.
@@ -86,7 +91,11 @@ pub(crate) struct Driver<B: Backend> {
     retry_at: Option<tokio::time::Instant>,
     /// The failure of the event in front.
     failure: Option<Failure>,
-    pub(super) control: watch::Receiver<Control>,
+    pub(super) signals: Signals,
+    /// It waits for others to stop leading.
+    stands_by: bool,
+    /// It was fenced, and has done nothing since: two that take over from each other must not do so at full speed.
+    fenced: Option<Backoff>,
     resumed: u64,
     pub(super) requests: VecDeque<Request>,
     status: watch::Sender<Status>,
@@ -113,11 +122,9 @@ impl<B: Backend> Driver<B> {
         subscriber: Subscriber<B>,
         config: ReliableDeliveryConfig,
         start: u64,
-        mut control: watch::Receiver<Control>,
+        control: watch::Receiver<Control>,
         status: watch::Sender<Status>,
     ) -> Self {
-        // What it says now counts as well.
-        control.mark_changed();
         let policy = Policy {
             on_failure: subscriber.options.on_failure,
             max_retries: config.max_retries,
@@ -143,7 +150,9 @@ impl<B: Backend> Driver<B> {
             behind_since: None,
             retry_at: None,
             failure: None,
-            control,
+            signals: Signals::new(control),
+            stands_by: false,
+            fenced: None,
             resumed: 0,
             requests: VecDeque::new(),
             status,
@@ -158,6 +167,7 @@ impl<B: Backend> Driver<B> {
         let span = self.journal.span();
         async {
             while self.turn().await {}
+            self.signals.release().await;
             self.journal.stopped(self.machine.stored());
         }
         .instrument(span)
@@ -173,25 +183,26 @@ impl<B: Backend> Driver<B> {
         }
         // What goes well without the store says nothing about the store.
         let asks_the_store = match step {
-            Step::Sleep | Step::Rest => false,
+            Step::Sleep | Step::Rest | Step::Yield => false,
             Step::Handle { .. } => matches!(self.subscriber.handler, Handler::Within(_)),
             _ => true,
         };
-        let done = match step {
+        let done = match &step {
             Step::Take => self.take().await,
             Step::Read => self.read().await,
-            Step::Handle { count } => self.handle(count).await,
+            Step::Handle { count } => self.handle(*count).await,
             Step::Store => self.store().await,
             Step::AwaitStore => self.await_store().await,
-            Step::Bury { park } => self.bury(park).await,
+            Step::Bury { park } => self.bury(*park).await,
             Step::Park => self.park().await,
             Step::Sleep => self.sleep().await,
             Step::Serve => self.serve().await,
+            Step::Yield => self.let_go().await,
             Step::Rest => self.rest().await,
             Step::End => return false,
         };
         match done {
-            Ok(()) if asks_the_store => self.calm(),
+            Ok(()) if asks_the_store => self.calm(step),
             Ok(()) => {}
             Err(trouble) => self.trouble(trouble).await,
         }
@@ -200,10 +211,16 @@ impl<B: Backend> Driver<B> {
 
     /// Takes in what the bus says.
     fn hear(&mut self) {
-        if !self.control.has_changed().unwrap_or(false) {
+        if self.signals.has_lost() {
+            self.lose();
+        }
+        if self.signals.is_asked_to_yield() {
+            self.machine.on_asked_to_yield();
+        }
+        if !self.signals.control.has_changed().unwrap_or(false) {
             return;
         }
-        let control = self.control.borrow_and_update().clone();
+        let control = self.signals.control.borrow_and_update().clone();
         self.machine.on_wish(match control {
             Control { stop: true, .. } => Wish::Stop,
             Control { paused: true, .. } => Wish::Pause,
@@ -278,11 +295,17 @@ impl<B: Backend> Driver<B> {
             return SubscriptionState::Halted { reason: reason.clone() };
         }
         if self.machine.is_taking() {
-            return SubscriptionState::Starting;
+            return if self.stands_by {
+                SubscriptionState::Standby { leader: None }
+            } else {
+                SubscriptionState::Starting
+            };
         }
+        let term = self.fence.as_ref().map_or(0, |fence| fence.term.number);
         if let (true, Some(failure), Some(at)) = (self.machine.is_retrying(), &self.failure, self.retry_at) {
             let left = at.saturating_duration_since(tokio::time::Instant::now());
             return SubscriptionState::Retrying {
+                term,
                 global_sequence: self.current().map_or(0, |record| record.global_sequence),
                 failures: self.machine.failures(),
                 next_at: Utc::now() + left,
@@ -290,8 +313,8 @@ impl<B: Backend> Driver<B> {
             };
         }
         match self.source {
-            Source::Tail(_) => SubscriptionState::Live,
-            _ => SubscriptionState::CatchingUp,
+            Source::Tail(_) => SubscriptionState::Live { term },
+            _ => SubscriptionState::CatchingUp { term },
         }
     }
 
@@ -303,15 +326,16 @@ impl<B: Backend> Driver<B> {
             Error::Fenced { term: None, .. } => {
                 // Nobody took over: somebody deleted the checkpoint. That means to start again.
                 self.journal.fenced(&error);
-                self.void();
-                self.fence = None;
+                self.stop_leading().await;
             }
+            Error::Fenced { .. } if self.shared.coordinator.is_exclusive() => return self.stand_back(&error).await,
             Error::Fenced { .. } => {
                 self.journal.fenced(&error);
                 self.machine.on_fenced(&error.to_string());
                 self.journal.halted(&error.to_string());
                 self.void_source();
                 (self.fence, self.trouble) = (None, None);
+                self.signals.release().await;
                 return;
             }
             // Something was committed or it was not, or the server is another one: what is stored is read again before
@@ -330,11 +354,14 @@ impl<B: Backend> Driver<B> {
         self.publish(false);
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = changed(&mut self.control) => {}
+            () = self.signals.changed() => {}
         }
     }
 
-    fn calm(&mut self) {
+    fn calm(&mut self, done: Step) {
+        if done != Step::Take {
+            self.fenced = None;
+        }
         if self.trouble.take().is_some() {
             self.journal.connected();
         }
@@ -358,38 +385,10 @@ impl<B: Backend> Driver<B> {
         self.fence.clone().ok_or_else(|| Error::Interrupted { reason: "no term has been taken".to_owned() })
     }
 
-    /// Gets the right to process. After an interruption it has that already, unless somebody else took over meanwhile.
-    async fn take(&mut self) -> Result<(), Trouble> {
-        let id = self.subscriber.id.clone();
-        let backend = &self.shared.backend;
-        let (term, incarnation, position, fresh) = match &self.fence {
-            Some(fence) => {
-                let subscriber_id = id.to_string();
-                match backend.checkpoint(&id).await? {
-                    None => return Err(Error::Fenced { subscriber_id, term: None }),
-                    Some(found) if found.term != fence.term && found.term.nonce != self.nonce => {
-                        return Err(Error::Fenced { subscriber_id, term: Some(found.term.number) });
-                    }
-                    Some(found) => (found.term, found.incarnation, found.global_sequence, false),
-                }
-            }
-            None => {
-                let taken = backend.take_over(&id, self.start, self.nonce).await?;
-                (taken.term, taken.incarnation, taken.global_sequence, taken.fresh)
-            }
-        };
-        // Loaded after the term was raised, so nobody else can park anything after this.
-        let parked: HashMap<_, _> = backend.parked(&id).await?.into_iter().collect();
-        self.fence = Some(Fence { subscriber_id: id, term, incarnation });
-        self.machine.on_taken(position, parked);
-        self.journal.started(term.number, position, fresh);
-        Ok(())
-    }
-
     async fn rest(&mut self) -> Result<(), Trouble> {
         // Nobody is kept waiting by a seat that is not used, and no page is kept for who does not come.
         self.source = Source::None;
-        changed(&mut self.control).await;
+        self.signals.changed().await;
         Ok(())
     }
 
@@ -405,14 +404,5 @@ impl<B: Backend> Driver<B> {
         self.machine.on_taken(position, HashMap::new());
         // Before anybody hears that the reset is done: they would find it where it was before.
         self.publish(false);
-    }
-}
-
-/// Waits until the bus says something. Never, once the bus is gone.
-async fn changed(control: &mut watch::Receiver<Control>) {
-    // Seen by the next step, so it must stay unseen here.
-    match control.changed().await {
-        Ok(()) => control.mark_changed(),
-        Err(_) => std::future::pending().await,
     }
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
 
-use super::driver::Control;
+use super::driver::Signals;
 use super::journal::storable;
 use crate::{BoxError, Error, Permanent};
 
@@ -42,7 +41,7 @@ pub(crate) struct Pace<'a> {
     /// When the checkpoint is due.
     pub(super) due: Option<Instant>,
     /// What else may be wanted.
-    pub(super) control: Option<&'a watch::Receiver<Control>>,
+    pub(super) signals: Option<&'a Signals>,
 }
 
 impl Pace<'_> {
@@ -52,7 +51,7 @@ impl Pace<'_> {
     /// Whether something else is to be done before the next event.
     pub(crate) fn is_enough(&self, done: usize) -> bool {
         done > 0
-            && (self.control.is_some_and(|control| control.has_changed().unwrap_or(true))
+            && (self.signals.is_some_and(Signals::is_pending)
                 || (done.is_multiple_of(Self::LOOKS_EVERY) && self.due.is_some_and(|due| Instant::now() >= due)))
     }
 }

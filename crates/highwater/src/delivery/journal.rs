@@ -102,6 +102,18 @@ impl Journal {
         tracing::warn!(parent: &self.span, %error, "fenced");
     }
 
+    pub(super) fn stands_by(&self) {
+        tracing::info!(parent: &self.span, "another instance processes; standing by");
+    }
+
+    pub(super) fn lost_leadership(&self, position: u64) {
+        tracing::warn!(parent: &self.span, position, "leadership is lost; nothing more is processed until it is back");
+    }
+
+    pub(super) fn let_go(&self, position: u64) {
+        tracing::info!(parent: &self.span, position, "let go, for another instance to go on");
+    }
+
     pub(super) fn disconnected(&self, error: &str) {
         tracing::warn!(parent: &self.span, error, "the store does not answer as it should; trying until it does");
     }

@@ -69,6 +69,8 @@ pub(crate) enum Step {
     Sleep,
     /// Do what was asked for.
     Serve,
+    /// Let leadership go: another instance is to go on.
+    Yield,
     /// Do nothing until something is wanted.
     Rest,
     /// It is over.
@@ -96,6 +98,8 @@ pub(crate) struct Machine {
     policy: Policy,
     phase: Phase,
     wish: Wish,
+    /// Another instance is to go on.
+    yielding: bool,
     work: Option<Work>,
     handled: u64,
     last_event: Option<Uuid>,
@@ -124,6 +128,7 @@ impl Machine {
             policy,
             phase: Phase::Taking,
             wish: Wish::Run,
+            yielding: false,
             work: None,
             handled: 0,
             last_event: None,
@@ -147,6 +152,8 @@ impl Machine {
             Phase::Retrying if now.asked => self.settle(Step::Serve),
             Phase::Retrying if self.storing.is_none() && self.unsaved > 0 => Step::Store,
             Phase::Retrying => Step::Sleep,
+            // Not with an event that failed: the other would count its attempts anew.
+            Phase::Running if self.yielding && self.failures == 0 => self.settle(Step::Yield),
             Phase::Running => self.run(now),
         }
     }
@@ -242,7 +249,8 @@ impl Machine {
 
     /// The right to process was got, with what is stored.
     pub(crate) fn on_taken(&mut self, global_sequence: u64, parked: HashMap<Uuid, u64>) {
-        *self = Self { phase: Phase::Running, wish: self.wish, ..Self::new(self.policy.clone()) };
+        let (wish, yielding) = (self.wish, self.yielding);
+        *self = Self { phase: Phase::Running, wish, yielding, ..Self::new(self.policy.clone()) };
         (self.handled, self.stored, self.parked) = (global_sequence, global_sequence, parked);
     }
 
@@ -382,6 +390,12 @@ impl Machine {
         self.storing = None;
     }
 
+    /// Leadership is gone, or was let go.
+    pub(crate) fn on_not_leading(&mut self) {
+        self.on_interrupted();
+        self.yielding = false;
+    }
+
     /// Stops in front of the next event.
     pub(crate) fn halt(&mut self, reason: &str) {
         self.phase = Phase::Halted(reason.into());
@@ -392,6 +406,11 @@ impl Machine {
         self.halt(reason);
         self.work = None;
         (self.handled, self.unsaved, self.storing) = (self.stored, 0, None);
+    }
+
+    /// Another instance is to go on, as soon as what is in hand is done.
+    pub(crate) fn on_asked_to_yield(&mut self) {
+        self.yielding = true;
     }
 
     pub(crate) fn on_wish(&mut self, wish: Wish) {

@@ -85,7 +85,7 @@ impl<B: Backend> Driver<B> {
             query.after = Some(last.cursor());
             for letter in letters {
                 let wanted_elsewhere = {
-                    let control = self.control.borrow();
+                    let control = self.signals.control.borrow();
                     control.stop || control.paused
                 };
                 if wanted_elsewhere {
@@ -149,7 +149,7 @@ impl<B: Backend> Driver<B> {
         let closing = Closing::Replayed { letter, by };
         match &self.subscriber.handler {
             Handler::Each(handler) => {
-                let pace = Pace { timeout, due: None, control: None };
+                let pace = Pace { timeout, due: None, signals: None };
                 if let (_, Some(failure)) = handler.handle(std::slice::from_ref(record), decoder, pace).await {
                     return Ok(Err(failure));
                 }

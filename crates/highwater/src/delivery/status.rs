@@ -5,18 +5,33 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
+use crate::Leader;
+
 /// What a subscriber is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubscriptionState {
     /// It gets the right to process, and its checkpoint.
     Starting,
-    /// It is behind, and reads by itself.
-    CatchingUp,
-    /// It is where the log is, and gets events as they come.
-    Live,
+    /// Another instance processes. This one takes over when that stops.
+    Standby {
+        /// Who processes, as far as that is known here.
+        leader: Option<Leader>,
+    },
+    /// It leads, is behind, and reads by itself.
+    CatchingUp {
+        /// The number of its term.
+        term: u64,
+    },
+    /// It leads, is where the log is, and gets events as they come.
+    Live {
+        /// The number of its term.
+        term: u64,
+    },
     /// An event failed and will be tried again.
     Retrying {
+        /// The number of its term.
+        term: u64,
         /// The event's place in the log.
         global_sequence: u64,
         /// How often it has failed.
@@ -48,14 +63,36 @@ impl SubscriptionState {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Starting => "starting",
-            Self::CatchingUp => "catching up",
-            Self::Live => "live",
+            Self::Standby { .. } => "standby",
+            Self::CatchingUp { .. } => "catching up",
+            Self::Live { .. } => "live",
             Self::Retrying { .. } => "retrying",
             Self::Disconnected { .. } => "disconnected",
             Self::Paused => "paused",
             Self::Halted { .. } => "halted",
             Self::Stopped => "stopped",
         }
+    }
+
+    /// The number of the term that it leads with, while it processes.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        match self {
+            Self::CatchingUp { term } | Self::Live { term } | Self::Retrying { term, .. } => Some(*term),
+            _ => None,
+        }
+    }
+
+    /// Whether it leads and is where the log is.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Live { .. })
+    }
+
+    /// Whether another instance processes.
+    #[must_use]
+    pub fn is_standby(&self) -> bool {
+        matches!(self, Self::Standby { .. })
     }
 }
 
@@ -130,6 +167,29 @@ impl Status {
             last_error: self.last_error.clone(),
             push_degraded: None,
         }
+    }
+}
+
+/// How fast a checkpoint moves that somebody else stores: seen whenever it is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    before: Option<(Instant, u64)>,
+    rate: f64,
+}
+
+impl Pace {
+    /// Numbers per second, over the time between two looks of which each was a while after the one before.
+    pub(crate) fn seen(&mut self, checkpoint: u64) -> f64 {
+        let now = Instant::now();
+        match self.before {
+            Some((then, _)) if now - then < Rate::WINDOW / 4 => {}
+            Some((then, before)) => {
+                self.rate = checkpoint.saturating_sub(before) as f64 / (now - then).as_secs_f64();
+                self.before = Some((now, checkpoint));
+            }
+            None => self.before = Some((now, checkpoint)),
+        }
+        self.rate
     }
 }
 

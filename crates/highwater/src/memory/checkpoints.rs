@@ -1,23 +1,24 @@
 //! Checkpoints in memory.
 
 use chrono::Utc;
-use uuid::Uuid;
 
 use super::MemoryEventStore;
 use super::delivery::Row;
-use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken, Term};
+use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Taken, Term};
 
 impl Checkpoints for MemoryEventStore {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
+            let subscriber_id = &*claim.subscriber_id;
             let _held = self.delivery.lock(subscriber_id).await?;
             let mut state = self.delivery.state();
-            let term = Term { nonce, ..state.new_term() };
+            let term = Term { nonce: claim.nonce, ..state.new_term() };
             let updated_at = Utc::now();
             let fresh = !state.checkpoints.contains_key(subscriber_id);
-            let new = Row { global_sequence: start, event_id: None, updated_at, term };
+            let new = Row { global_sequence: claim.start, event_id: None, updated_at, term };
             let row = state.checkpoints.entry(subscriber_id.to_owned()).or_insert(new);
             (row.term, row.updated_at) = (term, updated_at);
+            self.leadership.took_over(claim);
             Ok(Taken { term, global_sequence: row.global_sequence, fresh, incarnation: 0 })
         })
     }

@@ -2,7 +2,7 @@
 
 use chrono::Utc;
 use highwater::{
-    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closing, Error, Fence, Log, Refused, Taken, Term,
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closing, Error, Fence, Log, Refused, Taken, Term,
 };
 use uuid::Uuid;
 
@@ -30,14 +30,8 @@ impl Fault for SharesCheckpoints {
 pub(crate) struct StartsEverybodyAtZero;
 
 impl Fault for StartsEverybodyAtZero {
-    fn take_over<'a>(
-        &'a self,
-        sound: &'a Sound,
-        id: &'a str,
-        _: u64,
-        nonce: Uuid,
-    ) -> BoxFuture<'a, Result<Taken, Error>> {
-        sound.memory.take_over(id, 0, nonce)
+    fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(async move { sound.memory.take_over(&Claim { start: 0, ..claim.clone() }).await })
     }
 }
 
@@ -100,16 +94,10 @@ impl Fault for StoresCheckpointsTooFar {
 pub(crate) struct GivesTheSameTermTwice;
 
 impl Fault for GivesTheSameTermTwice {
-    fn take_over<'a>(
-        &'a self,
-        sound: &'a Sound,
-        id: &'a str,
-        start: u64,
-        nonce: Uuid,
-    ) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
-            match sound.memory.checkpoint(id).await? {
-                None => sound.memory.take_over(id, start, nonce).await,
+            match sound.memory.checkpoint(&claim.subscriber_id).await? {
+                None => sound.memory.take_over(claim).await,
                 Some(Checkpoint { term, global_sequence, incarnation, .. }) => {
                     Ok(Taken { term, global_sequence, fresh: false, incarnation })
                 }
@@ -138,7 +126,10 @@ impl Fault for MakesAMissingCheckpointAnew {
         Box::pin(async move {
             let answer = sound.store_checkpoint(write).await?;
             if answer == Some(Refused::Missing) {
-                sound.memory.take_over(&write.fence.subscriber_id, write.global_sequence, Uuid::now_v7()).await?;
+                sound
+                    .memory
+                    .take_over(&Claim { start: write.global_sequence, ..Claim::of(write.fence.subscriber_id.clone()) })
+                    .await?;
                 return Ok(None);
             }
             Ok(answer)
@@ -171,16 +162,10 @@ impl Fault for PausesNobody {
 pub(crate) struct EndsAPauseWithTheTerm;
 
 impl Fault for EndsAPauseWithTheTerm {
-    fn take_over<'a>(
-        &'a self,
-        sound: &'a Sound,
-        id: &'a str,
-        start: u64,
-        nonce: Uuid,
-    ) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
-            sound.memory.set_paused(id, false).await?;
-            sound.memory.take_over(id, start, nonce).await
+            sound.memory.set_paused(&claim.subscriber_id, false).await?;
+            sound.memory.take_over(claim).await
         })
     }
 }

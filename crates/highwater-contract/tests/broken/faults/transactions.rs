@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use highwater::{
-    Begun, BoxError, BoxFuture, Checkpoints, Closed, Closing, DeadLetters, Error, Fence, LetterQuery, NewLetter,
+    Begun, BoxError, BoxFuture, Checkpoints, Claim, Closed, Closing, DeadLetters, Error, Fence, LetterQuery, NewLetter,
 };
 use uuid::Uuid;
 
@@ -159,7 +159,7 @@ impl Fault for CommitsAtOnce {
         Box::pin(async move {
             // Nobody else's: it must not raise anybody's term.
             let subscriber_id = format!("aside:{}", Uuid::now_v7());
-            let taken = sound.memory.take_over(&subscriber_id, 0, Uuid::now_v7()).await?;
+            let taken = sound.memory.take_over(&Claim::of(&*subscriber_id)).await?;
             let fence = Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: 0 };
             let mut begun = sound.begin(&fence, None).await?;
             sound.tally(&mut begun.tx, key).await?;

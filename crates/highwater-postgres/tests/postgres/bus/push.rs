@@ -30,7 +30,7 @@ async fn another_processs_events_are_delivered_without_polling() {
     let bus = bus(&db, pushed()).await;
     let recorder = Recorder::new("projection:pushed");
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();
-    until(&subscription, |state| *state == SubscriptionState::Live).await;
+    until(&subscription, SubscriptionState::is_live).await;
     let other = db.store().await;
     for n in 0..10 {
         say(&other, &n.to_string()).await;
@@ -44,7 +44,7 @@ async fn a_listener_that_was_killed_comes_back_and_what_was_missed_is_delivered(
     let bus = bus(&db, pushed()).await;
     let recorder = Recorder::new("projection:reconnected");
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();
-    until(&subscription, |state| *state == SubscriptionState::Live).await;
+    until(&subscription, SubscriptionState::is_live).await;
     let other = db.store().await;
     say(&other, "1").await;
     eventually("the first is delivered", async || recorder.texts() == ["1"]).await;
@@ -69,7 +69,7 @@ async fn without_push_polling_delivers_and_the_health_says_so() {
     let bus = highwater_postgres::PgEventBus::new(store, config);
     let recorder = Recorder::new("projection:polled");
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();
-    until(&subscription, |state| *state == SubscriptionState::Live).await;
+    until(&subscription, SubscriptionState::is_live).await;
     assert!(bus.health().await.is_ready());
     proxy.refuse("listen");
     eventually("there is a listener to be killed", async || kill_listeners(&db).await == 1).await;
@@ -96,7 +96,7 @@ async fn a_bus_that_is_idle_asks_the_server_little() {
         bus.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
     }
     for subscription in bus.subscriptions() {
-        until(&subscription, |state| *state == SubscriptionState::Live).await;
+        until(&subscription, SubscriptionState::is_live).await;
     }
     let mut connection = db.connection().await;
     let connections: i64 = sqlx::query_scalar(

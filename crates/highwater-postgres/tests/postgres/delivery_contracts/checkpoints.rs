@@ -12,12 +12,12 @@ use super::*;
 async fn taking_over_gives_a_higher_term_and_where_to_go_on() {
     let db = Db::new();
     let store = db.store().await;
-    let first = store.take_over("s", 5, Uuid::now_v7()).await.unwrap();
+    let first = store.take_over(&Claim { start: 5, ..Claim::of("s") }).await.unwrap();
     assert_eq!((first.fresh, first.global_sequence), (true, 5));
     assert_eq!(at(&store, "s").await, Some(5), "where it starts is stored");
     store.store_checkpoints(&[write(&fence_of("s", &first), 9)]).await.unwrap();
-    let other = store.take_over("t", 0, Uuid::now_v7()).await.unwrap();
-    let second = store.take_over("s", 77, Uuid::now_v7()).await.unwrap();
+    let other = store.take_over(&Claim::of("t")).await.unwrap();
+    let second = store.take_over(&Claim { start: 77, ..Claim::of("s") }).await.unwrap();
     assert_eq!((second.fresh, second.global_sequence), (false, 9));
     assert!(first.term.number < other.term.number && other.term.number < second.term.number);
     assert_ne!(first.term.nonce, second.term.nonce);
@@ -164,7 +164,7 @@ async fn taking_over_does_not_wait_for_ever_for_a_frozen_transaction() {
     let fence = take(&store, "s").await;
     let tx = begin(&store, &fence).await;
     let began = Instant::now();
-    let held = store.take_over("s", 0, Uuid::now_v7()).await.unwrap_err();
+    let held = store.take_over(&Claim::of("s")).await.unwrap_err();
     assert!(
         matches!(held, Error::Unavailable { action: "take over: another transaction holds the checkpoint", .. }),
         "{held:?}"
@@ -199,7 +199,7 @@ async fn a_position_from_before_a_restart_is_refused_until_the_subscriber_is_tak
     assert!(matches!(interrupted, Error::Interrupted { .. }), "{interrupted:?}");
     let mut taken = None;
     eventually("it is taken over", async || {
-        taken = store.take_over("s", 0, Uuid::now_v7()).await.ok();
+        taken = store.take_over(&Claim::of("s")).await.ok();
         taken.is_some()
     })
     .await;

@@ -41,7 +41,7 @@ async fn tables_from_before_there_were_terms_are_adopted_with_what_they_hold() {
     db.execute(&mut connection, &rows).await;
     store.initialize().await.unwrap();
 
-    let taken = store.take_over("s", 0, Uuid::now_v7()).await.unwrap();
+    let taken = store.take_over(&Claim::of("s")).await.unwrap();
     assert_eq!((taken.fresh, taken.global_sequence), (false, 41));
     let fence = fence_of("s", &taken);
     let letters = store.letters(&LetterQuery::of("s")).await.unwrap();

@@ -1,9 +1,10 @@
 //! Handing events over, and what follows when one fails.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::storing::arrived;
-use super::{Driver, Trouble, changed};
+use super::{Driver, Trouble};
 use crate::delivery::after_commit::noting;
 use crate::delivery::handling::{Failure, Pace, call};
 use crate::delivery::retry;
@@ -30,7 +31,7 @@ impl<B: Backend> Driver<B> {
         let Handler::Each(handler) = &self.subscriber.handler else { return };
         let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
         let due = self.due().unwrap_or_else(|| Instant::now() + self.config.checkpoint_mode.interval());
-        let pace = Pace { timeout: self.config.handler_timeout, due: Some(due), control: Some(&self.control) };
+        let pace = Pace { timeout: self.config.handler_timeout, due: Some(due), signals: Some(&self.signals) };
         let (mut done, mut failed) = (0, None);
         for chunk in records.chunks(EVENTS_PER_TURN) {
             let (taken_in, failure) = handler.handle(chunk, decoder, pace).await;
@@ -100,10 +101,7 @@ impl<B: Backend> Driver<B> {
     /// The event in front failed: again later, or never.
     pub(super) fn failed(&mut self, failure: Failure, record: &Record) {
         let error = failure.error.clone();
-        self.status.send_if_modified(|status| {
-            status.last_error = Some(error.clone());
-            false
-        });
+        self.status_error(error.clone());
         if let Some(failures) = self.machine.on_failed(failure.permanent, &error) {
             let delay = retry::delay(&self.config, failures - 1, fastrand::f64());
             self.retry_at = Some(tokio::time::Instant::now() + delay);
@@ -114,11 +112,18 @@ impl<B: Backend> Driver<B> {
         self.failure = Some(failure);
     }
 
+    pub(super) fn status_error(&self, error: Arc<str>) {
+        self.status.send_if_modified(|status| {
+            status.last_error = Some(error);
+            false
+        });
+    }
+
     pub(super) async fn sleep(&mut self) -> Result<(), Trouble> {
         let due = self.retry_at.unwrap_or_else(tokio::time::Instant::now);
         tokio::select! {
             () = tokio::time::sleep_until(due) => self.machine.on_due(),
-            () = changed(&mut self.control) => {}
+            () = self.signals.changed() => {}
             outcome = arrived(&mut self.storing) => return self.stored(outcome),
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::storing::arrived;
-use super::{Driver, Source, Trouble, changed};
+use super::{Driver, Source, Trouble};
 use crate::delivery::catch_up::CatchUp;
 use crate::delivery::tail::Found;
 use crate::{Backend, Error, EventTypes, ReadLimit, Record};
@@ -45,7 +45,7 @@ impl<B: Backend> Driver<B> {
                 let overdue = overdue(due);
                 let read = tokio::select! {
                     read = reader.next() => read,
-                    () = changed(&mut self.control) => return Ok(()),
+                    () = self.signals.changed() => return Ok(()),
                     outcome = arrived(&mut self.storing) => return self.stored(outcome),
                     () = overdue, if !self.machine.is_storing() => return Ok(()),
                 };
@@ -78,7 +78,7 @@ impl<B: Backend> Driver<B> {
                     let overdue = overdue(due);
                     tokio::select! {
                         () = seat.changed() => {}
-                        () = changed(&mut self.control) => {}
+                        () = self.signals.changed() => {}
                         outcome = arrived(&mut self.storing) => return self.stored(outcome),
                         () = overdue, if !self.machine.is_storing() => {}
                     }

@@ -338,6 +338,7 @@ fn survive(seed: u64) {
             }
             2 => machine.on_wish(Wish::Pause),
             3..=6 => machine.on_wish(Wish::Run),
+            7 => machine.on_asked_to_yield(),
             _ => {}
         }
         if let Some(to) = storing.filter(|_| random.bool()) {
@@ -394,6 +395,12 @@ fn survive(seed: u64) {
                 world.replay(&mut machine);
             }
             Step::Rest => machine.on_wish(Wish::Run),
+            Step::Yield => {
+                let again = world.order.iter().filter(|sequence| **sequence > world.checkpoint).count();
+                assert!(storing.is_none() && again == 0, "seed {seed}: whoever goes on does {again} events again");
+                machine.on_not_leading();
+                world.order.clear();
+            }
             Step::End => unreachable!("nobody wished for it"),
         }
         let open = |record: &&Record| record.global_sequence <= world.checkpoint && !world.is_done(record, &policy);

@@ -1,0 +1,109 @@
+//! Getting, losing and giving back the right to process.
+
+use std::collections::HashMap;
+
+use super::{Driver, Trouble};
+use crate::delivery::journal::chain;
+use crate::delivery::retry::Backoff;
+use crate::{Backend, Claim, Error, Fence, LeadershipGuard};
+
+impl<B: Backend> Driver<B> {
+    /// Gets the right to process. After an interruption it has that already, unless somebody else took over meanwhile.
+    pub(super) async fn take(&mut self) -> Result<(), Trouble> {
+        let id = self.subscriber.id.clone();
+        let (term, incarnation, position, fresh) = match &self.fence {
+            Some(fence) => {
+                let subscriber_id = id.to_string();
+                match self.shared.backend.checkpoint(&id).await? {
+                    None => return Err(Error::Fenced { subscriber_id, term: None }),
+                    Some(found) if found.term != fence.term && found.term.nonce != self.nonce => {
+                        return Err(Error::Fenced { subscriber_id, term: Some(found.term.number) });
+                    }
+                    Some(found) => (found.term, found.incarnation, found.global_sequence, false),
+                }
+            }
+            None => {
+                let Some(guard) = self.lead().await? else { return Ok(()) };
+                let taken = guard.taken().clone();
+                self.signals.leads(guard);
+                // Before anything else can fail: from now on it is this term that counts.
+                let fence = Fence { subscriber_id: id.clone(), term: taken.term, incarnation: taken.incarnation };
+                (self.fence, self.stands_by) = (Some(fence), false);
+                (taken.term, taken.incarnation, taken.global_sequence, taken.fresh)
+            }
+        };
+        // Loaded after the term was raised, so nobody else can park anything after this.
+        let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
+        self.fence = Some(Fence { subscriber_id: id, term, incarnation });
+        self.machine.on_taken(position, parked);
+        self.journal.started(term.number, position, fresh);
+        Ok(())
+    }
+
+    /// Waits for leadership; `None` when something else is wanted first.
+    async fn lead(&mut self) -> Result<Option<LeadershipGuard>, Trouble> {
+        // What was held is given back before it is asked for again.
+        self.signals.release().await;
+        let claim = Claim {
+            start: self.start,
+            nonce: self.nonce,
+            prefers: self.subscriber.options.prefers.clone(),
+            ..Claim::of(self.subscriber.id.clone())
+        };
+        let coordinator = self.shared.coordinator.clone();
+        if let Some(guard) = coordinator.try_acquire(&claim).await? {
+            return Ok(Some(guard));
+        }
+        if !self.stands_by {
+            self.stands_by = true;
+            self.journal.stands_by();
+        }
+        self.publish(false);
+        let mut control = self.signals.control.clone();
+        tokio::select! {
+            guard = coordinator.acquire(&claim) => guard.map(Some),
+            // Nobody is left to want anything once the bus is gone, and the subscriber goes on.
+            Ok(_) = control.wait_for(|control| control.stop || control.paused) => Ok(None),
+        }
+    }
+
+    /// Leadership is gone. What was done and is not stored is somebody else's to do.
+    pub(super) fn lose(&mut self) {
+        self.journal.lost_leadership(self.machine.stored());
+        self.machine.on_not_leading();
+        self.void_source();
+        (self.fence, self.stands_by) = (None, true);
+        self.signals.forget();
+    }
+
+    /// Gives leadership back, and begins anew.
+    pub(super) async fn stop_leading(&mut self) {
+        self.machine.on_not_leading();
+        self.void_source();
+        self.fence = None;
+        self.signals.release().await;
+    }
+
+    /// Everything is stored: another instance goes on from here.
+    pub(super) async fn let_go(&mut self) -> Result<(), Trouble> {
+        self.journal.let_go(self.machine.stored());
+        self.stop_leading().await;
+        self.stands_by = true;
+        self.publish(false);
+        Ok(())
+    }
+
+    /// Somebody else has taken over, though a lock was held: it was lost without a word. Others may lead now.
+    pub(super) async fn stand_back(&mut self, error: &Error) {
+        self.journal.fenced(error);
+        self.stop_leading().await;
+        (self.trouble, self.stands_by) = (None, true);
+        self.status_error(chain(error).into());
+        self.publish(false);
+        let delay = self.fenced.get_or_insert_with(Backoff::new).next();
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = self.signals.changed() => {}
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What may happen to a subscriber at any time: people want something of it, or leadership changes.
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::Control;
+use crate::LeadershipGuard;
+
+/// Everything that is not an event.
+pub(crate) struct Signals {
+    pub(in crate::delivery) control: watch::Receiver<Control>,
+    leadership: Option<Leading>,
+}
+
+struct Leading {
+    guard: LeadershipGuard,
+    lost: Option<watch::Receiver<bool>>,
+    asked: Option<watch::Receiver<Option<Uuid>>>,
+}
+
+impl Signals {
+    pub(super) fn new(mut control: watch::Receiver<Control>) -> Self {
+        // What it says now counts as well.
+        control.mark_changed();
+        Self { control, leadership: None }
+    }
+
+    pub(super) fn leads(&mut self, guard: LeadershipGuard) {
+        let (lost, asked) = (guard.losing(), guard.yielding());
+        self.leadership = Some(Leading { guard, lost, asked });
+    }
+
+    /// Leadership was held, and is not any more.
+    pub(super) fn has_lost(&self) -> bool {
+        self.leadership.as_ref().is_some_and(|leading| !leading.guard.is_held())
+    }
+
+    /// Whether another instance is to go on. Said once.
+    pub(super) fn is_asked_to_yield(&mut self) -> bool {
+        let asked = self.leadership.as_mut().and_then(|leading| leading.asked.as_mut());
+        asked.is_some_and(|asked| asked.has_changed().unwrap_or(false) && asked.borrow_and_update().is_some())
+    }
+
+    /// Leadership that is lost needs no giving back.
+    pub(super) fn forget(&mut self) {
+        self.leadership = None;
+    }
+
+    /// Gives leadership back, and returns when others can have it.
+    pub(super) async fn release(&mut self) {
+        if let Some(leading) = self.leadership.take() {
+            leading.guard.release().await;
+        }
+    }
+
+    /// Whether something is to be looked at before the next event. Cheap.
+    pub(in crate::delivery) fn is_pending(&self) -> bool {
+        let asked =
+            |leading: &Leading| leading.asked.as_ref().is_some_and(|asked| asked.has_changed().unwrap_or(false));
+        self.control.has_changed().unwrap_or(true) || self.has_lost() || self.leadership.as_ref().is_some_and(asked)
+    }
+
+    /// Waits until something is to be looked at, and leaves it to be seen.
+    pub(super) async fn changed(&mut self) {
+        let Self { control, leadership } = self;
+        let (lost, asked) = match leadership {
+            Some(leading) => (leading.lost.as_mut(), leading.asked.as_mut()),
+            None => (None, None),
+        };
+        let lost = async {
+            match lost {
+                Some(lost) => drop(lost.wait_for(|lost| *lost).await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = changed(control) => {}
+            () = lost => {}
+            () = async { match asked { Some(asked) => changed(asked).await, None => std::future::pending().await } } => {}
+        }
+    }
+}
+
+/// Waits until something new is said. Never, once there is nobody to say it.
+async fn changed<T>(receiver: &mut watch::Receiver<T>) {
+    match receiver.changed().await {
+        Ok(()) => receiver.mark_changed(),
+        Err(_) => std::future::pending().await,
+    }
+}

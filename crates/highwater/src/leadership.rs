@@ -1,0 +1,202 @@
+//! The contract of leadership: which of several instances processes for a subscriber.
+//!
+//! A backend brings locks that go with whoever holds them ([`Candidate`]); [`Coordinator`] makes leadership of them, the
+//! same on every backend. Locks decide who *tries*: what reaches the store is decided by terms, which every write names,
+//! so that two instances which both believe to lead for a moment cannot both write.
+
+mod coordinator;
+mod guard;
+mod instance;
+mod local;
+mod roll;
+mod spread;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::{BoxFuture, Claim, Error, ReliableDeliveryConfig};
+
+pub use coordinator::Coordinator;
+pub use guard::LeadershipGuard;
+pub use instance::Instance;
+pub use local::LocalCoordinator;
+
+/// Decides which instance processes for a subscriber.
+///
+/// [`EventBus`](crate::EventBus) uses one for all its subscribers. It can be used by hand as well, for work of one's own
+/// that must be done by one instance at a time.
+///
+/// ```
+/// use highwater::{Claim, Coordinator, MemoryEventStore, ProjectorCoordinator, ReliableDeliveryConfig};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryEventStore::new();
+/// let config = ReliableDeliveryConfig::default();
+/// let (one, other) = (Coordinator::new(store.clone(), &config), Coordinator::new(store, &config));
+/// let claim = Claim::of("report:nightly");
+///
+/// let guard = one.try_acquire(&claim).await?.expect("nobody else leads");
+/// assert!(guard.is_held() && other.try_acquire(&claim).await?.is_none());
+///
+/// drop(guard);                                       // or a panic, an early return, the end of the process
+/// let next = other.acquire(&claim).await?;           // waits until it is free
+/// assert!(next.is_held());
+/// # Ok::<(), highwater::Error>(()) }).unwrap();
+/// ```
+///
+/// # Contract
+///
+/// - At most one guard for a subscriber is held at a time, among all instances \[G28\]. Names do not disturb each other.
+/// - A guard that is dropped, by whatever way, gives leadership back; so does the end of a process \[G29\].
+/// - Every guard has a term that is higher than that of every guard before it.
+/// - Both calls may be dropped at any await: what they were about to get is given back.
+pub trait ProjectorCoordinator: Send + Sync {
+    /// Prepares whatever leadership rests on, so that what stands in the way is said at once and not later.
+    ///
+    /// # Errors
+    /// When it cannot work at all ([`Error::Unfit`], [`Error::NoSession`]), and when the store cannot be reached.
+    fn ready(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Leads from now on, unless somebody else does.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    fn try_acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Option<LeadershipGuard>, Error>>;
+
+    /// The same, after waiting until nobody else leads.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<LeadershipGuard, Error>>;
+
+    /// Whether others are kept out. Where they are not, whoever is fenced has to halt: two that take over from each other
+    /// would do nothing else for ever.
+    fn is_exclusive(&self) -> bool;
+
+    /// Who leads for a subscriber that this instance waits for, as far as that is known here.
+    fn leader(&self, subscriber_id: &str) -> Option<Leader>;
+
+    /// Gives everything back and ends. Calling it again is harmless.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What leadership rests on in a backend.
+pub trait Leadership: Send + Sync {
+    /// Enters this instance among those that may lead. Nothing is opened before it is needed.
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate>;
+
+    /// Who leads, or led last, for every subscriber; by subscriber. Any process may ask.
+    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>>;
+}
+
+/// An instance that may lead: locks, and the others that want them too.
+///
+/// # Contract
+///
+/// - A lock is held once at most, among all candidates \[G28\], and for one caller: who asks again while it is held here
+///   waits like anybody else.
+/// - When the candidate's process ends, dies or cannot be heard any more, its locks are free again \[G29\].
+/// - Whoever cannot be sure any more that a lock is still held is told so, before anybody else can get it.
+pub trait Candidate: Send + Sync {
+    /// Opens what the locks hang on.
+    fn ready(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Gets a lock if it is free. May be dropped at any await.
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>>;
+
+    /// Waits for a lock. May be dropped at any await.
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>>;
+
+    /// Tells the others what this instance wants, and sees who they are. What it leads counts as wanted.
+    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>>;
+
+    /// Gives all locks back, and ends.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// A lock that is held. Dropping it gives it back.
+pub trait Held: Send + Sync {
+    /// Whether it is still held, as far as can be known without asking.
+    fn is_held(&self) -> bool;
+
+    /// Turns true, or ends, when it is not held any more.
+    fn lost(&self) -> watch::Receiver<bool>;
+
+    /// Gives it back, and returns when that is done. With a session, it is meant for that one: others stand back a while.
+    fn release(self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()>;
+}
+
+/// How leadership is worked, from the bus's [`ReliableDeliveryConfig`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeadershipSettings {
+    /// After how long an instance that cannot be heard does not lead any more.
+    pub takeover_bound: Duration,
+    /// How often to try for what is wanted.
+    pub standby_interval: Duration,
+}
+
+impl From<&ReliableDeliveryConfig> for LeadershipSettings {
+    fn from(config: &ReliableDeliveryConfig) -> Self {
+        Self { takeover_bound: config.takeover_bound, standby_interval: config.standby_interval }
+    }
+}
+
+/// A subscriber that an instance would process for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Want {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// The label of instances that should rather do it.
+    pub prefers: Option<String>,
+}
+
+/// All candidates, as one of them sees them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    /// The one that looks: its session. `None` while it has none.
+    pub own: Option<Uuid>,
+    /// All that are there, the one that looks included.
+    pub members: Vec<Member>,
+}
+
+/// A candidate, as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// What its locks hang on. Another one after every lost connection.
+    pub session: Uuid,
+    /// Who it is.
+    pub instance: Instance,
+    /// What it would process for, and what it does.
+    pub wants: Vec<Want>,
+    /// What it holds.
+    pub leads: Vec<String>,
+}
+
+/// Who leads for a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Who.
+    pub instance: Instance,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// With which term.
+    pub term: u64,
+    /// Whether it still does.
+    pub hold: LeaderHold,
+}
+
+/// Whether somebody still leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaderHold {
+    /// Yes.
+    Held,
+    /// Nobody does: it has stopped, or died.
+    Gone,
+    /// It runs without coordination and holds no lock, so nobody can tell.
+    Unknown,
+}

@@ -1,0 +1,211 @@
+//! Leadership among several instances, the same on every backend.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::roll::{Roll, Wanted};
+use super::{
+    Candidate, Held, Instance, Leader, LeaderHold, LeadershipGuard, LeadershipSettings, ProjectorCoordinator, View,
+    spread,
+};
+use crate::{Backend, BoxFuture, Claim, Error, ReliableDeliveryConfig};
+
+/// How often to look who else is there.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long to collect what changes together before telling the others.
+const COLLECT: Duration = Duration::from_millis(20);
+/// Subscribers let go at one look: those that move stand still for a moment.
+const MOVES_MAX: usize = 6;
+
+/// Coordinates instances over the locks of a backend. Each bus has its own.
+///
+/// Leadership is a lock and a term: first the lock, which says who tries; then, in a later step, the term, which says who
+/// may write. The checkpoint comes with the term, and from nowhere else: whatever was read before the lock was held may
+/// be out of date.
+pub struct Coordinator<B: Backend> {
+    inner: Arc<Inner<B>>,
+}
+
+struct Inner<B: Backend> {
+    backend: B,
+    candidate: Box<dyn Candidate>,
+    instance: Instance,
+    spread: bool,
+    roll: Arc<Roll>,
+    leaders: Mutex<HashMap<String, Leader>>,
+    attending: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<B: Backend> Coordinator<B> {
+    /// For one bus over a store, with the bus's settings. Nothing is opened before something is wanted.
+    #[must_use]
+    pub fn new(backend: B, config: &ReliableDeliveryConfig) -> Self {
+        let instance = Instance::here(config.instance_label.clone());
+        let candidate = backend.candidate(&instance, &LeadershipSettings::from(config));
+        let (roll, leaders, attending) = (Arc::default(), Mutex::default(), Mutex::default());
+        let inner = Inner { backend, candidate, instance, spread: config.spread, roll, leaders, attending };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Who this is.
+    #[must_use]
+    pub fn instance(&self) -> &Instance {
+        &self.inner.instance
+    }
+
+    /// Enters a subscriber among what is wanted. With the first one, this instance begins to look who else is there.
+    fn want(&self, claim: &Claim) -> Result<Wanted, Error> {
+        crate::subscriber::check_id(&claim.subscriber_id)?;
+        let mut attending = self.inner.attending.lock().unwrap_or_else(PoisonError::into_inner);
+        if attending.as_ref().is_none_or(JoinHandle::is_finished) {
+            *attending = Some(tokio::spawn(attend(self.inner.clone())));
+        }
+        Ok(self.inner.roll.want(claim))
+    }
+
+    /// Makes leadership of a lock.
+    async fn take(&self, claim: &Claim, held: Box<dyn Held>, wanted: Wanted) -> Result<LeadershipGuard, Error> {
+        let (backend, claim) = (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, true));
+        // To its end, also when the caller stops waiting: a term raised after the lock was given back would fence
+        // whoever leads by then.
+        let taking = tokio::spawn(async move {
+            let taken = backend.take_over(&claim).await?;
+            Ok(LeadershipGuard::new(taken, held, Some(wanted.led())))
+        });
+        match taking.await {
+            Ok(taken) => taken,
+            Err(died) => Err(Error::Unavailable { action: "take over", source: died.into() }),
+        }
+    }
+}
+
+impl<B: Backend> ProjectorCoordinator for Coordinator<B> {
+    fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.inner.candidate.ready()
+    }
+
+    fn try_acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Option<LeadershipGuard>, Error>> {
+        Box::pin(async move {
+            let wanted = self.want(claim)?;
+            if self.inner.roll.stands_back(&claim.subscriber_id).is_some() {
+                return Ok(None);
+            }
+            let Some(held) = self.inner.candidate.try_hold(&claim.subscriber_id).await? else { return Ok(None) };
+            self.take(claim, held, wanted).await.map(Some)
+        })
+    }
+
+    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<LeadershipGuard, Error>> {
+        Box::pin(async move {
+            let wanted = self.want(claim)?;
+            if let Some(until) = self.inner.roll.stands_back(&claim.subscriber_id) {
+                tokio::time::sleep_until(until).await;
+            }
+            let held = self.inner.candidate.hold(&claim.subscriber_id).await?;
+            self.take(claim, held, wanted).await
+        })
+    }
+
+    fn is_exclusive(&self) -> bool {
+        true
+    }
+
+    fn leader(&self, subscriber_id: &str) -> Option<Leader> {
+        self.inner.leaders().get(subscriber_id).cloned()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.inner.stop_attending();
+            self.inner.candidate.close().await;
+        })
+    }
+}
+
+impl<B: Backend> Inner<B> {
+    fn leaders(&self) -> MutexGuard<'_, HashMap<String, Leader>> {
+        self.leaders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop_attending(&self) {
+        if let Some(task) = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        let view = self.candidate.look(&self.roll.wants()).await?;
+        if self.is_out_of_date(&view) {
+            let leaders = self.backend.leaders().await?;
+            *self.leaders() = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
+        }
+        if self.spread {
+            self.spread(&view);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody else leads what this instance waits for than is known here.
+    fn is_out_of_date(&self, view: &View) -> bool {
+        let holders = view.members.iter().flat_map(|member| member.leads.iter().map(|id| (&**id, &member.instance.id)));
+        let holders: HashMap<_, _> = holders.collect();
+        let known = self.leaders();
+        self.roll.awaited().iter().any(|name| match (holders.get(&**name), known.get(&**name)) {
+            (Some(holder), Some(leader)) => **holder != leader.instance.id || leader.hold != LeaderHold::Held,
+            (None, Some(leader)) => leader.hold == LeaderHold::Held,
+            (Some(_), None) => true,
+            (None, None) => false,
+        })
+    }
+
+    /// Asks for what should be elsewhere to be let go, a few at a time.
+    fn spread(&self, view: &View) {
+        let Some(own) = view.own else { return };
+        let mut asked = HashSet::new();
+        for plan in spread::plan(&view.members).into_iter().filter(|plan| plan.from == own) {
+            if asked.len() == MOVES_MAX {
+                break;
+            }
+            if asked.insert(plan.subscriber_id.clone()) && self.roll.ask(&plan.subscriber_id, plan.to) {
+                let (id, to) = (&plan.subscriber_id, plan.to);
+                tracing::info!(subscriber_id = id, session = %to, "letting go, for an instance that leads less");
+            }
+        }
+    }
+}
+
+/// Looks who else is there, again and again.
+async fn attend<B: Backend>(inner: Arc<Inner<B>>) {
+    let mut troubled = false;
+    loop {
+        match inner.look().await {
+            Ok(()) => troubled = false,
+            // The subscribers say so as well; here it would be said every second.
+            Err(error) if !troubled => {
+                troubled = true;
+                tracing::warn!(%error, "cannot see the other instances; trying until it works");
+            }
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            () = inner.roll.changed.notified() => tokio::time::sleep(COLLECT).await,
+        }
+    }
+}
+
+impl<B: Backend> Drop for Coordinator<B> {
+    fn drop(&mut self) {
+        self.inner.stop_attending();
+    }
+}
+
+impl<B: Backend> fmt::Debug for Coordinator<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coordinator").field("instance", &self.inner.instance).finish_non_exhaustive()
+    }
+}

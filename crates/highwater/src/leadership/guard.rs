@@ -1,0 +1,107 @@
+//! Leadership that is held.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::Held;
+use super::roll::Entry;
+use crate::{BoxFuture, Taken};
+
+/// Leadership for a subscriber. Dropping it gives it back: at the end of a scope, on an early return, on a panic.
+///
+/// While it lasts, writes that name its [`term`](Self::term) go through, and no others.
+pub struct LeadershipGuard {
+    taken: Taken,
+    held: Option<Box<dyn Held>>,
+    /// Gone with the guard, so that nobody asks it for anything any more.
+    entry: Option<Entry>,
+}
+
+impl LeadershipGuard {
+    pub(super) fn new(taken: Taken, held: Box<dyn Held>, entry: Option<Entry>) -> Self {
+        Self { taken, held: Some(held), entry }
+    }
+
+    /// The number of its term: higher than that of every leader before.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.taken.term.number
+    }
+
+    /// What taking over gave: the term, and where the subscriber has got to.
+    #[must_use]
+    pub fn taken(&self) -> &Taken {
+        &self.taken
+    }
+
+    /// Whether it still leads, as far as can be known without asking. Cheap enough to ask before every event.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.is_held())
+    }
+
+    /// Resolves when leadership is gone, other than by this guard's own end.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        let lost = self.losing();
+        async move {
+            if let Some(mut lost) = lost {
+                // Whoever was to tell has gone, and leadership with it.
+                drop(lost.wait_for(|lost| *lost).await);
+            }
+        }
+    }
+
+    pub(crate) fn losing(&self) -> Option<watch::Receiver<bool>> {
+        self.held.as_ref().map(|held| held.lost())
+    }
+
+    /// Gives leadership back, and returns when others can have it.
+    pub async fn release(mut self) {
+        let to = self.entry.as_ref().and_then(Entry::yields_to);
+        self.entry = None;
+        if let Some(held) = self.held.take() {
+            held.release(to).await;
+        }
+    }
+
+    /// Says when another instance is to do it, which does less at the moment: finish what is in hand, and let go.
+    pub(crate) fn yielding(&self) -> Option<watch::Receiver<Option<Uuid>>> {
+        self.entry.as_ref().map(Entry::asked)
+    }
+}
+
+impl fmt::Debug for LeadershipGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeadershipGuard").field("term", &self.term()).field("held", &self.is_held()).finish()
+    }
+}
+
+/// For guards without a lock behind them.
+#[derive(Debug)]
+pub(super) struct Always(watch::Sender<bool>);
+
+impl Always {
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Held for Always {
+    fn is_held(&self) -> bool {
+        true
+    }
+
+    fn lost(&self) -> watch::Receiver<bool> {
+        self.0.subscribe()
+    }
+
+    fn release(self: Box<Self>, _: Option<Uuid>) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Shared by what is wanted and what is led.
+pub(super) type Name = Arc<str>;

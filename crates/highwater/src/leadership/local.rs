@@ -1,0 +1,61 @@
+//! Leadership without coordination.
+
+use std::sync::Once;
+
+use super::guard::Always;
+use super::{Instance, Leader, LeadershipGuard, ProjectorCoordinator};
+use crate::{Backend, BoxFuture, Claim, Error};
+
+/// The explicit "I run one process": leadership is always granted, and no lock is taken. Terms are: started twice by
+/// mistake, the newer instance goes on and the older one is fenced.
+#[derive(Debug)]
+pub struct LocalCoordinator<B> {
+    backend: B,
+    instance: Instance,
+    told: Once,
+}
+
+impl<B: Backend> LocalCoordinator<B> {
+    /// For the subscribers of a store.
+    #[must_use]
+    pub fn new(backend: B) -> Self {
+        Self { backend, instance: Instance::here(None), told: Once::new() }
+    }
+
+    async fn grant(&self, claim: &Claim) -> Result<LeadershipGuard, Error> {
+        self.told.call_once(|| {
+            tracing::info!(
+                "instance_mode is SingleInstance: no lock is taken, so run one instance, or Coordinated ones"
+            );
+        });
+        let claim = claim.clone().by(&self.instance, false);
+        let taken = self.backend.take_over(&claim).await?;
+        Ok(LeadershipGuard::new(taken, Box::new(Always::new()), None))
+    }
+}
+
+impl<B: Backend> ProjectorCoordinator for LocalCoordinator<B> {
+    fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn try_acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Option<LeadershipGuard>, Error>> {
+        Box::pin(async move { self.grant(claim).await.map(Some) })
+    }
+
+    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<LeadershipGuard, Error>> {
+        Box::pin(self.grant(claim))
+    }
+
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    fn leader(&self, _: &str) -> Option<Leader> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,155 @@
+//! What this instance wants and what it leads.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::Want;
+use super::guard::Name;
+use crate::Claim;
+
+/// How long something is led before it may be moved on: what moves must not move back and forth.
+const SETTLED: Duration = Duration::from_secs(1);
+/// How long whoever let go stands back, so that the one it was meant for gets it.
+const STAND_BACK: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+pub(super) struct Roll {
+    state: Mutex<State>,
+    /// Something is wanted, led or given back.
+    pub(super) changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    wanted: HashMap<Name, Wanting>,
+    led: HashMap<Name, Led>,
+    stands_back: HashMap<Name, Instant>,
+}
+
+#[derive(Debug)]
+struct Wanting {
+    callers: usize,
+    prefers: Option<String>,
+}
+
+#[derive(Debug)]
+struct Led {
+    since: Instant,
+    asked: watch::Sender<Option<Uuid>>,
+}
+
+impl Roll {
+    /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until it is dropped, a subscriber is wanted.
+    pub(super) fn want(self: &Arc<Self>, claim: &Claim) -> Wanted {
+        let prefers = claim.prefers.clone();
+        let mut state = self.state();
+        let wanting = state.wanted.entry(claim.subscriber_id.clone()).or_insert(Wanting { callers: 0, prefers });
+        wanting.callers += 1;
+        drop(state);
+        self.changed.notify_one();
+        Wanted { roll: self.clone(), name: claim.subscriber_id.clone() }
+    }
+
+    /// Everything that is wanted, and with it what is led.
+    pub(super) fn wants(&self) -> Vec<Want> {
+        let state = self.state();
+        let want = |(name, wanting): (&Name, &Wanting)| Want {
+            subscriber_id: name.to_string(),
+            prefers: wanting.prefers.clone(),
+        };
+        let mut wants: Vec<Want> = state.wanted.iter().map(want).collect();
+        wants.sort();
+        wants
+    }
+
+    /// What is wanted and not led here.
+    pub(super) fn awaited(&self) -> Vec<Name> {
+        let state = self.state();
+        state.wanted.keys().filter(|name| !state.led.contains_key(*name)).cloned().collect()
+    }
+
+    /// Until when to stand back for somebody else.
+    pub(super) fn stands_back(&self, name: &str) -> Option<Instant> {
+        let mut state = self.state();
+        state.stands_back.retain(|_, until| *until > Instant::now());
+        state.stands_back.get(name).copied()
+    }
+
+    /// Asks for a subscriber to be let go, if it is led here and has been for a while. Whether it was asked.
+    pub(super) fn ask(&self, name: &str, to: Uuid) -> bool {
+        let state = self.state();
+        let Some(led) = state.led.get(name).filter(|led| led.since.elapsed() >= SETTLED) else { return false };
+        led.asked.send_if_modified(|asked| asked.replace(to).is_none())
+    }
+}
+
+/// A subscriber is wanted for as long as this is there.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    roll: Arc<Roll>,
+    name: Name,
+}
+
+impl Wanted {
+    /// From now on it is led.
+    pub(super) fn led(self) -> Entry {
+        let asked = watch::Sender::new(None);
+        let heard = asked.subscribe();
+        self.roll.state().led.insert(self.name.clone(), Led { since: Instant::now(), asked });
+        self.roll.changed.notify_one();
+        Entry { wanted: self, heard }
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        let mut state = self.roll.state();
+        if let Some(wanting) = state.wanted.get_mut(&self.name) {
+            wanting.callers -= 1;
+            if wanting.callers == 0 {
+                state.wanted.remove(&self.name);
+            }
+        }
+        drop(state);
+        self.roll.changed.notify_one();
+    }
+}
+
+/// A subscriber is led for as long as this is there.
+#[derive(Debug)]
+pub(super) struct Entry {
+    wanted: Wanted,
+    heard: watch::Receiver<Option<Uuid>>,
+}
+
+impl Entry {
+    /// The session that it is to be let go for, if any.
+    pub(super) fn yields_to(&self) -> Option<Uuid> {
+        *self.heard.borrow()
+    }
+
+    pub(super) fn asked(&self) -> watch::Receiver<Option<Uuid>> {
+        self.heard.clone()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let yielded = self.yields_to().is_some();
+        let mut state = self.wanted.roll.state();
+        state.led.remove(&self.wanted.name);
+        if yielded {
+            state.stands_back.insert(self.wanted.name.clone(), Instant::now() + STAND_BACK);
+        }
+    }
+}

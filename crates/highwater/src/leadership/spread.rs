@@ -1,0 +1,106 @@
+//! Who should lead what: so that the subscribers do not all pile up on the instance that started first.
+//!
+//! Pure. Every instance makes the same plan from what it sees and carries out its own part of it, so they need not agree
+//! on anything. A plan only moves what makes the difference between two instances smaller, and so it comes to an end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::{Member, Want};
+
+/// A subscriber that should be led by another instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Move {
+    pub(super) subscriber_id: String,
+    pub(super) from: Uuid,
+    pub(super) to: Uuid,
+}
+
+/// All moves until everything is where it should be.
+pub(super) fn plan(members: &[Member]) -> Vec<Move> {
+    let mut board = Board::new(members);
+    let mut moves = Vec::new();
+    // Each move makes the board better, so there are fewer of them than this; a bound costs nothing.
+    let bound = members.iter().map(|member| member.leads.len()).sum::<usize>() * 2;
+    while let Some(next) = board.preferred().or_else(|| board.levelling()) {
+        board.carry_out(&next);
+        moves.push(next);
+        if moves.len() > bound {
+            break;
+        }
+    }
+    moves
+}
+
+struct Seat<'a> {
+    label: Option<&'a str>,
+    wants: BTreeMap<&'a str, Option<&'a str>>,
+    leads: BTreeSet<String>,
+}
+
+impl Seat<'_> {
+    /// Whether it is what a subscriber prefers, or the subscriber prefers nothing.
+    fn suits(&self, subscriber_id: &str) -> bool {
+        match self.wants.get(subscriber_id) {
+            Some(Some(prefers)) => self.label == Some(prefers),
+            _ => true,
+        }
+    }
+}
+
+/// Seats in the order of their sessions, the same for everybody.
+struct Board<'a>(BTreeMap<Uuid, Seat<'a>>);
+
+impl<'a> Board<'a> {
+    fn new(members: &'a [Member]) -> Self {
+        let wants = |Want { subscriber_id, prefers }: &'a Want| (subscriber_id.as_str(), prefers.as_deref());
+        let seat = |member: &'a Member| Seat {
+            label: member.instance.label.as_deref(),
+            wants: member.wants.iter().map(wants).collect(),
+            leads: member.leads.iter().cloned().collect(),
+        };
+        Self(members.iter().map(|member| (member.session, seat(member))).collect())
+    }
+
+    /// The first subscriber that is led by an instance it does not prefer, while one that it prefers wants it.
+    fn preferred(&self) -> Option<Move> {
+        self.0.iter().find_map(|(from, seat)| {
+            seat.leads.iter().filter(|id| !seat.suits(id)).find_map(|id| {
+                let fitting =
+                    self.0.iter().filter(|(_, other)| other.wants.contains_key(id.as_str()) && other.suits(id));
+                let (to, _) = fitting.min_by_key(|(_, other)| other.leads.len())?;
+                Some(Move { subscriber_id: id.clone(), from: *from, to: *to })
+            })
+        })
+    }
+
+    /// From the one that leads most to the one that leads least of those who want something of it, if that makes the
+    /// difference smaller. What a subscriber prefers is not taken away from it.
+    fn levelling(&self) -> Option<Move> {
+        let mut donors: Vec<_> = self.0.iter().collect();
+        donors.sort_by_key(|(_, seat)| std::cmp::Reverse(seat.leads.len()));
+        donors.into_iter().find_map(|(from, seat)| {
+            let candidates = self.0.iter().filter(|(_, other)| other.leads.len() + 1 < seat.leads.len());
+            let mut candidates: Vec<_> = candidates.collect();
+            candidates.sort_by_key(|(_, other)| other.leads.len());
+            candidates.into_iter().find_map(|(to, other)| {
+                let may = |id: &&String| other.wants.contains_key(id.as_str()) && (other.suits(id) || !seat.suits(id));
+                let id = seat.leads.iter().find(may)?;
+                Some(Move { subscriber_id: id.clone(), from: *from, to: *to })
+            })
+        })
+    }
+
+    fn carry_out(&mut self, next: &Move) {
+        if let Some(seat) = self.0.get_mut(&next.from) {
+            seat.leads.remove(&next.subscriber_id);
+        }
+        if let Some(seat) = self.0.get_mut(&next.to) {
+            seat.leads.insert(next.subscriber_id.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

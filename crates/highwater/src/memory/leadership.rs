@@ -1,0 +1,227 @@
+//! Leadership in memory: a table of locks, shared by the buses of one process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::MemoryEventStore;
+use crate::{
+    BoxFuture, Candidate, Claim, Coordinator, Error, Held, Instance, Leader, LeaderHold, Leadership,
+    LeadershipSettings, Member, View, Want,
+};
+
+/// Leadership among the buses over one store in memory.
+pub type MemoryCoordinator = Coordinator<MemoryEventStore>;
+
+/// How long a lock that was let go for somebody is kept for them.
+const RESERVED: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct MemoryLocks {
+    state: Mutex<State>,
+    /// A lock is free again.
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By the lock's name: the session that holds it, and the how manieth holding this is.
+    locks: HashMap<String, (Uuid, u64)>,
+    holdings: u64,
+    reserved: HashMap<String, (Uuid, Instant)>,
+    members: BTreeMap<Uuid, (Instance, Vec<Want>)>,
+    leaders: BTreeMap<String, (Instance, DateTime<Utc>, bool)>,
+}
+
+impl MemoryLocks {
+    /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn took_over(&self, claim: &Claim) {
+        let leader = (claim.instance.clone(), Utc::now(), claim.exclusive);
+        self.state().leaders.insert(claim.subscriber_id.to_string(), leader);
+    }
+
+    /// Says the how manieth holding this is, if the lock is free.
+    fn take(&self, name: &str, session: Uuid) -> Option<u64> {
+        let mut state = self.state();
+        let kept = |(meant, until): &(Uuid, Instant)| *meant != session && *until > Instant::now();
+        if state.locks.contains_key(name) || state.reserved.get(name).is_some_and(kept) {
+            return None;
+        }
+        state.reserved.remove(name);
+        state.holdings += 1;
+        let holding = state.holdings;
+        state.locks.insert(name.to_owned(), (session, holding));
+        Some(holding)
+    }
+
+    fn give_back(&self, name: &str, holding: u64, to: Option<Uuid>) {
+        let mut state = self.state();
+        if state.locks.get(name).is_some_and(|(_, current)| *current == holding) {
+            state.locks.remove(name);
+            if let Some(to) = to {
+                state.reserved.insert(name.to_owned(), (to, Instant::now() + RESERVED));
+            }
+            drop(state);
+            self.freed.notify_waiters();
+        }
+    }
+
+    fn leave(&self, session: Uuid) {
+        let mut state = self.state();
+        state.members.remove(&session);
+        state.locks.retain(|_, (holder, _)| *holder != session);
+        drop(state);
+        self.freed.notify_waiters();
+    }
+}
+
+impl Leadership for MemoryEventStore {
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        Box::new(MemoryCandidate {
+            locks: self.leadership.clone(),
+            instance: instance.clone(),
+            session: Uuid::now_v7(),
+            standby_interval: settings.standby_interval,
+            gone: watch::Sender::new(false),
+        })
+    }
+
+    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
+        Box::pin(async {
+            // Terms are the checkpoints': a reset raises them without a change of leader.
+            let terms: HashMap<String, u64> = {
+                let state = self.delivery.state();
+                state.checkpoints.iter().map(|(id, row)| (id.clone(), row.term.number)).collect()
+            };
+            let state = self.leadership.state();
+            let leaders = state.leaders.iter().filter_map(|(id, (instance, since, exclusive))| {
+                let hold = match exclusive {
+                    true if state.locks.contains_key(id) => LeaderHold::Held,
+                    true => LeaderHold::Gone,
+                    false => LeaderHold::Unknown,
+                };
+                let (subscriber_id, instance) = (id.clone(), instance.clone());
+                Some(Leader { subscriber_id, instance, since: *since, term: *terms.get(id)?, hold })
+            });
+            Ok(leaders.collect())
+        })
+    }
+}
+
+struct MemoryCandidate {
+    locks: Arc<MemoryLocks>,
+    instance: Instance,
+    session: Uuid,
+    standby_interval: Duration,
+    gone: watch::Sender<bool>,
+}
+
+impl MemoryCandidate {
+    fn take(&self, subscriber_id: &str) -> Option<Box<dyn Held>> {
+        let holding = self.locks.take(subscriber_id, self.session)?;
+        let (locks, gone) = (self.locks.clone(), self.gone.subscribe());
+        Some(Box::new(MemoryHeld { locks, name: subscriber_id.to_owned(), holding, gone }))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if *self.gone.borrow() { Err(Error::ShutDown) } else { Ok(()) }
+    }
+}
+
+impl Candidate for MemoryCandidate {
+    fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(self.check()))
+    }
+
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>> {
+        Box::pin(async move {
+            self.check()?;
+            Ok(self.take(subscriber_id))
+        })
+    }
+
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>> {
+        Box::pin(async move {
+            loop {
+                self.check()?;
+                // Listened before looked: what is freed in between wakes us as well.
+                let freed = self.locks.freed.notified();
+                if let Some(held) = self.take(subscriber_id) {
+                    return Ok(held);
+                }
+                tokio::select! {
+                    () = freed => {}
+                    () = tokio::time::sleep(self.standby_interval) => {}
+                }
+            }
+        })
+    }
+
+    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
+        Box::pin(async move {
+            self.check()?;
+            let mut state = self.locks.state();
+            state.members.insert(self.session, (self.instance.clone(), wants.to_vec()));
+            let leads = |session: &Uuid| {
+                let held = state.locks.iter().filter(|(_, (holder, _))| holder == session);
+                held.map(|(name, _)| name.clone()).collect()
+            };
+            let member = |(session, (instance, wants)): (&Uuid, &(Instance, Vec<Want>))| Member {
+                session: *session,
+                instance: instance.clone(),
+                wants: wants.clone(),
+                leads: leads(session),
+            };
+            Ok(View { own: Some(self.session), members: state.members.iter().map(member).collect() })
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.gone.send_replace(true);
+        self.locks.leave(self.session);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Drop for MemoryCandidate {
+    fn drop(&mut self) {
+        self.locks.leave(self.session);
+    }
+}
+
+struct MemoryHeld {
+    locks: Arc<MemoryLocks>,
+    name: String,
+    holding: u64,
+    gone: watch::Receiver<bool>,
+}
+
+impl Held for MemoryHeld {
+    fn is_held(&self) -> bool {
+        self.locks.state().locks.get(&self.name).is_some_and(|(_, current)| *current == self.holding)
+    }
+
+    fn lost(&self) -> watch::Receiver<bool> {
+        self.gone.clone()
+    }
+
+    fn release(self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
+        self.locks.give_back(&self.name, self.holding, to);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Drop for MemoryHeld {
+    fn drop(&mut self) {
+        self.locks.give_back(&self.name, self.holding, None);
+    }
+}
