@@ -1,8 +1,20 @@
 -- Both draws are needed: the one in SET happens after the wait for the row, so that later terms are higher ones. The wait
 -- is bounded: whoever holds the row may be frozen.
-WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $3, true))
-INSERT INTO {schema}.event_bus_checkpoints AS c (subscriber_id, last_global_sequence, term, nonce)
-SELECT $1, $2, nextval('{schema_text}.event_bus_terms'), $4 FROM patience
-ON CONFLICT (subscriber_id) DO UPDATE
-SET term = nextval('{schema_text}.event_bus_terms'), nonce = $4, updated_at = now()
-RETURNING c.term, c.nonce, c.last_global_sequence, c.xmax = 0, pg_postmaster_start_time()
+WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $3, true)),
+taken AS (
+    INSERT INTO {schema}.event_bus_checkpoints AS c (subscriber_id, last_global_sequence, term, nonce)
+    SELECT $1, $2, nextval('{schema_text}.event_bus_terms'), $4 FROM patience
+    ON CONFLICT (subscriber_id) DO UPDATE
+    SET term = nextval('{schema_text}.event_bus_terms'), nonce = $4, updated_at = now()
+    RETURNING c.term, c.nonce, c.last_global_sequence, c.xmax = 0 AS fresh
+),
+leader AS (
+    INSERT INTO {schema}.event_bus_leaders AS l
+        (subscriber_id, instance_id, host, pid, label, term, nonce, coordinated)
+    SELECT $1, $5, $6, $7, $8, t.term, t.nonce, $9 FROM taken t
+    ON CONFLICT (subscriber_id) DO UPDATE
+    SET instance_id = excluded.instance_id, host = excluded.host, pid = excluded.pid, label = excluded.label,
+        since = now(), term = excluded.term, nonce = excluded.nonce, coordinated = excluded.coordinated
+    WHERE l.term < excluded.term
+)
+SELECT t.term, t.nonce, t.last_global_sequence, t.fresh, pg_postmaster_start_time() FROM taken t

@@ -1,1 +1,1 @@
-INSERT INTO {schema}.migrations (version, name) VALUES ($1, $2)
+INSERT INTO {schema}.migrations (version, name, oldest) VALUES ($1, $2, $3)

@@ -1,0 +1,1 @@
+DELETE FROM {schema}.event_bus_instances WHERE session = $1

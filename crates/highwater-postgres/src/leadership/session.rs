@@ -1,0 +1,198 @@
+//! The one connection that an instance's locks hang on.
+//!
+//! It never opens a transaction and never waits for a lock: the server's patience with a session that says nothing only
+//! counts while the session is idle. Whatever goes wrong on it, it is closed, and with it every lock is given back: a lock
+//! of which one cannot be sure is worse than none.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::Error;
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Row};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::clock::{Moment, Validity};
+use super::key::{Key, halves};
+use crate::connect::Connector;
+use crate::error::failed;
+use crate::sql::Sql;
+
+/// What a session needs to be opened.
+pub(super) struct Place {
+    pub(super) connector: Connector,
+    pub(super) sql: Arc<Sql>,
+    pub(super) schema: String,
+    pub(super) bound: Duration,
+}
+
+pub(super) struct Session {
+    pub(super) id: Uuid,
+    connection: PgConnection,
+    pid: i32,
+    own: Key,
+    sql: Arc<Sql>,
+    bound: Duration,
+    pub(super) validity: Arc<Validity>,
+    held: HashMap<Key, Holding>,
+    /// When the server was last asked anything, and when which locks the session holds.
+    asked: Moment,
+    looked: Moment,
+}
+
+/// A lock that is held.
+struct Holding {
+    number: u64,
+    lost: watch::Sender<bool>,
+}
+
+impl Place {
+    pub(super) async fn open(&self) -> Result<Session, Error> {
+        let (mut connection, _) = self.connector.connect("lead", None).await?;
+        let id = Uuid::now_v7();
+        let own = Key::instance(&self.schema, id);
+        let sent = Moment::now();
+        let opening = sqlx::query(self.sql.lead_session.clone())
+            .bind(i32::try_from(self.bound.as_millis()).unwrap_or(i32::MAX))
+            .bind(own.high)
+            .bind(own.low)
+            .fetch_one(&mut connection);
+        let row = in_time(self.bound, opening).await?;
+        let read = |e| failed("open a session for leadership", e);
+        let pid = row.try_get(0).map_err(read)?;
+        if !row.try_get::<bool, _>(8).map_err(read)? {
+            return Err(lost("the lock of a session that is new is held by another"));
+        }
+        Ok(Session {
+            id,
+            connection,
+            pid,
+            own,
+            sql: self.sql.clone(),
+            bound: self.bound,
+            validity: Arc::new(Validity::new(sent, self.bound)),
+            held: HashMap::new(),
+            asked: sent,
+            looked: sent,
+        })
+    }
+}
+
+impl Session {
+    /// How often the server hears of it, at least.
+    fn ping_interval(&self) -> Duration {
+        self.bound / 20
+    }
+
+    /// How often it makes sure which locks it holds.
+    fn look_interval(&self) -> Duration {
+        self.bound / 5
+    }
+
+    pub(super) fn until_ping(&self) -> Duration {
+        self.ping_interval().saturating_sub(self.asked.elapsed())
+    }
+
+    pub(super) fn holds(&self, key: Key) -> bool {
+        self.held.contains_key(&key)
+    }
+
+    /// Says that a lock is given to somebody. The receiver tells when it is lost.
+    pub(super) fn give(&mut self, key: Key, number: u64) -> watch::Receiver<bool> {
+        let lost = watch::Sender::new(false);
+        let tells = lost.subscribe();
+        self.held.insert(key, Holding { number, lost });
+        tells
+    }
+
+    /// Tries for locks that it does not hold, and says which it got. Also says to the server that it is still there, and
+    /// finds out whether everything is as it should be.
+    pub(super) async fn sweep(&mut self, keys: &[Key]) -> Result<Vec<Key>, Error> {
+        let look = self.looked.elapsed() >= self.look_interval();
+        let expected: HashSet<i64> = self.held.keys().chain([&self.own]).map(|key| key.number()).collect();
+        let (high, low) = halves(keys);
+        let sent = Moment::now();
+        let asking =
+            sqlx::query(self.sql.lead_sweep.clone()).bind(high).bind(low).bind(look).fetch_one(&mut self.connection);
+        let row = in_time(self.bound.saturating_sub(self.asked.elapsed()), asking).await?;
+        let read = |e| failed("try for leadership", e);
+        if row.try_get::<i32, _>(0).map_err(read)? != self.pid {
+            return Err(lost("another session answers: a pooler stands between"));
+        }
+        if row.try_get(1).map_err(read)? {
+            return Err(Error::NotPrimary { reason: "the server has become a replica, or read-only".to_owned() });
+        }
+        let places: Vec<i64> = row.try_get(2).map_err(read)?;
+        let got: Vec<Key> =
+            places.iter().filter_map(|place| keys.get(usize::try_from(place - 1).ok()?)).copied().collect();
+        if let Some(found) = row.try_get::<Option<Vec<i64>>, _>(3).map_err(read)? {
+            let mut found: HashSet<i64> = found.into_iter().collect();
+            got.iter().for_each(|key| drop(found.remove(&key.number())));
+            if found != expected {
+                return Err(lost("the session does not hold the locks that it should"));
+            }
+            self.looked = sent;
+        }
+        self.asked = sent;
+        self.validity.extend(sent, self.bound);
+        Ok(got)
+    }
+
+    /// Gives locks back, those that are still the ones meant.
+    pub(super) async fn release(&mut self, given_back: &[(Key, u64)]) -> Result<(), Error> {
+        let current = |(key, number): &&(Key, u64)| self.held.get(key).is_some_and(|held| held.number == *number);
+        let keys: Vec<Key> = given_back.iter().filter(current).map(|(key, _)| *key).collect();
+        self.unlock(&keys).await
+    }
+
+    /// Gives locks back that nobody has been given.
+    pub(super) async fn unlock(&mut self, keys: &[Key]) -> Result<(), Error> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let (high, low) = halves(keys);
+        let sent = Moment::now();
+        let asking = sqlx::query_scalar(self.sql.lead_release.clone()).bind(high).bind(low);
+        let patience = self.bound.saturating_sub(self.asked.elapsed());
+        let released: Vec<bool> = in_time(patience, asking.fetch_one(&mut self.connection)).await?;
+        if released.len() != keys.len() || released.contains(&false) {
+            return Err(lost("a lock that was to be given back was not held"));
+        }
+        for key in keys {
+            self.held.remove(key);
+        }
+        self.asked = sent;
+        self.validity.extend(sent, self.bound);
+        Ok(())
+    }
+
+    /// Ends it, as far as the server can be reached. Everybody who holds a lock is told first.
+    pub(super) async fn close(mut self, gently: bool) {
+        for holding in self.held.values() {
+            holding.lost.send_replace(true);
+        }
+        self.held.clear();
+        if !gently {
+            return;
+        }
+        match tokio::time::timeout(self.bound / 4, self.connection.close()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the session for leadership was gone before it was closed"),
+            Err(_) => tracing::debug!("the session for leadership could not be closed in time"),
+        }
+    }
+}
+
+fn lost(reason: &str) -> Error {
+    Error::Unavailable { action: "keep leadership", source: reason.into() }
+}
+
+/// An answer that comes too late is none: by then the server may have ended the session.
+async fn in_time<T>(patience: Duration, asking: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(patience, asking).await {
+        Ok(answer) => answer.map_err(|e| failed("keep leadership", e)),
+        Err(elapsed) => Err(Error::Unavailable { action: "keep leadership: no answer in time", source: elapsed.into() }),
+    }
+}

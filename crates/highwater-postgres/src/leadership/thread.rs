@@ -1,0 +1,315 @@
+//! The thread that keeps leadership: it has a runtime of its own, so that a handler which hogs the application's does not
+//! cost leadership.
+//!
+//! It owns the session and does one thing at a time on it: gives locks back, tries for those that are wanted, and lets the
+//! server know that it is there. A lock that is held is never tried for again, because the server would grant it again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::Error;
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::clock::Validity;
+use super::key::Key;
+use super::session::{Place, Session};
+use crate::error::Shared;
+use crate::wakeups::Announcer;
+
+/// The least time between two attempts to connect, and between two sweeps.
+const RECONNECT: Duration = Duration::from_millis(50);
+const SWEEP_AGAIN: Duration = Duration::from_millis(5);
+/// How long a lock that was let go for another session is left to that one.
+const RESERVED: Duration = Duration::from_secs(1);
+
+/// What the thread is told. There are no more of these waiting than there are subscribers.
+pub(super) enum Command {
+    /// Somebody wants a lock.
+    Want(Want),
+    /// A lock is given back; `to` a session, if it is meant for one.
+    Release { key: Key, number: u64, to: Option<Uuid>, done: Option<oneshot::Sender<()>> },
+    /// Somebody wants to know whether there is a session.
+    Ready(oneshot::Sender<Result<(), Error>>),
+    /// It is over.
+    Close(oneshot::Sender<()>),
+}
+
+pub(super) struct Want {
+    pub(super) key: Key,
+    /// Whether to answer at once that somebody else has it.
+    pub(super) once: bool,
+    /// Closed when nobody waits any more.
+    pub(super) answer: oneshot::Sender<Result<Option<Granted>, Error>>,
+}
+
+/// A lock that was got.
+pub(super) struct Granted {
+    pub(super) number: u64,
+    pub(super) lost: watch::Receiver<bool>,
+    pub(super) validity: Arc<Validity>,
+}
+
+pub(super) struct Keeper {
+    pub(super) place: Place,
+    pub(super) standby_interval: Duration,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    /// What other instances say about leadership.
+    pub(super) hints: broadcast::Receiver<Arc<str>>,
+    pub(super) announcer: Announcer,
+    /// The session that is open, for those who look at the others.
+    pub(super) current: watch::Sender<Option<Uuid>>,
+    /// An instance is gone.
+    pub(super) alarm: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    wants: HashMap<Key, VecDeque<Want>>,
+    /// Locks that are left to somebody else for a while.
+    reserved: HashMap<Key, Instant>,
+    released: Vec<(Key, u64)>,
+    announcements: Vec<(Key, Option<Uuid>)>,
+    done: Vec<oneshot::Sender<()>>,
+    ready: Vec<oneshot::Sender<Result<(), Error>>>,
+    closed: Option<oneshot::Sender<()>>,
+    /// Something is to be tried at once.
+    fresh: bool,
+    /// Locks are numbered, so that one given back late is not taken for the one held now.
+    granted: u64,
+}
+
+impl Keeper {
+    /// Until it is closed, or nobody can tell it anything any more.
+    pub(super) async fn run(mut self) {
+        let mut waiting = Waiting::default();
+        let mut session: Option<Session> = None;
+        let mut swept = Instant::now();
+        let mut attempted: Option<Instant> = None;
+        loop {
+            if !self.listen(&mut waiting, session.as_ref(), swept, attempted).await {
+                break;
+            }
+            if session.is_none() && waiting.is_wanted() {
+                // Others may want something too by then, and one attempt serves them all.
+                if let Some(again) = attempted.map(|attempted| attempted + RECONNECT) {
+                    tokio::time::sleep_until(again).await;
+                }
+                attempted = Some(Instant::now());
+                match self.place.open().await {
+                    Ok(opened) => {
+                        tracing::debug!(session = %opened.id, "a session for leadership is open");
+                        self.current.send_replace(Some(opened.id));
+                        session = Some(opened);
+                        waiting.ready.drain(..).for_each(|ready| drop(ready.send(Ok(()))));
+                        waiting.fresh = true;
+                    }
+                    Err(error) => waiting.fail(error),
+                }
+            }
+            if let Some(open) = &mut session {
+                let kept = self.keep(open, &mut waiting, &mut swept).await;
+                if let Err(error) = kept {
+                    tracing::warn!(%error, "the session for leadership is lost; trying to lead again");
+                    self.current.send_replace(None);
+                    if let Some(lost) = session.take() {
+                        lost.close(false).await;
+                    }
+                }
+            }
+            waiting.finish(session.is_none());
+        }
+        self.current.send_replace(None);
+        if let Some(open) = session {
+            open.close(true).await;
+        }
+        if let Some(closed) = waiting.closed {
+            // Who does not wait any more does not need to know.
+            drop(closed.send(()));
+        }
+    }
+
+    /// Waits until there is something to do. False when it is over.
+    async fn listen(
+        &mut self,
+        waiting: &mut Waiting,
+        session: Option<&Session>,
+        swept: Instant,
+        attempted: Option<Instant>,
+    ) -> bool {
+        let due = match session {
+            Some(session) if waiting.is_wanted() => session.until_ping().min(self.standby_interval.saturating_sub(swept.elapsed())),
+            Some(session) => session.until_ping(),
+            None if waiting.is_wanted() => RECONNECT.saturating_sub(attempted.map_or(RECONNECT, |at| at.elapsed())),
+            None => Duration::MAX,
+        };
+        // What was freed a moment ago may not all have been free when it was tried for.
+        let due = if waiting.fresh { due.min(SWEEP_AGAIN.saturating_sub(swept.elapsed())) } else { due };
+        tokio::select! {
+            command = self.commands.recv() => match command {
+                Some(command) => waiting.take_in(command),
+                None => return false,
+            },
+            hint = self.hints.recv() => match hint {
+                Ok(hint) => waiting.hear(&hint, session.map(|session| session.id)),
+                Err(broadcast::error::RecvError::Lagged(_)) => waiting.fresh = true,
+                // The store is gone; whoever still holds a lock goes on without hints.
+                Err(broadcast::error::RecvError::Closed) => tokio::time::sleep(due.min(self.standby_interval)).await,
+            },
+            () = self.alarm.notified() => waiting.fresh = true,
+            () = tokio::time::sleep(due.min(Duration::from_secs(3600))) => {}
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            waiting.take_in(command);
+        }
+        waiting.closed.is_none()
+    }
+
+    /// Does what is due on the session.
+    async fn keep(&self, session: &mut Session, waiting: &mut Waiting, swept: &mut Instant) -> Result<(), Error> {
+        session.release(&std::mem::take(&mut waiting.released)).await?;
+        for (key, to) in waiting.announcements.drain(..) {
+            self.announcer.released(&hint(key, to));
+        }
+        waiting.done.drain(..).for_each(|done| drop(done.send(())));
+        let due = swept.elapsed() >= self.standby_interval || (waiting.fresh && swept.elapsed() >= SWEEP_AGAIN);
+        let keys = if due { waiting.wanted(session) } else { Vec::new() };
+        if due {
+            (*swept, waiting.fresh) = (Instant::now(), false);
+        }
+        if keys.is_empty() && !session.until_ping().is_zero() {
+            waiting.refuse();
+            return Ok(());
+        }
+        let got = session.sweep(&keys).await?;
+        let mut unwanted = Vec::new();
+        for key in &got {
+            if !waiting.grant(*key, session) {
+                unwanted.push(*key);
+            }
+        }
+        if due {
+            waiting.refuse();
+        }
+        session.unlock(&unwanted).await
+    }
+}
+
+impl Waiting {
+    fn take_in(&mut self, command: Command) {
+        match command {
+            Command::Want(want) => {
+                self.wants.entry(want.key).or_default().push_back(want);
+                self.fresh = true;
+            }
+            Command::Release { key, number, to, done } => {
+                self.released.push((key, number));
+                self.announcements.push((key, to));
+                self.done.extend(done);
+                // Somebody in this process may be waiting for it.
+                self.fresh = true;
+            }
+            Command::Ready(ready) => self.ready.push(ready),
+            Command::Close(closed) => self.closed = Some(closed),
+        }
+    }
+
+    /// Another instance has let something go: perhaps for somebody else.
+    fn hear(&mut self, hint: &str, own: Option<Uuid>) {
+        self.fresh = true;
+        if let Some((key, to)) = understood(hint)
+            && own != Some(to)
+        {
+            self.reserved.insert(key, Instant::now() + RESERVED);
+        }
+    }
+
+    fn is_wanted(&mut self) -> bool {
+        self.wants.retain(|_, wants| {
+            wants.retain(|want| !want.answer.is_closed());
+            !wants.is_empty()
+        });
+        self.ready.retain(|ready| !ready.is_closed());
+        !self.wants.is_empty() || !self.ready.is_empty()
+    }
+
+    /// The locks to be tried for. Those that are held here are somebody else's in this process.
+    fn wanted(&mut self, session: &Session) -> Vec<Key> {
+        self.is_wanted();
+        self.reserved.retain(|_, until| *until > Instant::now());
+        let free = |key: &&Key| !session.holds(**key) && !self.reserved.contains_key(key);
+        self.wants.keys().filter(free).copied().collect()
+    }
+
+    /// Gives a lock to the first who still waits for it.
+    fn grant(&mut self, key: Key, session: &mut Session) -> bool {
+        self.granted += 1;
+        let number = self.granted;
+        while let Some(want) = self.wants.get_mut(&key).and_then(VecDeque::pop_front) {
+            let granted = Granted { number, lost: session.give(key, number), validity: session.validity.clone() };
+            if want.answer.send(Ok(Some(granted))).is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Tells those who do not wait that somebody else has it; they have had their try, or would not get one.
+    fn refuse(&mut self) {
+        for wants in self.wants.values_mut() {
+            let (once, patient): (VecDeque<Want>, _) = std::mem::take(wants).into_iter().partition(|want| want.once);
+            *wants = patient;
+            once.into_iter().for_each(|want| drop(want.answer.send(Ok(None))));
+        }
+    }
+
+    /// There is no session to be had: everybody is told, and may ask again.
+    fn fail(&mut self, error: Error) {
+        let shared = Shared::new(error);
+        for want in self.wants.drain().flat_map(|(_, wants)| wants) {
+            drop(want.answer.send(Err(shared.for_leadership())));
+        }
+        self.ready.drain(..).for_each(|ready| drop(ready.send(Err(shared.for_leadership()))));
+    }
+
+    /// Without a session everything that was to be given back is given back.
+    fn finish(&mut self, without_session: bool) {
+        if without_session {
+            self.released.clear();
+            self.announcements.clear();
+            self.done.drain(..).for_each(|done| drop(done.send(())));
+        }
+    }
+}
+
+/// What is told to other instances: a lock is free, and perhaps for whom.
+fn hint(key: Key, to: Option<Uuid>) -> String {
+    match to {
+        Some(to) => format!("{}.{} {to}", key.high, key.low),
+        None => String::new(),
+    }
+}
+
+/// The lock that was let go for a session.
+fn understood(hint: &str) -> Option<(Key, Uuid)> {
+    let (key, to) = hint.split_once(' ')?;
+    let (high, low) = key.split_once('.')?;
+    Some((Key { high: high.parse().ok()?, low: low.parse().ok()? }, to.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let (key, to) = (Key { high: -5, low: 7 }, Uuid::now_v7());
+        assert_eq!(understood(&hint(key, Some(to))), Some((key, to)));
+        assert_eq!(understood(&hint(key, None)), None);
+        for nonsense in ["", " ", "1.2", "1 2", "x.y z", "1.2 z"] {
+            assert_eq!(understood(nonsense), None, "{nonsense}");
+        }
+    }
+}
