@@ -16,7 +16,7 @@ pub enum Error {
         /// The refusal.
         source: io::Error,
     },
-    /// `initdb` or `postgres` itself failed, or took too long.
+    /// The server itself or a program around it (`initdb`, `pg_basebackup`, …) failed, or took too long.
     Server {
         /// What went wrong, in one clause.
         problem: String,

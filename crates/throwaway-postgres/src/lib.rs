@@ -9,6 +9,9 @@
 //! - server and folder are gone after drop. If the process that owns the server ends without dropping it, even by
 //!   SIGKILL, the kernel ends the server, and the next start removes the folder.
 //!
+//! [`replica`](ThrowawayPostgres::replica) makes a second server that streams from the first, and
+//! [`promote`](ThrowawayPostgres::promote) has it take over.
+//!
 //! It calls no `psql` and speaks no SQL: connect to [`url`](ThrowawayPostgres::url) with the client under test.
 //! Everything blocks; a server takes about a second to start. It needs Linux (`/proc`, and `setpriv` of util-linux).
 //!
@@ -34,6 +37,8 @@ mod folder;
 mod launcher;
 mod poll;
 mod process;
+mod replica;
+mod service;
 
 pub use binaries::bin_dir;
 pub use builder::Builder;

@@ -4,5 +4,6 @@
 
 mod command;
 mod left_behind;
+mod replica;
 mod server;
 mod support;
