@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// PostgreSQL's server programs are not on this machine. The text says what to install.
+    /// PostgreSQL's server programs, or PgBouncer, are not on this machine. The text says what to install.
     NotInstalled(String),
     /// The operating system refused something around the server: a folder, a file, a process.
     Io {
