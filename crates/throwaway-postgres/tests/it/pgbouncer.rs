@@ -84,28 +84,29 @@ fn pooler_and_server_survive_each_others_absence() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
     let mut pooler = ThrowawayPgBouncer::start(&postgres, PoolMode::Transaction).unwrap();
     let create = |postgres: &ThrowawayPostgres, pooler: &ThrowawayPgBouncer, database: &str| {
-        through(postgres, pooler, "createdb", &[database]).status.success()
+        let output = through(postgres, pooler, "createdb", &[database]);
+        if output.status.success() { Ok(()) } else { Err(format!("{output:?} {}", pooler.log())) }
     };
-    assert!(create(&postgres, &pooler, "first"));
+    create(&postgres, &pooler, "first").unwrap();
     postgres.crash().unwrap();
     postgres.start_again().unwrap();
-    eventually("the pooler has found its server again", || create(&postgres, &pooler, "second"));
+    eventually("the pooler has found its server again", || create(&postgres, &pooler, "second").is_ok());
 
     let (pid, port) = (pooler.pid().unwrap(), pooler.port());
     pooler.stop().unwrap();
     pooler.stop().unwrap();
     assert!(!is_running(pid));
-    assert!(!create(&postgres, &pooler, "third"));
+    create(&postgres, &pooler, "third").unwrap_err();
     pooler.start_again().unwrap();
     pooler.start_again().unwrap();
     assert_eq!(pooler.port(), port);
-    assert!(create(&postgres, &pooler, "third"), "{}", pooler.log());
+    create(&postgres, &pooler, "third").unwrap();
 
     let pid = pooler.pid().unwrap();
     send_signal(pid, "KILL").unwrap();
     eventually("the pooler is gone", || !is_running(pid));
     pooler.start_again().unwrap();
-    assert!(create(&postgres, &pooler, "fourth"), "{}", pooler.log());
+    create(&postgres, &pooler, "fourth").unwrap();
 }
 
 #[test]
