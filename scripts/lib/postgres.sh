@@ -26,24 +26,64 @@ build_throwaway_postgres() {
 
 # Installs Debian's package if that is possible without asking anybody; does nothing if not.
 install_postgres() {
-    local as_root=()
-    if ((EUID != 0)); then
-        as_root=(sudo -n)
-        sudo -n true 2>/dev/null || return 0
-    fi
     # A folder that was named explicitly is not put right by installing something elsewhere.
-    if [[ -n ${HIGHWATER_POSTGRES_BIN:-} ]] || ! command -v apt-get >/dev/null; then
+    if [[ -n ${HIGHWATER_POSTGRES_BIN:-} ]] || ! can_install; then
         return 0
     fi
     echo "== installing PostgreSQL, whose server programs are not on this machine"
-    local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends)
-    "${as_root[@]}" apt-get update
+    as_root apt-get update
     # Debian's package would create a server of its own and start it now and at every boot. Only where nobody has had
     # a say in that yet, it is told not to.
     if ! dpkg-query --show --showformat='${Status}' postgresql-common 2>/dev/null | grep -q 'ok installed'; then
-        "${install[@]}" postgresql-common
-        "${as_root[@]}" sed -i 's/^#\? *create_main_cluster.*/create_main_cluster = false/' \
+        install_package postgresql-common
+        as_root sed -i 's/^#\? *create_main_cluster.*/create_main_cluster = false/' \
             /etc/postgresql-common/createcluster.conf
     fi
-    "${install[@]}" postgresql
+    install_package postgresql
+}
+
+# need_program PROGRAM PACKAGE
+#
+# Makes sure that a program is installed, by Debian's package if it is missing. After need_postgres, which has a say in
+# packages that others depend on.
+need_program() {
+    if has_program "$1"; then
+        return 0
+    fi
+    if can_install; then
+        echo "== installing $2, whose program $1 is not on this machine"
+        as_root apt-get update
+        install_package "$2"
+        # Debian's package of PgBouncer starts a service, now and at every boot. It was not there before, so nobody
+        # needs it.
+        if [[ $2 == pgbouncer ]]; then
+            as_root invoke-rc.d pgbouncer stop
+            as_root update-rc.d pgbouncer disable
+        fi
+    fi
+    if ! has_program "$1"; then
+        echo "The program \`$1\` is not on this machine: \`apt-get install $2\`." >&2
+        exit 1
+    fi
+}
+
+# The folders of an administrator's programs are not in everybody's PATH.
+has_program() {
+    PATH=$PATH:/usr/sbin:/sbin type -P "$1" >/dev/null
+}
+
+can_install() {
+    command -v apt-get >/dev/null && { ((EUID == 0)) || sudo -n true 2>/dev/null; }
+}
+
+as_root() {
+    if ((EUID == 0)); then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+install_package() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$1"
 }

@@ -1,6 +1,6 @@
 //! Whose process the server is.
 //!
-//! PostgreSQL refuses to run as root, which is what tests in containers run as.
+//! PostgreSQL and PgBouncer refuse to run as root, which is what tests in containers run as.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
-//! Where PostgreSQL's server programs are.
+//! Where the programs of PostgreSQL's server and of PgBouncer are.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{self, Path, PathBuf};
 use std::process::Command;
@@ -12,6 +12,9 @@ const VARIABLE: &str = "HIGHWATER_POSTGRES_BIN";
 
 /// Debian's packages install below here, one folder per major version, and not in PATH.
 const DEBIAN_ROOT: &str = "/usr/lib/postgresql";
+
+/// For programs of administrators.
+const DEBIAN_SBIN: &str = "/usr/sbin";
 
 /// The folder with `postgres` and `initdb`.
 ///
@@ -26,6 +29,20 @@ pub fn bin_dir() -> Result<PathBuf, Error> {
         path: env::var_os("PATH").unwrap_or_default(),
     }
     .search()
+}
+
+/// The program `pgbouncer`: from PATH, or where Debian's package installs it, which is not in everybody's PATH.
+pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
+    find_pgbouncer(&env::var_os("PATH").unwrap_or_default(), Path::new(DEBIAN_SBIN))
+}
+
+fn find_pgbouncer(path: &OsStr, debian: &Path) -> Result<PathBuf, Error> {
+    let folders = env::split_paths(path).chain([debian.to_owned()]);
+    // The pooler does not run in our working folder.
+    let mut programs = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join("pgbouncer"));
+    programs.find(|program| program.is_file()).ok_or_else(|| {
+        Error::NotInstalled("the program `pgbouncer` is not on this machine: `apt-get install pgbouncer`".to_owned())
+    })
 }
 
 /// What the search depends on, so that tests can say what the machine looks like.
@@ -172,5 +189,21 @@ mod tests {
     fn no_server_anywhere_says_what_to_install() {
         let error = Machine::new().places().search().unwrap_err().to_string();
         assert!(error.contains("apt-get install postgresql"), "{error}");
+    }
+
+    #[test]
+    fn pgbouncer_is_found_in_path_before_elsewhere() {
+        let machine = Machine::new().with("sbin", &["pgbouncer"]);
+        let found = |machine: &Machine| find_pgbouncer(&machine.places().path, &machine.0.join("sbin")).unwrap();
+        assert_eq!(found(&machine), machine.0.join("sbin/pgbouncer"));
+        let machine = machine.with("path/full", &["pgbouncer"]);
+        assert_eq!(found(&machine), machine.0.join("path/full/pgbouncer"));
+    }
+
+    #[test]
+    fn no_pgbouncer_anywhere_says_what_to_install() {
+        let machine = Machine::new();
+        let error = find_pgbouncer(&machine.places().path, &machine.0).unwrap_err().to_string();
+        assert!(error.contains("apt-get install pgbouncer"), "{error}");
     }
 }

@@ -53,7 +53,8 @@ impl Builder {
     }
 }
 
-fn line(name: &str, value: &str) -> String {
+/// A line of a configuration file.
+pub(crate) fn line(name: &str, value: &str) -> String {
     format!("{name} = '{}'\n", value.replace('\\', r"\\").replace('\'', "''"))
 }
 

@@ -3,45 +3,40 @@
 use std::fmt;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::account::{self, Account};
-use crate::folder::{self, Folder};
-use crate::poll::poll;
-use crate::process::Process;
-use crate::{Builder, Error, binaries};
+use crate::builder::line;
+use crate::service::{Kind, Service};
+use crate::{Builder, Error, binaries, folder};
 
 /// Name of the data folder inside the temporary one.
 pub(crate) const DATA: &str = "data";
 
-/// The superuser; the operating system's accounts do not matter.
-const USER: &str = "highwater";
+/// Read after `postgresql.conf`, and therefore the stronger one.
+pub(crate) const AUTO_CONF: &str = "postgresql.auto.conf";
 
-/// How often another program may snatch the port between our look and the server's.
-const PORT_TRIES: usize = 5;
+/// The superuser; the operating system's accounts do not matter.
+pub(crate) const USER: &str = "highwater";
 
 const INITDB_MAX: Duration = Duration::from_secs(120);
-/// Long, because a start after a crash replays the log first.
-const START_MAX: Duration = Duration::from_secs(60);
-const STOP_MAX: Duration = Duration::from_secs(60);
-/// For each of the three ever ruder signals on drop.
-const DROP_STEP_MAX: Duration = Duration::from_secs(5);
+const RELOAD_MAX: Duration = Duration::from_secs(60);
 
-/// How much of the log an error quotes.
-const QUOTED_LINES: usize = 40;
+static POSTGRES: Kind = Kind {
+    name: "postgres",
+    args: |port| ["-D", DATA, "-p", &port.to_string()].map(str::to_owned).to_vec(),
+    is_ready: |folder, pid| is_ready(&folder.join(DATA), pid),
+    farewell: &["INT", "QUIT", "KILL"],
+};
 
 /// A PostgreSQL server of one's own, which is gone after drop.
 ///
 /// Put in a `static`, it is never dropped; the server then ends with the process, and the next start of any
 /// `ThrowawayPostgres` removes the folder.
 pub struct ThrowawayPostgres {
-    // Before the folder, whose drop needs the server gone; `drop` sees to that.
-    server: Option<Process>,
-    account: Option<Account>,
-    bin_dir: PathBuf,
-    folder: Folder,
+    pub(crate) service: Service,
+    pub(crate) bin_dir: PathBuf,
 }
 
 impl ThrowawayPostgres {
@@ -56,22 +51,21 @@ impl ThrowawayPostgres {
     }
 
     pub(crate) fn create(configuration: &str) -> Result<Self, Error> {
-        let mut tries_left = PORT_TRIES;
-        loop {
-            tries_left -= 1;
-            let mut cluster = Self {
-                server: None,
-                account: account::for_server()?,
-                bin_dir: binaries::bin_dir()?,
-                folder: Folder::reserve(&std::env::temp_dir())?,
-            };
-            cluster.initialise(configuration)?;
-            match cluster.start_again() {
-                Ok(()) => return Ok(cluster),
-                Err(_) if tries_left > 0 && cluster.lost_its_port() => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let bin_dir = binaries::bin_dir()?;
+        Self::create_with(&bin_dir, |service| initialise(service, &bin_dir, configuration))
+    }
+
+    /// Starts a server on the data folder that `prepare` fills.
+    pub(crate) fn create_with(bin_dir: &Path, prepare: impl Fn(&Service) -> Result<(), Error>) -> Result<Self, Error> {
+        let service = Service::create(&POSTGRES, &bin_dir.join("postgres"), |service| {
+            let data_dir = service.folder().join(DATA);
+            // PostgreSQL insists on the mode.
+            let created = fs::DirBuilder::new().mode(0o700).create(&data_dir);
+            created.map_err(Error::io(format!("create {}", data_dir.display())))?;
+            service.hand_over(&data_dir)?;
+            prepare(service)
+        })?;
+        Ok(Self { service, bin_dir: bin_dir.to_owned() })
     }
 
     /// Where to connect, as superuser and without a password: `postgres://highwater@127.0.0.1:PORT/postgres`.
@@ -81,12 +75,12 @@ impl ThrowawayPostgres {
 
     /// The TCP port on 127.0.0.1; the same across restarts.
     pub fn port(&self) -> u16 {
-        self.folder.port()
+        self.service.port()
     }
 
     /// The data folder; the same across restarts.
     pub fn data_dir(&self) -> PathBuf {
-        self.folder.path().join(DATA)
+        self.service.folder().join(DATA)
     }
 
     /// The folder with the server's programs, and `pg_isready`, `pgbench` and so on beside them.
@@ -96,58 +90,29 @@ impl ThrowawayPostgres {
 
     /// The process id of the server, `None` while it is stopped.
     pub fn pid(&self) -> Option<u32> {
-        self.server.as_ref().map(Process::pid)
+        self.service.pid()
     }
 
     /// What `initdb` and the server have logged so far, for error messages. Says why if that cannot be read.
     pub fn log(&self) -> String {
-        let path = self.log_path();
-        match fs::read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) => format!("(cannot read {}: {error})", path.display()),
-        }
+        self.service.log()
     }
 
     /// Ends all connections and stops the server in good order (SIGINT). Does nothing if it is stopped.
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.end("INT")
+        self.service.end("INT")
     }
 
     /// Stops the server without any order (SIGQUIT): connections break and the next start recovers from the log, as
     /// after a crash. Does nothing if it is stopped.
     pub fn crash(&mut self) -> Result<(), Error> {
-        self.end("QUIT")
+        self.service.end("QUIT")
     }
 
     /// Starts a stopped, crashed or killed server on its old port and data, and waits until it accepts connections.
     /// Does nothing if it is running.
     pub fn start_again(&mut self) -> Result<(), Error> {
-        if let Some(server) = &mut self.server {
-            if server.exited()?.is_none() {
-                return Ok(());
-            }
-            self.server = None;
-        }
-        let port = self.port().to_string();
-        let server = self.spawn("postgres", &["-D", DATA, "-p", &port])?;
-        let pid = server.pid();
-        let server = self.server.insert(server);
-
-        let data_dir = self.folder.path().join(DATA);
-        let outcome = poll(START_MAX, || {
-            if let Some(status) = server.exited()? {
-                return Ok(Some(Err(status)));
-            }
-            Ok(is_ready(&data_dir, pid)?.then_some(Ok(())))
-        })?;
-        match outcome {
-            Some(Ok(())) => Ok(()),
-            Some(Err(status)) => {
-                self.server = None;
-                Err(self.problem(format!("postgres ended while starting ({status})")))
-            }
-            None => Err(self.problem(format!("postgres was not ready after {START_MAX:?}"))),
-        }
+        self.service.start_again()
     }
 
     /// [`stop`](Self::stop), then [`start_again`](Self::start_again).
@@ -156,84 +121,31 @@ impl ThrowawayPostgres {
         self.start_again()
     }
 
-    /// Creates the cluster's files.
-    fn initialise(&self, configuration: &str) -> Result<(), Error> {
-        let data_dir = self.data_dir();
-        let action = || format!("prepare {}", data_dir.display());
-        fs::create_dir(&data_dir).map_err(Error::io(action()))?;
-        if let Some(Account { uid, gid }) = self.account {
-            chown(&data_dir, Some(uid), Some(gid)).map_err(Error::io(action()))?;
-        }
-        let mut initdb = self
-            .spawn("initdb", &["--no-sync", "--auth=trust", "-U", USER, "--locale=C", "--encoding=UTF8", "-D", DATA])?;
-        match initdb.wait(INITDB_MAX)? {
-            Some(status) if status.success() => {}
-            Some(status) => return Err(self.problem(format!("initdb failed ({status})"))),
-            None => {
-                initdb.signal("KILL")?;
-                initdb.wait(DROP_STEP_MAX)?;
-                return Err(self.problem(format!("initdb was not done after {INITDB_MAX:?}")));
-            }
-        }
-        let path = data_dir.join("postgresql.conf");
-        let file = fs::OpenOptions::new().append(true).open(&path);
-        file.and_then(|mut file| file.write_all(configuration.as_bytes()))
-            .map_err(Error::io(format!("write {}", path.display())))
-    }
-
-    fn spawn(&self, program: &str, args: &[&str]) -> Result<Process, Error> {
-        let program = self.bin_dir.join(program);
-        Process::spawn(self.account, self.folder.path(), &self.log_path(), &program, args)
-    }
-
-    fn end(&mut self, signal: &str) -> Result<(), Error> {
-        let Some(server) = &mut self.server else {
+    /// Changes a setting for good, over whatever was set before, as `ALTER SYSTEM` and a reload would.
+    ///
+    /// Connections that are opened after this returns have the new value; open ones have it within moments. What the
+    /// server refuses is an error and changes nothing, and so is a setting that takes a restart. On a stopped server,
+    /// any setting is accepted, and read with the next start.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let path = self.data_dir().join(AUTO_CONF);
+        let before = fs::read(&path).map_err(Error::io(format!("read {}", path.display())))?;
+        append(&path, &line(name, value))?;
+        if self.pid().is_none() {
             return Ok(());
-        };
-        server.signal(signal)?;
-        if server.wait(STOP_MAX)?.is_none() {
-            return Err(self.problem(format!("postgres still ran {STOP_MAX:?} after SIG{signal}")));
         }
-        self.server = None;
+        let logged = self.log().len();
+        self.service.signal("HUP")?;
+        self.service.wait_until_logged(logged, "received SIGHUP, reloading configuration files")?;
+        // That line is the beginning. The process that writes it accepts a connection only when it is done.
+        let port = self.port().to_string();
+        let args = ["--quiet", "--host=127.0.0.1", "-p", &port];
+        self.service.run(&self.bin_dir.join("pg_isready"), &args, RELOAD_MAX)?;
+        if self.service.log_since(logged).contains("contains errors") {
+            let refused = self.service.problem(format!("postgres refused to set {name} to '{value}'"));
+            fs::write(&path, before).map_err(Error::io(format!("write {}", path.display())))?;
+            return Err(refused);
+        }
         Ok(())
-    }
-
-    /// Whether another program listens where the server, which does not run, would.
-    fn lost_its_port(&self) -> bool {
-        self.server.is_none() && !folder::is_free(self.port())
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.folder.path().join("server.log")
-    }
-
-    fn problem(&self, problem: String) -> Error {
-        let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
-        let log = lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n");
-        Error::Server { problem, log }
-    }
-
-    fn end_at_any_price(&mut self) -> Result<(), Error> {
-        let Some(server) = &mut self.server else {
-            return Ok(());
-        };
-        for signal in ["INT", "QUIT", "KILL"] {
-            server.signal(signal)?;
-            if server.wait(DROP_STEP_MAX)?.is_some() {
-                return Ok(());
-            }
-        }
-        let pid = server.pid();
-        Err(self.problem(format!("postgres (process {pid}) survived SIGKILL")))
-    }
-}
-
-impl Drop for ThrowawayPostgres {
-    fn drop(&mut self) {
-        if let Err(error) = self.end_at_any_price() {
-            eprintln!("throwaway-postgres: {error}");
-        }
     }
 }
 
@@ -245,6 +157,19 @@ impl fmt::Debug for ThrowawayPostgres {
             .field("data_dir", &self.data_dir())
             .finish_non_exhaustive()
     }
+}
+
+/// Creates the cluster's files.
+fn initialise(service: &Service, bin_dir: &Path, configuration: &str) -> Result<(), Error> {
+    let args = ["--no-sync", "--auth=trust", "-U", USER, "--locale=C", "--encoding=UTF8", "-D", DATA];
+    service.run(&bin_dir.join("initdb"), &args, INITDB_MAX)?;
+    append(&service.folder().join(DATA).join("postgresql.conf"), configuration)
+}
+
+/// Adds to a file that exists, and keeps its owner.
+pub(crate) fn append(path: &Path, text: &str) -> Result<(), Error> {
+    let file = fs::OpenOptions::new().append(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::io(format!("write {}", path.display())))
 }
 
 /// Whether the server with this process id accepts connections; `pg_ctl --wait` looks at the same two lines.

@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// PostgreSQL's server programs are not on this machine. The text says what to install.
+    /// PostgreSQL's server programs, or PgBouncer, are not on this machine. The text says what to install.
     NotInstalled(String),
     /// The operating system refused something around the server: a folder, a file, a process.
     Io {
@@ -16,7 +16,7 @@ pub enum Error {
         /// The refusal.
         source: io::Error,
     },
-    /// `initdb` or `postgres` itself failed, or took too long.
+    /// The server itself or a program around it (`initdb`, `pg_basebackup`, …) failed, or took too long.
     Server {
         /// What went wrong, in one clause.
         problem: String,

@@ -9,6 +9,10 @@
 //! - server and folder are gone after drop. If the process that owns the server ends without dropping it, even by
 //!   SIGKILL, the kernel ends the server, and the next start removes the folder.
 //!
+//! [`replica`](ThrowawayPostgres::replica) makes a second server that streams from the first, and
+//! [`promote`](ThrowawayPostgres::promote) has it take over. [`ThrowawayPgBouncer`] is a connection pooler in front of a
+//! server. Both keep the same promises.
+//!
 //! It calls no `psql` and speaks no SQL: connect to [`url`](ThrowawayPostgres::url) with the client under test.
 //! Everything blocks; a server takes about a second to start. It needs Linux (`/proc`, and `setpriv` of util-linux).
 //!
@@ -32,11 +36,15 @@ mod cluster;
 mod error;
 mod folder;
 mod launcher;
+mod pgbouncer;
 mod poll;
 mod process;
+mod replica;
+mod service;
 
 pub use binaries::bin_dir;
 pub use builder::Builder;
 pub use cluster::ThrowawayPostgres;
 pub use error::Error;
+pub use pgbouncer::{PoolMode, ThrowawayPgBouncer};
 pub use process::{is_running, send_signal};

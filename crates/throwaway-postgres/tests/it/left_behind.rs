@@ -1,9 +1,12 @@
 //! What happens to a server whose owner is killed, and to the folder it leaves.
 
+use std::env;
 use std::fs;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
 
-use throwaway_postgres::{is_running, send_signal};
+use throwaway_postgres::{PoolMode, ThrowawayPgBouncer, ThrowawayPostgres, is_running, send_signal};
 
 use crate::support::{Running, TempDir, eventually};
 
@@ -21,6 +24,44 @@ fn the_server_dies_with_its_owner_and_the_next_start_removes_the_folder() {
     running.binary.wait().unwrap();
     eventually("the server is gone", || !is_running(running.server));
     assert!(running.folder.exists());
+
+    start_another(&temp);
+    assert!(temp.entries().is_empty(), "{:?}", temp.entries());
+}
+
+/// Set for the process that the test below starts: itself, as an owner to be killed.
+const OWNER: &str = "THROWAWAY_POSTGRES_TEST_OWNER";
+
+#[test]
+fn replica_and_pooler_die_with_their_owner_and_the_next_start_removes_their_folders() {
+    if env::var_os(OWNER).is_some() {
+        let primary = ThrowawayPostgres::start().unwrap();
+        let replica = primary.replica().unwrap();
+        let pooler = ThrowawayPgBouncer::start(&primary, PoolMode::Session).unwrap();
+        let pids = [primary.pid(), replica.pid(), pooler.pid()].map(|pid| pid.unwrap().to_string());
+        println!("\npids {}", pids.join(" "));
+        // Ends with its standard input, that is, at the latest with the process that started this one.
+        io::stdin().read_line(&mut String::new()).unwrap();
+        return;
+    }
+    let temp = TempDir::new();
+    let name = "left_behind::replica_and_pooler_die_with_their_owner_and_the_next_start_removes_their_folders";
+    let mut owner = Command::new(env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(OWNER, "1")
+        .env("TMPDIR", temp.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let pids = lines.find_map(|line| line.strip_prefix("pids ").map(str::to_owned)).unwrap();
+    let pids: Vec<u32> = pids.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    send_signal(owner.id(), "KILL").unwrap();
+    owner.wait().unwrap();
+    eventually("all three are gone", || !pids.iter().any(|pid| is_running(*pid)));
+    assert_eq!(temp.entries().len(), 3, "{:?}", temp.entries());
 
     start_another(&temp);
     assert!(temp.entries().is_empty(), "{:?}", temp.entries());

@@ -4,5 +4,7 @@
 
 mod command;
 mod left_behind;
+mod pgbouncer;
+mod replica;
 mod server;
 mod support;

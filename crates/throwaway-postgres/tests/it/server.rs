@@ -114,3 +114,28 @@ fn settings_reach_the_server() {
     let refused = ThrowawayPostgres::builder().setting("no_such_setting", "1").start().unwrap_err();
     assert!(refused.to_string().contains("unrecognized configuration parameter"), "{refused}");
 }
+
+#[test]
+fn a_setting_is_changed_while_the_server_runs_or_not_at_all() {
+    let mut postgres = ThrowawayPostgres::builder().setting("log_line_prefix", "first ").start().unwrap();
+    postgres.set("log_line_prefix", "second ").unwrap();
+    postgres.set("log_connections", "on").unwrap();
+    assert!(responds(&postgres));
+    assert!(postgres.log().contains("second LOG:  connection received"), "{}", postgres.log());
+
+    for (name, value, reason) in [
+        ("work_mem", "much", "invalid value for parameter \"work_mem\""),
+        ("max_connections", "7", "without restarting the server"),
+        ("no_such_setting", "1", "unrecognized configuration parameter"),
+    ] {
+        let refused = postgres.set(name, value).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("postgres refused to set {name} to '{value}'")), "{refused}");
+        assert!(refused.contains(reason), "{refused}");
+    }
+    postgres.set("log_connections", "off").unwrap();
+
+    postgres.stop().unwrap();
+    postgres.set("log_line_prefix", "third ").unwrap();
+    postgres.start_again().unwrap();
+    assert!(postgres.log().contains("third LOG:"), "{}", postgres.log());
+}
