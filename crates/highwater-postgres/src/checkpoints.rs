@@ -4,14 +4,16 @@ mod writer;
 
 use std::time::Duration;
 
-use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Error, Refused, Taken, Term};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
-use uuid::Uuid;
+use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Taken, Term};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Postgres, Row};
 
 use crate::connect::life;
 use crate::error::{failed, sqlstate};
+use crate::leadership::take_over_for_good;
 use crate::row::{signed, unsigned};
+use crate::sql::Sql;
 use crate::store::PgEventStore;
 
 pub(crate) use writer::Writer;
@@ -20,15 +22,12 @@ pub(crate) use writer::Writer;
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Checkpoints for PgEventStore {
-    fn take_over<'a>(&'a self, subscriber_id: &'a str, start: u64, nonce: Uuid) -> BoxFuture<'a, Result<Taken, Error>> {
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
-            let taken = sqlx::query(self.inner.sql.checkpoint_take_over.clone())
-                .bind(subscriber_id)
-                .bind(signed(start))
-                .bind(LOCK_TIMEOUT.as_millis().to_string())
-                .bind(nonce)
-                .fetch_one(&self.inner.pool)
-                .await;
+            let taken = match claim.exclusive {
+                true => take_over_for_good(self, claim).await,
+                false => take_over(&self.inner.sql, claim).fetch_one(&self.inner.pool).await,
+            };
             taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
                 Some("55P03") => held("take over: another transaction holds the checkpoint", error),
                 _ => failed("take over", error),
@@ -74,6 +73,19 @@ impl Checkpoints for PgEventStore {
             query.fetch_all(&self.inner.pool).await.map_err(|e| failed("see which subscribers are paused", e))
         })
     }
+}
+
+pub(crate) fn take_over<'a>(sql: &Sql, claim: &'a Claim) -> Query<'a, Postgres, PgArguments> {
+    sqlx::query(sql.checkpoint_take_over.clone())
+        .bind(&*claim.subscriber_id)
+        .bind(signed(claim.start))
+        .bind(LOCK_TIMEOUT.as_millis().to_string())
+        .bind(claim.nonce)
+        .bind(claim.instance.id)
+        .bind(&claim.instance.host)
+        .bind(i64::from(claim.instance.pid))
+        .bind(&claim.instance.label)
+        .bind(claim.exclusive)
 }
 
 /// Somebody else's transaction has held the row for too long.

@@ -42,6 +42,9 @@ pub struct PgConfig {
     pub read_connections_max: usize,
     /// How long to wait for a connection. Default: 10 s.
     pub connect_timeout: Duration,
+    /// Whether a coordinated instance keeps one more connection that waits for another instance's end, so that a crash is
+    /// noticed at once and not at the next sweep. Default: yes.
+    pub watch_instances: bool,
 }
 
 impl Default for PgConfig {
@@ -59,6 +62,7 @@ impl Default for PgConfig {
             transaction_connections_max: 8,
             read_connections_max: 4,
             connect_timeout: Duration::from_secs(10),
+            watch_instances: true,
         }
     }
 }

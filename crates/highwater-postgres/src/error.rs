@@ -70,6 +70,15 @@ impl Shared {
             _ => Error::Unavailable { action: "append", source },
         }
     }
+
+    /// The same for those who want to lead.
+    pub(crate) fn for_leadership(&self) -> Error {
+        match &*self.0 {
+            Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
+            Error::Unavailable { action, .. } => Error::Unavailable { action, source: Box::new(self.clone()) },
+            _ => self.for_caller(),
+        }
+    }
 }
 
 impl fmt::Display for Shared {

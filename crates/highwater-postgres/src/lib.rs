@@ -36,6 +36,7 @@ mod deliver;
 mod doctor;
 mod error;
 mod frontier;
+mod leadership;
 mod log;
 mod migrate;
 mod reader;
@@ -48,6 +49,7 @@ mod wakeups;
 mod write;
 
 pub use config::PgConfig;
+pub use leadership::PgCoordinator;
 pub use store::PgEventStore;
 pub use unit_of_work::{Announcement, PgTx, UnitOfWork};
 

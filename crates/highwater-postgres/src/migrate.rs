@@ -13,18 +13,41 @@ struct Migration {
     sql: &'static str,
     /// In its place when there is an events table already.
     adopt: Option<&'static str>,
+    /// The oldest layout that a library may have been written for and still work with this one, so that instances can be
+    /// upgraded one after another.
+    oldest: i32,
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration {
         version: 1,
         name: "events",
         sql: include_str!("../migrations/0001_events.sql"),
         adopt: Some(include_str!("../migrations/0001_adopt.sql")),
+        oldest: 1,
     },
-    Migration { version: 2, name: "append", sql: include_str!("../migrations/0002_append.sql"), adopt: None },
-    Migration { version: 3, name: "delivery", sql: include_str!("../migrations/0003_delivery.sql"), adopt: None },
+    Migration {
+        version: 2,
+        name: "append",
+        sql: include_str!("../migrations/0002_append.sql"),
+        adopt: None,
+        oldest: 2,
+    },
+    Migration {
+        version: 3,
+        name: "delivery",
+        sql: include_str!("../migrations/0003_delivery.sql"),
+        adopt: None,
+        oldest: 2,
+    },
+    Migration {
+        version: 4,
+        name: "leadership",
+        sql: include_str!("../migrations/0004_leadership.sql"),
+        adopt: None,
+        oldest: 3,
+    },
 ];
 
 const LATEST: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -70,8 +93,8 @@ impl PgEventStore {
         if !layout.schema {
             sqlx::query(inner.sql.schema_create.clone()).execute(&mut *tx).await.map_err(failed)?;
         }
-        if !layout.migrations {
-            sqlx::query(inner.sql.migrations_create.clone()).execute(&mut *tx).await.map_err(failed)?;
+        for table in [&inner.sql.migrations_create, &inner.sql.migrations_oldest] {
+            sqlx::query(table.clone()).execute(&mut *tx).await.map_err(failed)?;
         }
         for migration in MIGRATIONS.iter().filter(|migration| migration.version > layout.version) {
             let sql = migration.adopt.filter(|_| layout.events).unwrap_or(migration.sql);
@@ -82,6 +105,7 @@ impl PgEventStore {
             sqlx::query(inner.sql.migrations_record.clone())
                 .bind(migration.version)
                 .bind(migration.name)
+                .bind(migration.oldest)
                 .execute(&mut *tx)
                 .await
                 .map_err(failed)?;
@@ -103,18 +127,20 @@ impl PgEventStore {
             version: 0,
         };
         if layout.migrations {
-            let version = sqlx::query_scalar(self.inner.sql.migrations.clone()).fetch_one(connection).await;
-            layout.version = version.map_err(failed)?;
-        }
-        if layout.version > LATEST {
-            return Err(Error::Unfit {
-                reason: format!(
-                    "schema {:?} is at migration {}, but this version of highwater-postgres knows only {LATEST}; \
-                     upgrade the library",
-                    self.inner.schema.as_str(),
-                    layout.version,
-                ),
-            });
+            let row = sqlx::query(self.inner.sql.migrations.clone()).fetch_one(connection).await.map_err(failed)?;
+            layout.version = row.try_get(0).map_err(failed)?;
+            // A newer layout says by itself whether those who do not know it can work with it.
+            let oldest: i32 = row.try_get(1).map_err(failed)?;
+            if oldest > LATEST {
+                return Err(Error::Unfit {
+                    reason: format!(
+                        "schema {:?} is at migration {}, which needs a library that knows {oldest}, but this version of \
+                         highwater-postgres knows only {LATEST}; upgrade the library",
+                        self.inner.schema.as_str(),
+                        layout.version,
+                    ),
+                });
+            }
         }
         Ok(layout)
     }

@@ -35,6 +35,9 @@ pub(crate) struct Inner {
     pub(crate) pool: PgPool,
     pub(crate) deliveries: PgPool,
     pub(crate) readers: Readers,
+    pub(crate) connector: Connector,
+    /// For connections that need a session of their own.
+    pub(crate) leadership: Connector,
     pub(crate) checkpoints: Writer,
     pub(crate) appender: Appender,
     pub(crate) wakeups: PgWakeups,
@@ -78,7 +81,20 @@ impl PgEventStore {
         let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
         let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout);
         let appender = Appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
-        let inner = Inner { config, schema, sql, pool, deliveries, readers, checkpoints, appender, wakeups };
+        let leadership = connector.clone();
+        let inner = Inner {
+            config,
+            schema,
+            sql,
+            pool,
+            deliveries,
+            readers,
+            connector,
+            leadership,
+            checkpoints,
+            appender,
+            wakeups,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -3,6 +3,7 @@
 //! NOTIFY is sent after the commit, on a connection of its own: inside the append's transaction it would take a lock that
 //! is held through the commit of everybody. It carries a number and never an event.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use chrono::{SecondsFormat, Utc};
 use highwater::{Wakeup, Wakeups};
 use sqlx::PgConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::connect::Connector;
 use crate::row::unsigned;
@@ -22,6 +23,11 @@ const NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
 /// How long to wait before trying a lost connection again: at first, and at most.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
+/// What begins a hint about leadership; all others are numbers.
+const RELEASED: &str = "released ";
+/// Hints about leadership that may wait to be heard; who misses some looks by itself.
+const LEADERSHIP_HINTS: usize = 256;
+
 /// Both ends of the wake-ups of a store.
 pub(crate) struct PgWakeups {
     announcer: Announcer,
@@ -29,6 +35,8 @@ pub(crate) struct PgWakeups {
     options: PgConnectOptions,
     listening: Once,
     hearing: Arc<Hearing>,
+    /// What other instances say about leadership.
+    leadership: broadcast::Sender<Arc<str>>,
     /// Closed when the store is gone: the listener ends then.
     alive: watch::Sender<()>,
 }
@@ -68,12 +76,20 @@ pub(crate) struct Announcer {
     hints: watch::Sender<u64>,
     /// What other processes are to be told: hints from here alone.
     outgoing: watch::Sender<u64>,
+    /// What other instances are to be told about leadership.
+    released: mpsc::UnboundedSender<String>,
 }
 
 impl Announcer {
     pub(crate) fn announce(&self, global_sequence: u64) {
         raise(&self.hints, global_sequence);
         raise(&self.outgoing, global_sequence);
+    }
+
+    /// Says to other instances that leadership was given back. Should it not arrive, they find out by themselves.
+    pub(crate) fn released(&self, hint: &str) {
+        // Ends with the store, and then there is nobody to tell.
+        drop(self.released.send(hint.to_owned()));
     }
 }
 
@@ -84,14 +100,40 @@ fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
 
 impl PgWakeups {
     pub(crate) fn new(connector: Connector, options: PgConnectOptions, sql: Arc<Sql>, channel: String) -> Self {
-        let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0) };
-        tokio::spawn(notify(connector, sql, channel.clone(), announcer.outgoing.subscribe()));
+        let (released, releases) = mpsc::unbounded_channel();
+        let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0), released };
+        let mouth = Mouth { connector, sql, channel: channel.clone(), connection: None };
+        tokio::spawn(mouth.run(announcer.outgoing.subscribe(), releases));
         let (listening, hearing, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
-        Self { announcer, channel, options, listening, hearing, alive }
+        let leadership = broadcast::Sender::new(LEADERSHIP_HINTS);
+        Self { announcer, channel, options, listening, hearing, leadership, alive }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {
         self.announcer.clone()
+    }
+
+    fn listen(&self, sql: &Arc<Sql>) {
+        self.listening.call_once(|| {
+            let ear = Ear {
+                sql: sql.clone(),
+                channel: self.channel.clone(),
+                hints: self.announcer.hints.clone(),
+                leadership: self.leadership.clone(),
+                hearing: self.hearing.clone(),
+            };
+            tokio::spawn(listen(self.options.clone(), ear, self.alive.subscribe()));
+        });
+    }
+}
+
+impl PgEventStore {
+    /// What other instances say about leadership, from now on.
+    pub(crate) fn leadership_hints(&self) -> broadcast::Receiver<Arc<str>> {
+        let wakeups = &self.inner.wakeups;
+        let hints = wakeups.leadership.subscribe();
+        wakeups.listen(&self.inner.sql);
+        hints
     }
 }
 
@@ -104,17 +146,7 @@ impl Wakeups for PgEventStore {
     fn wakeups(&self) -> Wakeup {
         let wakeups = &self.inner.wakeups;
         let wakeup = Wakeup::new(&wakeups.announcer.hints);
-        wakeups.listening.call_once(|| {
-            let alive = wakeups.alive.subscribe();
-            let hints = wakeups.announcer.hints.clone();
-            let ear = Ear {
-                sql: self.inner.sql.clone(),
-                channel: wakeups.channel.clone(),
-                hints,
-                hearing: wakeups.hearing.clone(),
-            };
-            tokio::spawn(listen(wakeups.options.clone(), ear, alive));
-        });
+        wakeups.listen(&self.inner.sql);
         wakeup
     }
 
@@ -124,42 +156,70 @@ impl Wakeups for PgEventStore {
     }
 }
 
-/// Tells other processes. Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
-async fn notify(connector: Connector, sql: Arc<Sql>, channel: String, mut outgoing: watch::Receiver<u64>) {
-    let mut connection: Option<PgConnection> = None;
-    let mut wait = RECONNECT.0;
-    while outgoing.changed().await.is_ok() {
-        let highest = *outgoing.borrow_and_update();
-        match send(&mut connection, &connector, &sql, &channel, highest).await {
-            Ok(()) => {
-                wait = RECONNECT.0;
-                tokio::time::sleep(NOTIFY_INTERVAL).await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot notify other processes; they find new events by looking");
-                connection = None;
-                outgoing.mark_changed();
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(RECONNECT.1);
+/// Tells other processes.
+struct Mouth {
+    connector: Connector,
+    sql: Arc<Sql>,
+    channel: String,
+    connection: Option<PgConnection>,
+}
+
+impl Mouth {
+    /// Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
+    async fn run(mut self, mut outgoing: watch::Receiver<u64>, mut releases: mpsc::UnboundedReceiver<String>) {
+        let mut wait = RECONNECT.0;
+        loop {
+            let sent = tokio::select! {
+                changed = outgoing.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let highest = outgoing.borrow_and_update().to_string();
+                    self.say(&highest).await
+                }
+                Some(hint) = releases.recv() => self.say_released(hint, &mut releases).await,
+            };
+            match sent {
+                Ok(()) => {
+                    wait = RECONNECT.0;
+                    tokio::time::sleep(NOTIFY_INTERVAL).await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot notify other processes; they find new events by looking");
+                    self.connection = None;
+                    outgoing.mark_changed();
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(RECONNECT.1);
+                }
             }
         }
     }
-}
 
-async fn send(
-    connection: &mut Option<PgConnection>,
-    connector: &Connector,
-    sql: &Sql,
-    channel: &str,
-    highest: u64,
-) -> Result<(), highwater::Error> {
-    let failed = |e| crate::error::failed("notify", e);
-    if connection.is_none() {
-        *connection = Some(connector.connect_asynchronous("notify", None).await?.0);
+    /// Everything that waits to be said about leadership, without saying the same twice.
+    async fn say_released(
+        &mut self,
+        hint: String,
+        releases: &mut mpsc::UnboundedReceiver<String>,
+    ) -> Result<(), highwater::Error> {
+        let mut hints = BTreeSet::from([hint]);
+        while let Ok(hint) = releases.try_recv() {
+            hints.insert(hint);
+        }
+        for hint in hints {
+            self.say(&format!("{RELEASED}{hint}")).await?;
+        }
+        Ok(())
     }
-    let open = connection.as_mut().expect("it was just opened");
-    sqlx::query(sql.notify.clone()).bind(channel).bind(highest.to_string()).execute(open).await.map_err(failed)?;
-    Ok(())
+
+    async fn say(&mut self, what: &str) -> Result<(), highwater::Error> {
+        let failed = |e| crate::error::failed("notify", e);
+        let open = match &mut self.connection {
+            Some(open) => open,
+            closed => closed.insert(self.connector.connect_asynchronous("notify", None).await?.0),
+        };
+        sqlx::query(self.sql.notify.clone()).bind(&self.channel).bind(what).execute(open).await.map_err(failed)?;
+        Ok(())
+    }
 }
 
 /// What listening needs, whichever connection it is done on.
@@ -167,6 +227,7 @@ struct Ear {
     sql: Arc<Sql>,
     channel: String,
     hints: watch::Sender<u64>,
+    leadership: broadcast::Sender<Arc<str>>,
     hearing: Arc<Hearing>,
 }
 
@@ -212,7 +273,11 @@ impl Ear {
         self.hearing.restored();
         loop {
             match listener.try_recv().await {
-                Ok(Some(notification)) => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
+                Ok(Some(notification)) => match notification.payload().strip_prefix(RELEASED) {
+                    // Nobody may be interested.
+                    Some(hint) => drop(self.leadership.send(hint.into())),
+                    None => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
+                },
                 Ok(None) => return sqlx::Error::WorkerCrashed,
                 Err(error) => return error,
             }

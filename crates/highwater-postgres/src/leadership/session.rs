@@ -129,7 +129,8 @@ impl Session {
             places.iter().filter_map(|place| keys.get(usize::try_from(place - 1).ok()?)).copied().collect();
         if let Some(found) = row.try_get::<Option<Vec<i64>>, _>(3).map_err(read)? {
             let mut found: HashSet<i64> = found.into_iter().collect();
-            got.iter().for_each(|key| drop(found.remove(&key.number())));
+            let new: HashSet<i64> = got.iter().map(|key| key.number()).collect();
+            found.retain(|key| !new.contains(key));
             if found != expected {
                 return Err(lost("the session does not hold the locks that it should"));
             }
@@ -193,6 +194,8 @@ fn lost(reason: &str) -> Error {
 async fn in_time<T>(patience: Duration, asking: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Error> {
     match tokio::time::timeout(patience, asking).await {
         Ok(answer) => answer.map_err(|e| failed("keep leadership", e)),
-        Err(elapsed) => Err(Error::Unavailable { action: "keep leadership: no answer in time", source: elapsed.into() }),
+        Err(elapsed) => {
+            Err(Error::Unavailable { action: "keep leadership: no answer in time", source: elapsed.into() })
+        }
     }
 }

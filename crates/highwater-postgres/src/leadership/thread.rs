@@ -75,8 +75,8 @@ struct Waiting {
     done: Vec<oneshot::Sender<()>>,
     ready: Vec<oneshot::Sender<Result<(), Error>>>,
     closed: Option<oneshot::Sender<()>>,
-    /// Something is to be tried at once.
-    fresh: bool,
+    /// So many sweeps are to be made at once. After what others do, two: what they free is not all free at the same moment.
+    hasty: u8,
     /// Locks are numbered, so that one given back late is not taken for the one held now.
     granted: u64,
 }
@@ -103,8 +103,8 @@ impl Keeper {
                         tracing::debug!(session = %opened.id, "a session for leadership is open");
                         self.current.send_replace(Some(opened.id));
                         session = Some(opened);
-                        waiting.ready.drain(..).for_each(|ready| drop(ready.send(Ok(()))));
-                        waiting.fresh = true;
+                        waiting.ready.drain(..).for_each(|ready| tell(ready, Ok(())));
+                        waiting.hasty = 2;
                     }
                     Err(error) => waiting.fail(error),
                 }
@@ -126,8 +126,7 @@ impl Keeper {
             open.close(true).await;
         }
         if let Some(closed) = waiting.closed {
-            // Who does not wait any more does not need to know.
-            drop(closed.send(()));
+            tell(closed, ());
         }
     }
 
@@ -140,13 +139,14 @@ impl Keeper {
         attempted: Option<Instant>,
     ) -> bool {
         let due = match session {
-            Some(session) if waiting.is_wanted() => session.until_ping().min(self.standby_interval.saturating_sub(swept.elapsed())),
+            Some(session) if waiting.is_wanted() => {
+                session.until_ping().min(self.standby_interval.saturating_sub(swept.elapsed()))
+            }
             Some(session) => session.until_ping(),
             None if waiting.is_wanted() => RECONNECT.saturating_sub(attempted.map_or(RECONNECT, |at| at.elapsed())),
             None => Duration::MAX,
         };
-        // What was freed a moment ago may not all have been free when it was tried for.
-        let due = if waiting.fresh { due.min(SWEEP_AGAIN.saturating_sub(swept.elapsed())) } else { due };
+        let due = if waiting.hasty > 0 { due.min(SWEEP_AGAIN.saturating_sub(swept.elapsed())) } else { due };
         tokio::select! {
             command = self.commands.recv() => match command {
                 Some(command) => waiting.take_in(command),
@@ -154,11 +154,11 @@ impl Keeper {
             },
             hint = self.hints.recv() => match hint {
                 Ok(hint) => waiting.hear(&hint, session.map(|session| session.id)),
-                Err(broadcast::error::RecvError::Lagged(_)) => waiting.fresh = true,
+                Err(broadcast::error::RecvError::Lagged(_)) => waiting.hasty = 2,
                 // The store is gone; whoever still holds a lock goes on without hints.
                 Err(broadcast::error::RecvError::Closed) => tokio::time::sleep(due.min(self.standby_interval)).await,
             },
-            () = self.alarm.notified() => waiting.fresh = true,
+            () = self.alarm.notified() => waiting.hasty = 2,
             () = tokio::time::sleep(due.min(Duration::from_secs(3600))) => {}
         }
         while let Ok(command) = self.commands.try_recv() {
@@ -173,14 +173,17 @@ impl Keeper {
         for (key, to) in waiting.announcements.drain(..) {
             self.announcer.released(&hint(key, to));
         }
-        waiting.done.drain(..).for_each(|done| drop(done.send(())));
-        let due = swept.elapsed() >= self.standby_interval || (waiting.fresh && swept.elapsed() >= SWEEP_AGAIN);
+        waiting.done.drain(..).for_each(|done| tell(done, ()));
+        let due = swept.elapsed() >= self.standby_interval || (waiting.hasty > 0 && swept.elapsed() >= SWEEP_AGAIN);
         let keys = if due { waiting.wanted(session) } else { Vec::new() };
         if due {
-            (*swept, waiting.fresh) = (Instant::now(), false);
+            *swept = Instant::now();
+            waiting.hasty = waiting.hasty.saturating_sub(1);
         }
         if keys.is_empty() && !session.until_ping().is_zero() {
-            waiting.refuse();
+            if due {
+                waiting.refuse();
+            }
             return Ok(());
         }
         let got = session.sweep(&keys).await?;
@@ -202,14 +205,14 @@ impl Waiting {
         match command {
             Command::Want(want) => {
                 self.wants.entry(want.key).or_default().push_back(want);
-                self.fresh = true;
+                self.hasty = self.hasty.max(1);
             }
             Command::Release { key, number, to, done } => {
                 self.released.push((key, number));
                 self.announcements.push((key, to));
                 self.done.extend(done);
                 // Somebody in this process may be waiting for it.
-                self.fresh = true;
+                self.hasty = 2;
             }
             Command::Ready(ready) => self.ready.push(ready),
             Command::Close(closed) => self.closed = Some(closed),
@@ -218,7 +221,7 @@ impl Waiting {
 
     /// Another instance has let something go: perhaps for somebody else.
     fn hear(&mut self, hint: &str, own: Option<Uuid>) {
-        self.fresh = true;
+        self.hasty = 2;
         if let Some((key, to)) = understood(hint)
             && own != Some(to)
         {
@@ -261,7 +264,7 @@ impl Waiting {
         for wants in self.wants.values_mut() {
             let (once, patient): (VecDeque<Want>, _) = std::mem::take(wants).into_iter().partition(|want| want.once);
             *wants = patient;
-            once.into_iter().for_each(|want| drop(want.answer.send(Ok(None))));
+            once.into_iter().for_each(|want| tell(want.answer, Ok(None)));
         }
     }
 
@@ -269,9 +272,9 @@ impl Waiting {
     fn fail(&mut self, error: Error) {
         let shared = Shared::new(error);
         for want in self.wants.drain().flat_map(|(_, wants)| wants) {
-            drop(want.answer.send(Err(shared.for_leadership())));
+            tell(want.answer, Err(shared.for_leadership()));
         }
-        self.ready.drain(..).for_each(|ready| drop(ready.send(Err(shared.for_leadership()))));
+        self.ready.drain(..).for_each(|ready| tell(ready, Err(shared.for_leadership())));
     }
 
     /// Without a session everything that was to be given back is given back.
@@ -279,9 +282,14 @@ impl Waiting {
         if without_session {
             self.released.clear();
             self.announcements.clear();
-            self.done.drain(..).for_each(|done| drop(done.send(())));
+            self.done.drain(..).for_each(|done| tell(done, ()));
         }
     }
+}
+
+/// Who does not wait any more does not need to know.
+fn tell<T>(whom: oneshot::Sender<T>, what: T) {
+    drop(whom.send(what).err());
 }
 
 /// What is told to other instances: a lock is free, and perhaps for whom.

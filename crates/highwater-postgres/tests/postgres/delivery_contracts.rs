@@ -5,7 +5,7 @@ mod layout;
 mod letters;
 mod transactions;
 
-use highwater::{Backend, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetter, DeadLetters, Error, Fence};
+use highwater::{Backend, CheckpointWrite, Checkpoints, Claim, Closed, Closing, DeadLetter, DeadLetters, Error, Fence};
 use highwater::{LetterQuery, LetterState, NewLetter, Taken, Term};
 use highwater_postgres::{PgEventStore, PgTx};
 use uuid::Uuid;

@@ -7,6 +7,7 @@ mod connections;
 mod crashes;
 mod delivery_contracts;
 mod initialize;
+mod leadership;
 mod ordering;
 mod plain_sql;
 mod proxy;

@@ -1,7 +1,7 @@
 //! Who may do what. The grants are those of the documentation, word for word.
 
 use highwater::{
-    Append, Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Error, Fence, LetterQuery, Log,
+    Append, Ask, Backend, CheckpointWrite, Checkpoints, Claim, Closing, DeadLetters, Error, Fence, LetterQuery, Log,
     NewLetter, Request,
 };
 use highwater_postgres::PgEventStore;

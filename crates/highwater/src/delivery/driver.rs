@@ -320,6 +320,10 @@ impl<B: Backend> Driver<B> {
 
     /// The store did not do what it should. Everything stays as it is, and is tried again.
     async fn trouble(&mut self, error: Trouble) {
+        if self.signals.has_lost() {
+            // Whatever it was: what is to be done now is to stand by.
+            return;
+        }
         match error {
             // Perhaps by itself: something whose answer was lost has raised the term. Looked at before it is believed.
             Error::Fenced { term: Some(_), .. } if !self.machine.is_taking() => self.void(),

@@ -86,7 +86,7 @@ impl<B: Backend> Driver<B> {
             for letter in letters {
                 let wanted_elsewhere = {
                     let control = self.signals.control.borrow();
-                    control.stop || control.paused
+                    control.stop || control.paused || self.signals.has_lost()
                 };
                 if wanted_elsewhere {
                     return Ok(None);
@@ -150,7 +150,8 @@ impl<B: Backend> Driver<B> {
         match &self.subscriber.handler {
             Handler::Each(handler) => {
                 let pace = Pace { timeout, due: None, signals: None };
-                if let (_, Some(failure)) = handler.handle(std::slice::from_ref(record), decoder, pace).await {
+                let handling = handler.handle(std::slice::from_ref(record), decoder, pace);
+                if let (_, Some(failure)) = self.signals.while_leading(handling).await? {
                     return Ok(Err(failure));
                 }
                 let Some(begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
@@ -160,7 +161,13 @@ impl<B: Backend> Driver<B> {
                 let Some(mut begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
                 let records = std::slice::from_ref(record);
                 let handling = call(handler.handle(&mut begun.tx, records, decoder), timeout);
-                let (handled, appended) = noting(handling).await;
+                let (handled, appended) = match self.signals.while_leading(noting(handling)).await {
+                    Ok(handled) => handled,
+                    Err(lost) => {
+                        backend.rollback(begun.tx, true).await;
+                        return Err(lost);
+                    }
+                };
                 if let Err(failure) = handled {
                     backend.rollback(begun.tx, failure.unsure).await;
                     return Ok(Err(failure));

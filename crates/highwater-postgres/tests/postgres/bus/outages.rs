@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{EventStore, FailurePolicy, Log, SubscriberOptions, SubscriptionState};
+use highwater::{EventStore, FailurePolicy, Log, SubscriberOptions};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 

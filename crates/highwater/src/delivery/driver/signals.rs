@@ -4,7 +4,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::Control;
-use crate::LeadershipGuard;
+use crate::{Error, LeadershipGuard};
 
 /// Everything that is not an event.
 pub(crate) struct Signals {
@@ -31,7 +31,7 @@ impl Signals {
     }
 
     /// Leadership was held, and is not any more.
-    pub(super) fn has_lost(&self) -> bool {
+    pub(in crate::delivery) fn has_lost(&self) -> bool {
         self.leadership.as_ref().is_some_and(|leading| !leading.guard.is_held())
     }
 
@@ -50,6 +50,23 @@ impl Signals {
     pub(super) async fn release(&mut self) {
         if let Some(leading) = self.leadership.take() {
             leading.guard.release().await;
+        }
+    }
+
+    /// Does something, unless leadership is lost meanwhile: then it is given up where it is. Whoever leads now does it again,
+    /// and nobody may wait for a handler that hangs.
+    pub(in crate::delivery) async fn while_leading<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let lost = self.leadership.as_ref().and_then(|leading| leading.lost.clone());
+        let lost = async {
+            match lost {
+                Some(mut lost) => drop(lost.wait_for(|lost| *lost).await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = lost => Err(Error::Interrupted { reason: "leadership is lost".to_owned() }),
         }
     }
 

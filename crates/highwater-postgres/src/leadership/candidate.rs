@@ -1,0 +1,229 @@
+//! One instance, as it asks for locks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use highwater::{BoxFuture, Candidate, Error, Held, Instance, LeadershipSettings, View, Want as Wanted};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use uuid::Uuid;
+
+use super::clock::Validity;
+use super::key::Key;
+use super::session::Place;
+use super::thread::{Command, Granted, Keeper, Want};
+use super::{members, ring};
+use crate::store::PgEventStore;
+
+pub(super) struct PgCandidate {
+    pub(super) store: PgEventStore,
+    pub(super) instance: Instance,
+    settings: LeadershipSettings,
+    state: Mutex<State>,
+    /// The session that is open.
+    pub(super) current: watch::Sender<Option<Uuid>>,
+    /// Whom to watch: the next instance in the ring.
+    pub(super) neighbour: watch::Sender<Option<Uuid>>,
+    /// What was last told to the others.
+    pub(super) entered: Mutex<Option<(Uuid, Vec<Wanted>)>>,
+}
+
+enum State {
+    /// Nothing has been wanted yet.
+    New,
+    Open(mpsc::UnboundedSender<Command>),
+    Closed,
+}
+
+impl PgCandidate {
+    pub(super) fn new(store: PgEventStore, instance: Instance, settings: LeadershipSettings) -> Self {
+        let state = Mutex::new(State::New);
+        let (current, neighbour) = (watch::Sender::new(None), watch::Sender::new(None));
+        Self { store, instance, settings, state, current, neighbour, entered: Mutex::default() }
+    }
+
+    fn schema(&self) -> &str {
+        self.store.inner.schema.as_str()
+    }
+
+    /// Tells the thread something. The first time there is something to tell, it is started.
+    fn tell(&self, command: Command) -> Result<mpsc::UnboundedSender<Command>, Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::New) {
+            *state = State::Open(self.start()?);
+        }
+        let State::Open(commands) = &*state else { return Err(Error::ShutDown) };
+        commands.send(command).map_err(|_| died())?;
+        Ok(commands.clone())
+    }
+
+    fn start(&self) -> Result<mpsc::UnboundedSender<Command>, Error> {
+        let inner = &self.store.inner;
+        let failed = |error: std::io::Error| Error::Unavailable {
+            action: "start the thread that keeps leadership",
+            source: error.into(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (sender, commands) = mpsc::unbounded_channel();
+        let alarm = Arc::new(Notify::new());
+        let keeper = Keeper {
+            place: Place {
+                connector: inner.leadership.clone(),
+                sql: inner.sql.clone(),
+                schema: self.schema().to_owned(),
+                bound: self.settings.takeover_bound,
+            },
+            standby_interval: self.settings.standby_interval,
+            commands,
+            hints: self.store.leadership_hints(),
+            announcer: inner.wakeups.announcer(),
+            current: self.current.clone(),
+            alarm: alarm.clone(),
+        };
+        let watcher = inner.config.watch_instances.then(|| ring::Watcher {
+            connector: inner.leadership.clone(),
+            sql: inner.sql.clone(),
+            schema: self.schema().to_owned(),
+            neighbour: self.neighbour.subscribe(),
+            alarm,
+        });
+        let run = move || {
+            runtime.block_on(async {
+                let watching = watcher.map(|watcher| tokio::spawn(watcher.run()));
+                keeper.run().await;
+                if let Some(watching) = watching {
+                    watching.abort();
+                }
+            });
+        };
+        std::thread::Builder::new().name("highwater-lead".to_owned()).spawn(run).map_err(failed)?;
+        Ok(sender)
+    }
+
+    async fn want(&self, subscriber_id: &str, once: bool) -> Result<Option<Box<dyn Held>>, Error> {
+        let key = Key::subscriber(self.schema(), subscriber_id);
+        let (answer, answered) = oneshot::channel();
+        let commands = self.tell(Command::Want(Want { key, once, answer }))?;
+        let mut answered = GivesBack { key, commands: Some(commands), answered };
+        let granted = (&mut answered.answered).await.map_err(|_| died())?;
+        Ok(granted?.map(|granted| answered.held(granted)))
+    }
+}
+
+fn died() -> Error {
+    Error::Unavailable {
+        action: "keep leadership",
+        source: "the thread that does so has ended; restart the process".into(),
+    }
+}
+
+/// Whoever stops waiting at the very moment in which the lock is got gives it back.
+struct GivesBack {
+    key: Key,
+    commands: Option<mpsc::UnboundedSender<Command>>,
+    answered: oneshot::Receiver<Result<Option<Granted>, Error>>,
+}
+
+impl GivesBack {
+    fn held(&mut self, granted: Granted) -> Box<dyn Held> {
+        let Granted { number, lost, validity } = granted;
+        Box::new(PgHeld { key: self.key, number, lost, validity, commands: self.commands.take() })
+    }
+}
+
+impl Drop for GivesBack {
+    fn drop(&mut self) {
+        self.answered.close();
+        if let (Some(commands), Ok(Ok(Some(granted)))) = (&self.commands, self.answered.try_recv()) {
+            // A thread that has ended holds nothing.
+            drop(commands.send(Command::Release { key: self.key, number: granted.number, to: None, done: None }));
+        }
+    }
+}
+
+impl Candidate for PgCandidate {
+    fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            if self.current.borrow().is_some() {
+                return Ok(());
+            }
+            let (ready, answered) = oneshot::channel();
+            self.tell(Command::Ready(ready))?;
+            answered.await.map_err(|_| died())?
+        })
+    }
+
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>> {
+        Box::pin(self.want(subscriber_id, true))
+    }
+
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>> {
+        Box::pin(async move {
+            loop {
+                if let Some(held) = self.want(subscriber_id, false).await? {
+                    return Ok(held);
+                }
+            }
+        })
+    }
+
+    fn look<'a>(&'a self, wants: &'a [Wanted]) -> BoxFuture<'a, Result<View, Error>> {
+        Box::pin(members::look(self, wants))
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let state =
+                std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Closed);
+            let State::Open(commands) = state else { return };
+            members::leave(self).await;
+            let (closed, is_closed) = oneshot::channel();
+            if commands.send(Command::Close(closed)).is_ok() {
+                // Should it have ended by itself, it is closed as well.
+                drop(is_closed.await);
+            }
+        })
+    }
+}
+
+/// A lock on the session of this instance.
+struct PgHeld {
+    key: Key,
+    number: u64,
+    lost: watch::Receiver<bool>,
+    validity: Arc<Validity>,
+    /// Taken when it is given back.
+    commands: Option<mpsc::UnboundedSender<Command>>,
+}
+
+impl PgHeld {
+    fn give_back(&mut self, to: Option<Uuid>, done: Option<oneshot::Sender<()>>) {
+        if let Some(commands) = self.commands.take() {
+            // A thread that has ended holds nothing.
+            drop(commands.send(Command::Release { key: self.key, number: self.number, to, done }));
+        }
+    }
+}
+
+impl Held for PgHeld {
+    fn is_held(&self) -> bool {
+        !*self.lost.borrow() && !self.validity.is_over()
+    }
+
+    fn lost(&self) -> watch::Receiver<bool> {
+        self.lost.clone()
+    }
+
+    fn release(mut self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
+        let (done, is_done) = oneshot::channel();
+        self.give_back(to, Some(done));
+        Box::pin(async move {
+            // Without an answer the thread has ended, and the lock with it.
+            drop(is_done.await);
+        })
+    }
+}
+
+impl Drop for PgHeld {
+    fn drop(&mut self) {
+        self.give_back(None, None);
+    }
+}

@@ -1,0 +1,43 @@
+//! Taking over from a leader that is frozen with its transaction open.
+
+use std::time::Duration;
+
+use highwater::{Claim, Error};
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Connection, Row};
+
+use crate::checkpoints::take_over;
+use crate::error::failed;
+use crate::store::PgEventStore;
+
+/// How long a transaction of a former leader may take to end by itself.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Raises the term; whoever of Highwater keeps that waiting does not lead any more, and is ended.
+pub(crate) async fn take_over_for_good(store: &PgEventStore, claim: &Claim) -> Result<PgRow, sqlx::Error> {
+    let mut connection = store.inner.pool.acquire().await?;
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *connection).await?;
+    let mut taking = std::pin::pin!(take_over(&store.inner.sql, claim).fetch_one(&mut *connection));
+    loop {
+        tokio::select! {
+            taken = &mut taking => return taken,
+            () = tokio::time::sleep(GRACE) => {
+                if let Err(error) = evict(store, pid).await {
+                    tracing::warn!(%error, "cannot end the transaction of a former leader; waiting for its end");
+                }
+            }
+        }
+    }
+}
+
+/// On a connection of its own: the pool may be full of those who wait.
+async fn evict(store: &PgEventStore, waiting: i32) -> Result<(), Error> {
+    let failed = |e| failed("end the transaction of a former leader", e);
+    let (mut connection, _): (PgConnection, _) = store.inner.connector.connect("evict", None).await?;
+    let ended = sqlx::query(store.inner.sql.evict.clone()).bind(waiting).fetch_all(&mut connection).await;
+    for row in ended.map_err(failed)? {
+        let pid: i32 = row.try_get(0).map_err(failed)?;
+        tracing::warn!(pid, "ended a transaction that a former leader had left open");
+    }
+    connection.close().await.map_err(failed)
+}

@@ -1,0 +1,63 @@
+//! Watching one other instance, on a connection that waits for its lock: when that instance dies, the server says so at
+//! once, and nobody has to wait for the next sweep. Each watches the next in a ring, so all are watched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::Error;
+use tokio::sync::{Notify, watch};
+use uuid::Uuid;
+
+use super::key::Key;
+use crate::connect::Connector;
+use crate::error::failed;
+use crate::sql::Sql;
+
+/// How long to wait before watching again after something went wrong, or after an alarm: by then it is known whom.
+const AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Watcher {
+    pub(super) connector: Connector,
+    pub(super) sql: Arc<Sql>,
+    pub(super) schema: String,
+    pub(super) neighbour: watch::Receiver<Option<Uuid>>,
+    pub(super) alarm: Arc<Notify>,
+}
+
+impl Watcher {
+    /// For as long as there is an instance to watch for.
+    pub(super) async fn run(mut self) {
+        loop {
+            let neighbour = *self.neighbour.borrow_and_update();
+            let watching = async {
+                match neighbour {
+                    Some(neighbour) => {
+                        match self.watch(neighbour).await {
+                            Ok(()) => self.alarm.notify_one(),
+                            Err(error) => tracing::debug!(%error, "cannot watch another instance"),
+                        }
+                        tokio::time::sleep(AGAIN).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            let mut changes = self.neighbour.clone();
+            tokio::select! {
+                () = watching => {}
+                // A connection that waits is closed; the server looks every second whether anybody is still there.
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// Returns when the session is gone.
+    async fn watch(&self, session: Uuid) -> Result<(), Error> {
+        let failed = |e| failed("watch another instance", e);
+        let (mut connection, _) = self.connector.connect("watch", Some(Duration::ZERO)).await?;
+        sqlx::query(self.sql.watch_client.clone()).execute(&mut connection).await.map_err(failed)?;
+        let key = Key::instance(&self.schema, session);
+        let waiting = sqlx::query(self.sql.instance_watch.clone()).bind(key.high).bind(key.low);
+        waiting.execute(&mut connection).await.map_err(failed)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Several instances: what only real processes, connections and servers can show.
+
+mod processes;
+mod session;
+mod spread;
+mod worker;
+
+use std::time::Duration;
+
+use highwater::{InstanceMode, Leader, LeaderHold, Leadership, ReliableDeliveryConfig};
+use highwater_postgres::PgEventStore;
+
+use crate::bus::{batched, quick};
+
+/// Instances that share the work, and find out soon who cannot be heard.
+pub fn coordinated() -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig {
+        instance_mode: InstanceMode::Coordinated,
+        takeover_bound: Duration::from_secs(1),
+        standby_interval: Duration::from_millis(50),
+        ..quick()
+    }
+}
+
+pub fn coordinated_in_batches(size: usize) -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig { checkpoint_mode: batched(size).checkpoint_mode, ..coordinated() }
+}
+
+/// Who leads for a subscriber now.
+pub async fn leader(store: &PgEventStore, subscriber_id: &str) -> Option<Leader> {
+    let leaders = store.leaders().await.unwrap_or_default();
+    leaders.into_iter().find(|leader| leader.subscriber_id == subscriber_id && leader.hold == LeaderHold::Held)
+}

@@ -1,0 +1,50 @@
+//! Twelve subscribers on three processes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use highwater::{LeaderHold, Leadership};
+use highwater_postgres::PgEventStore;
+
+use super::processes::{Load, caught_up, counted};
+use super::worker::{Job, Worker};
+use crate::support::{Db, sequences};
+
+/// How many subscribers each process leads.
+async fn shares(store: &PgEventStore) -> BTreeMap<u32, usize> {
+    let mut shares = BTreeMap::new();
+    for leader in store.leaders().await.unwrap().into_iter().filter(|leader| leader.hold == LeaderHold::Held) {
+        *shares.entry(leader.instance.pid).or_default() += 1;
+    }
+    shares
+}
+
+/// Waits until those workers, and no others, lead that many each.
+async fn are_level(store: &PgEventStore, workers: &[Worker], each: usize) {
+    let wanted: BTreeMap<u32, usize> = workers.iter().map(|worker| (worker.pid(), each)).collect();
+    let level = async {
+        while shares(store).await != wanted {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(10), level).await.is_err() {
+        panic!("{:?} instead of {wanted:?}", shares(store).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twelve_subscribers_are_spread_over_three_processes_whoever_comes_and_goes() {
+    let db = Db::new();
+    let store = Job::prepare(&db).await;
+    let start = |name: &str| Job { idle: 10, ..Job::new(&db, name) }.start();
+    let load = Load::on(&store);
+    let mut workers: Vec<Worker> = ["a", "b", "c"].map(start).into();
+    are_level(&store, &workers, 4).await;
+    workers.remove(0).kill();
+    are_level(&store, &workers, 6).await;
+    workers.push(start("d"));
+    are_level(&store, &workers, 4).await;
+    load.end().await;
+    caught_up(&store).await;
+    assert_eq!(counted(&db).await, sequences(&store).await, "nothing is lost or doubled on the way");
+}
