@@ -15,7 +15,7 @@ use crate::row::unsigned;
 use crate::store::PgEventStore;
 use crate::unit_of_work::PgTx;
 
-pub(crate) use pool::pool;
+pub(crate) use pool::{PURPOSE, pool};
 
 impl Backend for PgEventStore {
     type Tx = PgTx;
@@ -64,7 +64,7 @@ impl PgEventStore {
 
     /// Locks the checkpoint, then looks who may write it: in this order, so that whoever was still committing has ended.
     async fn enter(&self, tx: &mut PgTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
-        let failed = |e| failed("begin a transaction", e);
+        let failed = |e| self.failed("begin a transaction", e);
         let row = sqlx::query(self.inner.sql.fence_lock.clone())
             .bind(&*fence.subscriber_id)
             .fetch_optional(&mut **tx)

@@ -3,16 +3,20 @@
 //! NOTIFY is sent after the commit, on a connection of its own: inside the append's transaction it would take a lock that
 //! is held through the commit of everybody. It carries a number and never an event.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use chrono::{SecondsFormat, Utc};
 use highwater::{Wakeup, Wakeups};
-use sqlx::PgConnection;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::connect::Connector;
+use crate::hosts::everything;
+use crate::pooler::{self, Session};
 use crate::row::unsigned;
 use crate::sql::Sql;
 use crate::store::PgEventStore;
@@ -26,7 +30,8 @@ const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 pub(crate) struct PgWakeups {
     announcer: Announcer,
     channel: String,
-    options: PgConnectOptions,
+    /// The way to a session of one's own.
+    direct: Connector,
     listening: Once,
     hearing: Arc<Hearing>,
     /// Closed when the store is gone: the listener ends then.
@@ -42,11 +47,11 @@ struct Hearing {
 
 impl Hearing {
     /// Said once, and not again with every attempt that fails.
-    fn lost(&self, error: &sqlx::Error) {
+    fn lost(&self, why: &str) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if lost.is_none() {
-            tracing::warn!(%error, "not hearing from other processes; looking instead");
-            *lost = Some(format!("since {}: {error}", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)));
+            tracing::warn!(error = why, "not hearing from other processes; looking instead");
+            *lost = Some(format!("since {}: {why}", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)));
         }
     }
 
@@ -83,11 +88,11 @@ fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
 }
 
 impl PgWakeups {
-    pub(crate) fn new(connector: Connector, options: PgConnectOptions, sql: Arc<Sql>, channel: String) -> Self {
+    pub(crate) fn new(connector: Connector, direct: Connector, sql: Arc<Sql>, channel: String) -> Self {
         let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0) };
         tokio::spawn(notify(connector, sql, channel.clone(), announcer.outgoing.subscribe()));
         let (listening, hearing, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
-        Self { announcer, channel, options, listening, hearing, alive }
+        Self { announcer, channel, direct, listening, hearing, alive }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {
@@ -112,8 +117,9 @@ impl Wakeups for PgEventStore {
                 channel: wakeups.channel.clone(),
                 hints,
                 hearing: wakeups.hearing.clone(),
+                direct: wakeups.direct.clone(),
             };
-            tokio::spawn(listen(wakeups.options.clone(), ear, alive));
+            tokio::spawn(listen(ear, alive));
         });
         wakeup
     }
@@ -126,7 +132,7 @@ impl Wakeups for PgEventStore {
 
 /// Tells other processes. Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
 async fn notify(connector: Connector, sql: Arc<Sql>, channel: String, mut outgoing: watch::Receiver<u64>) {
-    let mut connection: Option<PgConnection> = None;
+    let mut connection: Option<(PgConnection, Instant)> = None;
     let mut wait = RECONNECT.0;
     while outgoing.changed().await.is_ok() {
         let highest = *outgoing.borrow_and_update();
@@ -147,17 +153,18 @@ async fn notify(connector: Connector, sql: Arc<Sql>, channel: String, mut outgoi
 }
 
 async fn send(
-    connection: &mut Option<PgConnection>,
+    connection: &mut Option<(PgConnection, Instant)>,
     connector: &Connector,
     sql: &Sql,
     channel: &str,
     highest: u64,
 ) -> Result<(), highwater::Error> {
     let failed = |e| crate::error::failed("notify", e);
-    if connection.is_none() {
-        *connection = Some(connector.connect_asynchronous("notify", None).await?.0);
+    if connection.as_ref().is_none_or(|(_, opened)| connector.doubts(*opened)) {
+        let (open, _) = connector.connect_asynchronous("notify", None).await?;
+        *connection = Some((open, Instant::now()));
     }
-    let open = connection.as_mut().expect("it was just opened");
+    let (open, _) = connection.as_mut().expect("it was just opened");
     sqlx::query(sql.notify.clone()).bind(channel).bind(highest.to_string()).execute(open).await.map_err(failed)?;
     Ok(())
 }
@@ -168,17 +175,37 @@ struct Ear {
     channel: String,
     hints: watch::Sender<u64>,
     hearing: Arc<Hearing>,
+    direct: Connector,
+}
+
+/// Why nothing is heard any more.
+enum Deaf {
+    Lost(String),
+    /// Nothing would ever be heard through it.
+    Pooler(String),
+    /// The primary is elsewhere now.
+    Moved,
+}
+
+impl From<sqlx::Error> for Deaf {
+    fn from(error: sqlx::Error) -> Self {
+        pooler::told_by(&error).map_or_else(|| Self::Lost(error.to_string()), Self::Pooler)
+    }
 }
 
 /// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
-async fn listen(options: PgConnectOptions, ear: Ear, mut alive: watch::Receiver<()>) {
-    let name = format!("{} listen", options.get_application_name().unwrap_or("highwater"));
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options.application_name(&name));
+async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
     let mut wait = RECONNECT.0;
     let for_ever = async {
         loop {
-            let lost = ear.hear(&pool, &mut wait).await;
-            ear.hearing.lost(&lost);
+            match ear.hear(&mut wait).await {
+                Deaf::Moved => continue,
+                Deaf::Lost(error) => ear.hearing.lost(&error),
+                Deaf::Pooler(found) => {
+                    ear.hearing.lost(&pooler::explain(&found));
+                    wait = RECONNECT.1;
+                }
+            }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RECONNECT.1);
         }
@@ -188,34 +215,58 @@ async fn listen(options: PgConnectOptions, ear: Ear, mut alive: watch::Receiver<
         // Never sent to: this is the end of the store.
         _ = alive.changed() => {}
     }
-    pool.close().await;
 }
 
 impl Ear {
     /// Listens until the connection is lost.
-    async fn hear(&self, pool: &sqlx::PgPool, wait: &mut Duration) -> sqlx::Error {
-        let mut listener = match PgListener::connect_with(pool).await {
-            Ok(listener) => listener,
-            Err(error) => return error,
-        };
-        listener.eager_reconnect(false);
-        if let Err(error) = listener.listen(&self.channel).await {
-            return error;
+    async fn hear(&self, wait: &mut Duration) -> Deaf {
+        let mut moves = self.direct.hosts().watch_moves();
+        if let Err(error) = self.direct.locate("listen").await {
+            return Deaf::Lost(everything(&error));
         }
+        moves.mark_unchanged();
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(self.direct.timeout())
+            .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
+        let deaf = tokio::select! {
+            deaf = self.hear_on(&pool, wait) => deaf.map_or_else(|deaf| deaf, |never| match never {}),
+            _ = moves.changed() => Deaf::Moved,
+        };
+        pool.close().await;
+        deaf
+    }
+
+    async fn hear_on(&self, pool: &PgPool, wait: &mut Duration) -> Result<Infallible, Deaf> {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.eager_reconnect(false);
+        self.make_sure_of_session(&mut listener, pool).await?;
+        listener.listen(&self.channel).await?;
         // Listened first, looked second: whatever was told while nobody listened is made up for here.
-        match sqlx::query_scalar::<_, i64>(self.sql.head.clone()).fetch_one(&mut listener).await {
-            Ok(head) if unsigned(head) > *self.hints.borrow() => raise(&self.hints, unsigned(head)),
-            Ok(_) => {}
-            Err(error) => return error,
+        let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;
+        if unsigned(head) > *self.hints.borrow() {
+            raise(&self.hints, unsigned(head));
         }
         *wait = RECONNECT.0;
         self.hearing.restored();
         loop {
-            match listener.try_recv().await {
-                Ok(Some(notification)) => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
-                Ok(None) => return sqlx::Error::WorkerCrashed,
-                Err(error) => return error,
+            match listener.try_recv().await? {
+                Some(notification) => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
+                None => return Err(sqlx::Error::WorkerCrashed.into()),
             }
+        }
+    }
+
+    /// Listening through a pooler that lends out sessions gives no error, and nothing is ever heard.
+    async fn make_sure_of_session(&self, listener: &mut PgListener, pool: &PgPool) -> Result<(), Deaf> {
+        let options = pool.connect_options();
+        let other = tokio::time::timeout(self.direct.timeout(), PgConnection::connect_with(&options)).await;
+        let mut other = other.map_err(|elapsed| Deaf::Lost(elapsed.to_string()))??;
+        let session = pooler::is_own_session(listener, &mut other, &self.sql).await?;
+        other.close().await?;
+        match session {
+            Session::Own => Ok(()),
+            Session::Lent(found) => Err(Deaf::Pooler(found)),
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// Stands between a store and the server.
 pub struct Proxy {
     port: u16,
+    target: Arc<Mutex<(String, u16)>>,
     lose_answers: Arc<AtomicBool>,
     refused: Arc<Mutex<String>>,
 }
@@ -18,13 +19,16 @@ impl Proxy {
     pub async fn to(host: String, port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own_port = listener.local_addr().unwrap().port();
-        let proxy = Self { port: own_port, lose_answers: Arc::default(), refused: Arc::default() };
+        let target = Arc::new(Mutex::new((host, port)));
+        let proxy = Self { port: own_port, target, lose_answers: Arc::default(), refused: Arc::default() };
         let (lose_answers, refused) = (proxy.lose_answers.clone(), proxy.refused.clone());
+        let target = proxy.target.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if !is_welcome(&client, &refused).await {
                     continue;
                 }
+                let (host, port) = target.lock().unwrap().clone();
                 let server = TcpStream::connect((host.as_str(), port)).await.unwrap();
                 let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
                 tokio::spawn(forward(from_client, to_server));
@@ -36,6 +40,11 @@ impl Proxy {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// From now on new connections lead to another port; those that are open stay where they are.
+    pub fn redirect(&self, port: u16) {
+        self.target.lock().unwrap().1 = port;
     }
 
     /// From now on connections whose application name ends so are turned away; none with "".
