@@ -28,8 +28,8 @@ pub(crate) enum Session {
 /// What a pooler in the way means, and what to do about it.
 pub(crate) fn explain(found: &str) -> String {
     format!(
-        "a pooler (PgBouncer in transaction or statement mode?) stands between, for {found}; new events of other \
-         processes are found by polling; give a direct URL in leadership_url"
+        "a pooler (PgBouncer in transaction or statement mode?) stands between: {found}; new events of other processes \
+         are found by polling; give a direct URL in leadership_url"
     )
 }
 

@@ -41,18 +41,27 @@ pub(crate) struct PgWakeups {
 /// Whether other processes are heard.
 #[derive(Debug, Default)]
 struct Hearing {
-    /// Since when they are not, and why.
-    lost: Mutex<Option<String>>,
+    lost: Mutex<Option<Lost>>,
+}
+
+/// Since when they are not, and why.
+#[derive(Debug)]
+struct Lost {
+    since: String,
+    why: String,
 }
 
 impl Hearing {
-    /// Said once, and not again with every attempt that fails.
-    fn lost(&self, why: &str) {
+    /// Said once, and again only when the reason is another one, not with every attempt that fails.
+    fn lost(&self, why: String) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if lost.is_none() {
-            tracing::warn!(error = why, "not hearing from other processes; looking instead");
-            *lost = Some(format!("since {}: {why}", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)));
+        if lost.as_ref().is_some_and(|lost| lost.why == why) {
+            return;
         }
+        tracing::warn!(error = why, "not hearing from other processes; looking instead");
+        let now = || Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
+        let since = lost.take().map_or_else(now, |lost| lost.since);
+        *lost = Some(Lost { since, why });
     }
 
     fn restored(&self) {
@@ -62,7 +71,8 @@ impl Hearing {
     }
 
     fn why_not(&self) -> Option<String> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.as_ref().map(|Lost { since, why }| format!("since {since}: {why}"))
     }
 }
 
@@ -200,9 +210,9 @@ async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
         loop {
             match ear.hear(&mut wait).await {
                 Deaf::Moved => continue,
-                Deaf::Lost(error) => ear.hearing.lost(&error),
+                Deaf::Lost(error) => ear.hearing.lost(error),
                 Deaf::Pooler(found) => {
-                    ear.hearing.lost(&pooler::explain(&found));
+                    ear.hearing.lost(pooler::explain(&found));
                     wait = RECONNECT.1;
                 }
             }
@@ -229,12 +239,11 @@ impl Ear {
             .max_connections(1)
             .acquire_timeout(self.direct.timeout())
             .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
-        let deaf = tokio::select! {
+        // The pool is dropped and not closed: that would wait for a server which may never answer again.
+        tokio::select! {
             deaf = self.hear_on(&pool, wait) => deaf.map_or_else(|deaf| deaf, |never| match never {}),
             _ = moves.changed() => Deaf::Moved,
-        };
-        pool.close().await;
-        deaf
+        }
     }
 
     async fn hear_on(&self, pool: &PgPool, wait: &mut Duration) -> Result<Infallible, Deaf> {
@@ -268,5 +277,22 @@ impl Ear {
             Session::Own => Ok(()),
             Session::Lent(found) => Err(Deaf::Pooler(found)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_dates_from_its_beginning_and_is_told_by_its_latest_reason() {
+        let hearing = Hearing::default();
+        assert_eq!(hearing.why_not(), None);
+        hearing.lost("refused".to_owned());
+        let since = hearing.why_not().unwrap().replace("refused", "");
+        hearing.lost("a pooler".to_owned());
+        assert_eq!(hearing.why_not(), Some(format!("{since}a pooler")));
+        hearing.restored();
+        assert_eq!(hearing.why_not(), None);
     }
 }

@@ -80,11 +80,20 @@ async fn pool_port(store: &PgEventStore) -> Option<i32> {
 async fn a_host_that_is_down_is_passed_over() {
     let db = Db::new();
     db.store().await;
-    let url = with_ports(&db.url, &[closed_port().await]);
+    let url = format!("{}?application_name={}", with_ports(&db.url, &[closed_port().await]), db.schema);
     let store = PgEventStore::connect_with(&url, db.config()).await.unwrap();
+    let _wakeup = store.wakeups();
     assert_eq!(store.append(&one()).await.unwrap().global_sequence, 1);
     assert_eq!(sequences(&store).await, [1]);
     assert_eq!(store.head().await.unwrap(), 1);
+    // What looks after the primary ends with the store, like everything else.
+    drop(store);
+    let mut connection = db.connection().await;
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_name, $1)";
+    eventually("all connections are closed", async || {
+        sqlx::query_scalar::<_, i64>(open).bind(&db.schema).fetch_one(&mut connection).await.unwrap() == 0
+    })
+    .await;
 }
 
 #[tokio::test]
