@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::proxy::Proxy;
 use crate::replicas::make_standby;
 use crate::support::*;
+use crate::wakeups::woken_up_to;
 
 /// A URL that names these ports of this machine before whatever it names already.
 fn with_ports(url: &str, ports: &[u16]) -> String {
@@ -164,8 +165,7 @@ async fn a_replica_that_is_promoted_is_found_by_everything_that_connects() {
     // The old one comes back as if nothing had happened. Nobody believes it.
     old.start_again().unwrap();
     let done = pools.append(&one()).await.unwrap();
-    let woken = async { while wakeup.next().await.unwrap() < done.global_sequence {} };
-    tokio::time::timeout(Duration::from_secs(10), woken).await.expect("woken in time");
+    woken_up_to(&mut wakeup, done.global_sequence).await;
     assert_eq!(sequences(&store).await.len(), 3);
 }
 
@@ -175,16 +175,43 @@ async fn a_primary_that_lives_on_read_only_is_left_for_the_one_that_took_its_pla
     let db = Db::on(old.url());
     db.store().await;
     let new = replica_of(&mut old);
-    let store = PgEventStore::connect_with(&with_ports(&new.url(), &[old.port()]), db.config()).await.unwrap();
+    let config = PgConfig { pool_connections_max: 1, ..db.config() };
+    let store = PgEventStore::connect_with(&with_ports(&new.url(), &[old.port()]), config).await.unwrap();
     store.append(&one()).await.unwrap();
     assert_eq!(sequences(&store).await, [1]);
     assert_eq!(pool_port(&store).await, Some(i32::from(old.port())));
+    let mut wakeup = store.wakeups();
+    let mut connection = db.connection().await;
+    let listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'highwater listen'
+        AND query LIKE '%' || $1 || '%'";
+    eventually("it listens", async || {
+        sqlx::query_scalar::<_, i64>(listening).bind(&db.schema).fetch_one(&mut connection).await.unwrap() == 1
+    })
+    .await;
     set_read_only(&old, true).await;
     promote(&db, &new, 1).await;
-    // Nobody writes. The pool's connection still answers, and so does the reader's.
+    // Nobody writes. The pool's connection still answers, and so do the reader's and the one that listens.
     eventually("the pool leaves", async || pool_port(&store).await == Some(i32::from(new.port()))).await;
-    store.append(&one()).await.unwrap();
+    let done = PgEventStore::connect_with(&new.url(), db.config()).await.unwrap().append(&one()).await.unwrap();
+    woken_up_to(&mut wakeup, done.global_sequence).await;
     assert_eq!(sequences(&store).await.len(), 2);
+    store.append(&one()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn among_several_hosts_no_pool_is_content_with_a_replica() {
+    let mut server = ThrowawayPostgres::start().unwrap();
+    let db = Db::on(server.url());
+    db.store().await;
+    let config = PgConfig { connect_timeout: Duration::from_secs(1), ..db.config() };
+    let url = with_ports(&server.url(), &[closed_port().await]);
+    let store = PgEventStore::connect_with(&url, config).await.unwrap();
+    assert_eq!(store.head().await.unwrap(), 0);
+    make_standby(&mut server);
+    for _ in 0..3 {
+        let refused = store.head().await.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,8 +295,7 @@ async fn the_direct_url_is_used_for_listening_and_must_lead_to_the_same_database
     })
     .await;
     let done = db.store().await.append(&one()).await.unwrap();
-    let woken = async { while wakeup.next().await.unwrap() < done.global_sequence {} };
-    tokio::time::timeout(Duration::from_secs(10), woken).await.expect("woken in time");
+    woken_up_to(&mut wakeup, done.global_sequence).await;
 
     let other_cluster = ThrowawayPostgres::start().unwrap();
     let other_database = db.url.replace("/postgres", "/template1");
