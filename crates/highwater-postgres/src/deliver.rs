@@ -48,7 +48,8 @@ impl PgEventStore {
     async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
         let mut tx = self.inner.deliveries.begin().await.map_err(|error| match error {
             sqlx::Error::PoolTimedOut => Error::Unavailable {
-                action: "begin a transaction: all transaction_connections_max connections were in use all the time",
+                action: "begin a transaction: all transaction_connections_max connections were in use all the time, or \
+                         none could be opened",
                 source: error.into(),
             },
             error => failed("begin a transaction", error),

@@ -85,7 +85,8 @@ async fn survive(outage: Outage) {
     }
     for subscription in &subscriptions {
         subscription.caught_up().await.unwrap();
-        assert_eq!(subscription.state(), SubscriptionState::Live);
+        // It has to look once more to know that there is nothing left.
+        super::eventually("it is live", async || subscription.state() == SubscriptionState::Live).await;
     }
     let all = everything(&store).await;
     let mut connection = db.connection().await;
