@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::connect::Connector;
-use crate::hosts::everything;
+use crate::hosts::{Hosts, everything};
 use crate::pooler::{self, Session};
 use crate::row::unsigned;
 use crate::sql::Sql;
@@ -30,6 +30,7 @@ const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 pub(crate) struct PgWakeups {
     announcer: Announcer,
     channel: String,
+    hosts: Hosts,
     /// The way to a session of one's own.
     direct: Connector,
     listening: Once,
@@ -100,9 +101,10 @@ fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
 impl PgWakeups {
     pub(crate) fn new(connector: Connector, direct: Connector, sql: Arc<Sql>, channel: String) -> Self {
         let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0) };
+        let hosts = connector.hosts().clone();
         tokio::spawn(notify(connector, sql, channel.clone(), announcer.outgoing.subscribe()));
         let (listening, hearing, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
-        Self { announcer, channel, direct, listening, hearing, alive }
+        Self { announcer, channel, hosts, direct, listening, hearing, alive }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {
@@ -127,6 +129,7 @@ impl Wakeups for PgEventStore {
                 channel: wakeups.channel.clone(),
                 hints,
                 hearing: wakeups.hearing.clone(),
+                hosts: wakeups.hosts.clone(),
                 direct: wakeups.direct.clone(),
             };
             tokio::spawn(listen(ear, alive));
@@ -185,6 +188,8 @@ struct Ear {
     channel: String,
     hints: watch::Sender<u64>,
     hearing: Arc<Hearing>,
+    /// Those of the store, which is the first to know that the primary has moved.
+    hosts: Hosts,
     direct: Connector,
 }
 
@@ -230,7 +235,7 @@ async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
 impl Ear {
     /// Listens until the connection is lost.
     async fn hear(&self, wait: &mut Duration) -> Deaf {
-        let mut moves = self.direct.hosts().watch_moves();
+        let mut moves = self.hosts.watch_moves();
         if let Err(error) = self.direct.locate("listen").await {
             return Deaf::Lost(everything(&error));
         }
@@ -247,15 +252,8 @@ impl Ear {
     }
 
     async fn hear_on(&self, pool: &PgPool, wait: &mut Duration) -> Result<Infallible, Deaf> {
-        let mut listener = PgListener::connect_with(pool).await?;
-        listener.eager_reconnect(false);
-        self.make_sure_of_session(&mut listener, pool).await?;
-        listener.listen(&self.channel).await?;
-        // Listened first, looked second: whatever was told while nobody listened is made up for here.
-        let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;
-        if unsigned(head) > *self.hints.borrow() {
-            raise(&self.hints, unsigned(head));
-        }
+        let listener = tokio::time::timeout(self.direct.timeout(), self.start(pool)).await;
+        let mut listener = listener.map_err(|elapsed| Deaf::Lost(elapsed.to_string()))??;
         *wait = RECONNECT.0;
         self.hearing.restored();
         loop {
@@ -266,11 +264,22 @@ impl Ear {
         }
     }
 
+    async fn start(&self, pool: &PgPool) -> Result<PgListener, Deaf> {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.eager_reconnect(false);
+        self.make_sure_of_session(&mut listener, pool).await?;
+        listener.listen(&self.channel).await?;
+        // Listened first, looked second: whatever was told while nobody listened is made up for here.
+        let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;
+        if unsigned(head) > *self.hints.borrow() {
+            raise(&self.hints, unsigned(head));
+        }
+        Ok(listener)
+    }
+
     /// Listening through a pooler that lends out sessions gives no error, and nothing is ever heard.
     async fn make_sure_of_session(&self, listener: &mut PgListener, pool: &PgPool) -> Result<(), Deaf> {
-        let options = pool.connect_options();
-        let other = tokio::time::timeout(self.direct.timeout(), PgConnection::connect_with(&options)).await;
-        let mut other = other.map_err(|elapsed| Deaf::Lost(elapsed.to_string()))??;
+        let mut other = PgConnection::connect_with(&pool.connect_options()).await?;
         let session = pooler::is_own_session(listener, &mut other, &self.sql).await?;
         other.close().await?;
         match session {

@@ -145,12 +145,14 @@ async fn a_replica_that_is_promoted_is_found_by_everything_that_connects() {
     db.store().await;
     let new = replica_of(&mut old);
     let url = with_ports(&new.url(), &[old.port()]);
-    let store = PgEventStore::connect_with(&url, db.config()).await.unwrap();
+    // Short, for the pools' sake: the longer it is, the more rarely they look where to connect.
+    let config = PgConfig { connect_timeout: Duration::from_secs(3), ..db.config() };
+    let store = PgEventStore::connect_with(&url, config.clone()).await.unwrap();
     let mut wakeup = store.wakeups();
     store.append(&one()).await.unwrap();
     assert_eq!(sequences(&store).await, [1]);
     // One that does nothing but what pools do.
-    let pools = PgEventStore::connect_with(&url, db.config()).await.unwrap();
+    let pools = PgEventStore::connect_with(&url, config).await.unwrap();
     pools.take_over("a", 0, Uuid::now_v7()).await.unwrap();
     has(&db, &new, "event_bus_checkpoints", 1).await;
     old.crash().unwrap();
