@@ -30,7 +30,7 @@ impl Checkpoints for PgEventStore {
             };
             taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
                 Some("55P03") => held("take over: another transaction holds the checkpoint", error),
-                _ => failed("take over", error),
+                _ => self.failed("take over", error),
             })
         })
     }
@@ -63,7 +63,7 @@ impl Checkpoints for PgEventStore {
         Box::pin(async move {
             let statement = if paused { &self.inner.sql.pause } else { &self.inner.sql.resume };
             let known = sqlx::query_scalar(statement.clone()).bind(subscriber_id).fetch_one(&self.inner.pool).await;
-            known.map_err(|e| failed("pause or resume a subscriber", e))
+            known.map_err(|e| self.failed("pause or resume a subscriber", e))
         })
     }
 

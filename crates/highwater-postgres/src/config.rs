@@ -1,9 +1,11 @@
 //! What can be chosen.
 
+use std::fmt;
 use std::time::Duration;
 
 use highwater::{Invalid, Limits, Upcasters};
 
+use crate::hosts;
 use crate::schema::SchemaName;
 
 /// The settings of a [`PgEventStore`](crate::PgEventStore).
@@ -13,7 +15,7 @@ use crate::schema::SchemaName;
 /// let config = PgConfig { schema: "shop_events".into(), ..PgConfig::default() };
 /// assert!(config.validate().is_ok());
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PgConfig {
     /// The schema that everything lives in. Default: `highwater`.
     pub schema: String,
@@ -42,6 +44,9 @@ pub struct PgConfig {
     pub read_connections_max: usize,
     /// How long to wait for a connection. Default: 10 s.
     pub connect_timeout: Duration,
+    /// A direct URL to the same database, past any pooler, for the connections that need a session of their own:
+    /// leadership and `LISTEN`. It may name several hosts. Default: none, they use the store's own URL.
+    pub leadership_url: Option<String>,
     /// Whether a coordinated instance keeps one more connection that waits for another instance's end, so that a crash is
     /// noticed at once and not at the next sweep. Default: yes.
     pub watch_instances: bool,
@@ -62,6 +67,7 @@ impl Default for PgConfig {
             transaction_connections_max: 8,
             read_connections_max: 4,
             connect_timeout: Duration::from_secs(10),
+            leadership_url: None,
             watch_instances: true,
         }
     }
@@ -95,6 +101,47 @@ impl PgConfig {
                 return Err(Invalid::Setting { name, reason });
             }
         }
+        if self.leadership_url.as_ref().is_some_and(|url| hosts::parse(url).is_none()) {
+            return Err(Invalid::Setting { name: "leadership_url", reason: hosts::FORM.to_owned() });
+        }
         Ok(())
+    }
+}
+
+/// Without the URL, which may hold a password.
+impl fmt::Debug for PgConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            schema,
+            upcasters,
+            limits,
+            append_queue_max,
+            append_timeout,
+            append_connections_max,
+            group_events_max,
+            group_bytes_max,
+            pool_connections_max,
+            transaction_connections_max,
+            read_connections_max,
+            connect_timeout,
+            leadership_url,
+            watch_instances,
+        } = self;
+        f.debug_struct("PgConfig")
+            .field("schema", schema)
+            .field("upcasters", upcasters)
+            .field("limits", limits)
+            .field("append_queue_max", append_queue_max)
+            .field("append_timeout", append_timeout)
+            .field("append_connections_max", append_connections_max)
+            .field("group_events_max", group_events_max)
+            .field("group_bytes_max", group_bytes_max)
+            .field("pool_connections_max", pool_connections_max)
+            .field("transaction_connections_max", transaction_connections_max)
+            .field("read_connections_max", read_connections_max)
+            .field("connect_timeout", connect_timeout)
+            .field("leadership_url", &leadership_url.as_ref().map(|_| "…"))
+            .field("watch_instances", watch_instances)
+            .finish()
     }
 }

@@ -1,77 +1,108 @@
 //! Connections of our own, and who is at the other end of them.
 
+mod server;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use highwater::Error;
+use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, Row};
+use tokio::time::Instant;
 
 use crate::error::failed;
-use crate::row::unsigned;
+use crate::hosts::{Doubts, Hosts};
 use crate::sql::Sql;
 use crate::write::IDLE_MAX;
+use server::{check, look};
+
+pub(crate) use server::{Incarnation, Server, fit, life};
 
 /// How long a transaction of ours may be left idle before the server ends it.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
-/// Opens connections that belong to us alone, and remembers which server they lead to.
+/// Opens connections that belong to us alone, to whichever host is the primary, and remembers which server they lead to.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    options: PgConnectOptions,
+    hosts: Hosts,
     sql: Arc<Sql>,
     timeout: Duration,
     /// The highest that was ever seen.
     seen: Arc<Mutex<Option<Incarnation>>>,
 }
 
-/// Which server, in which life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Incarnation {
-    system: i64,
-    timeline: i32,
-    started_micros: i64,
-}
-
-impl Incarnation {
-    /// One number for all of it: the microsecond in which the server was started. A restart changes it, and so does a
-    /// failover, because a replica that was promoted was started at a time of its own; and a statement can compare it by
-    /// itself with `pg_postmaster_start_time()`.
-    pub(crate) fn number(self) -> u64 {
-        unsigned(self.started_micros)
-    }
-}
-
-/// The number of the life that a server began at this time.
-pub(crate) fn life(started: DateTime<Utc>) -> u64 {
-    unsigned(started.timestamp_micros())
-}
-
 impl Connector {
-    pub(crate) fn new(options: &PgConnectOptions, sql: Arc<Sql>, timeout: Duration) -> Self {
-        Self { options: options.clone().disable_statement_logging(), sql, timeout, seen: Arc::default() }
+    pub(crate) fn new(hosts: Hosts, sql: Arc<Sql>, timeout: Duration) -> Self {
+        Self { hosts, sql, timeout, seen: Arc::default() }
+    }
+
+    /// Another way to the same server.
+    pub(crate) fn by_way_of(&self, hosts: Hosts) -> Self {
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { hosts, seen: Arc::new(Mutex::new(seen)), ..self.clone() }
+    }
+
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Whether a connection that was opened then may lead to a server that was replaced since.
+    pub(crate) fn doubts(&self, opened: Instant) -> bool {
+        self.hosts.doubts().concern(opened.elapsed())
     }
 
     /// A connection named after what it is for. Refuses a replica, another cluster than before, and a server that was
-    /// replaced.
+    /// replaced; among several hosts also one that is read-only. The host that was the primary is asked first, then the
+    /// others, each for its share of the time that is left: one that never answers must not use up all of it.
     pub(crate) async fn connect(
         &self,
         purpose: &str,
         lock_timeout: Option<Duration>,
     ) -> Result<(PgConnection, Incarnation), Error> {
-        let name = self.options.get_application_name().unwrap_or("highwater");
-        let options = self.options.clone().application_name(&format!("{name} {purpose}"));
-        let connect = async {
-            let mut connection = PgConnection::connect_with(&options).await.map_err(|e| failed("connect", e))?;
-            set_up(&mut connection, &self.sql, lock_timeout).await.map_err(|e| failed("set up a connection", e))?;
-            let incarnation = self.identify(&mut connection).await?;
-            Ok((connection, incarnation))
-        };
-        match tokio::time::timeout(self.timeout, connect).await {
-            Ok(connected) => connected,
-            Err(elapsed) => Err(Error::Unavailable { action: "connect in time", source: elapsed.into() }),
+        let deadline = Instant::now() + self.timeout;
+        let mut wrong = Vec::new();
+        let turn = self.hosts.in_turn();
+        for (left, host) in (1..=turn.len() as u32).rev().zip(turn) {
+            let patience = deadline.saturating_duration_since(Instant::now()) / left;
+            let options = self.hosts.options(host, Some(purpose));
+            match tokio::time::timeout(patience, self.connect_to(&options, lock_timeout)).await {
+                Ok(Ok(connected)) => {
+                    self.hosts.found(host);
+                    return Ok(connected);
+                }
+                Ok(Err(error)) => wrong.push((host, error)),
+                Err(elapsed) => {
+                    wrong.push((host, Error::Unavailable { action: "connect in time", source: elapsed.into() }));
+                }
+            }
         }
+        let error = self.hosts.none(wrong);
+        self.hosts.doubts().note(&error);
+        Err(error)
+    }
+
+    /// Makes sure which of several hosts is the primary, for whoever cannot connect through this.
+    pub(crate) async fn locate(&self, purpose: &str) -> Result<(), Error> {
+        if self.hosts.are_several() {
+            self.connect(purpose, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn connect_to(
+        &self,
+        options: &PgConnectOptions,
+        lock_timeout: Option<Duration>,
+    ) -> Result<(PgConnection, Incarnation), Error> {
+        let mut connection = PgConnection::connect_with(options).await.map_err(|e| failed("connect", e))?;
+        fit(connection.server_version_num())?;
+        set_up(&mut connection, &self.sql, lock_timeout).await.map_err(|e| failed("set up a connection", e))?;
+        let server = self.look(&mut connection).await?;
+        Ok((connection, self.recognise(&server)?))
     }
 
     /// The same for what may be lost when the server crashes: commits do not wait for the disk.
@@ -86,41 +117,57 @@ impl Connector {
         Ok((connection, incarnation))
     }
 
-    async fn identify(&self, connection: &mut PgConnection) -> Result<Incarnation, Error> {
-        let row = sqlx::query(self.sql.incarnation.clone())
-            .fetch_one(connection)
-            .await
-            .map_err(|e| failed("identify the server", e))?;
-        let read = |e| failed("identify the server", e);
-        let Some(timeline) = row.try_get(1).map_err(read)? else {
-            return Err(Error::NotPrimary { reason: "the server is a replica, in recovery".to_owned() });
-        };
-        let found = Incarnation {
-            system: row.try_get(0).map_err(read)?,
-            timeline,
-            started_micros: row.try_get(2).map_err(read)?,
-        };
+    /// Whether the server at the other end is what it was when the connection was opened.
+    pub(crate) async fn still_primary(&self, connection: &mut PgConnection) -> Result<(), Error> {
+        let server = self.look(connection).await?;
+        self.recognise(&server).map(|_| ())
+    }
+
+    /// Who is at the other end.
+    pub(crate) async fn look(&self, connection: &mut PgConnection) -> Result<Server, Error> {
+        look(connection, &self.sql).await.map_err(|e| failed("identify the server", e))
+    }
+
+    fn recognise(&self, server: &Server) -> Result<Incarnation, Error> {
+        let found = server.primary(self.hosts.are_several())?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         check(*seen, found)?;
-        *seen = Some(found);
+        if seen.replace(found).is_some_and(|seen| seen != found) {
+            self.hosts.moved();
+        }
         Ok(found)
     }
 }
 
-/// A pool whose connections are asked whether they are still there only after a short rest: the driver would ask every time.
-pub(crate) fn pool_options(connections_max: u32, timeout: Duration) -> PgPoolOptions {
+/// A pool whose connections are asked whether they are still there only after a short rest: the driver would ask every
+/// time. Those about which there are doubts are replaced.
+pub(crate) fn pool_options(connections_max: u32, timeout: Duration, doubts: Doubts) -> PgPoolOptions {
     PgPoolOptions::new()
         .max_connections(connections_max)
         .acquire_timeout(timeout)
         .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
+        .before_acquire(move |connection, meta| {
+            let doubted = doubts.concern(meta.age);
             Box::pin(async move {
-                if meta.idle_for > IDLE_MAX {
+                if !doubted && meta.idle_for > IDLE_MAX {
                     connection.ping().await?;
                 }
-                Ok(true)
+                Ok(!doubted)
             })
         })
+}
+
+/// Among several hosts, keeps a pool from a server that is not the primary. The pool tries again until its time is up, and
+/// wherever it is directed meanwhile.
+pub(crate) async fn insist_on_primary(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    several: bool,
+) -> Result<(), sqlx::Error> {
+    if several && let Err(error) = look(connection, sql).await?.primary(true) {
+        return Err(sqlx::Error::Configuration(error.into()));
+    }
+    Ok(())
 }
 
 /// The settings that every connection of ours has; see `sql/session.sql`.
@@ -169,51 +216,4 @@ async fn session(
         .execute(connection)
         .await?;
     Ok(())
-}
-
-/// A server that answers under the same address must be the same cluster, and not an older life of it.
-fn check(seen: Option<Incarnation>, found: Incarnation) -> Result<(), Error> {
-    let Some(seen) = seen else { return Ok(()) };
-    if found.system != seen.system {
-        let reason =
-            format!("another database cluster answers (system identifier {} instead of {})", found.system, seen.system);
-        return Err(Error::Interrupted { reason });
-    }
-    if found.timeline < seen.timeline {
-        let reason = format!(
-            "the server is on timeline {}, but {} has been seen: it was replaced",
-            found.timeline, seen.timeline
-        );
-        return Err(Error::NotPrimary { reason });
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_older_timeline_and_another_cluster_are_refused() {
-        let seen = Incarnation { system: 7, timeline: 3, started_micros: 1 };
-        assert!(check(None, seen).is_ok());
-        assert!(check(Some(seen), Incarnation { started_micros: 2, ..seen }).is_ok());
-        assert!(check(Some(seen), Incarnation { timeline: 4, ..seen }).is_ok());
-        assert!(matches!(check(Some(seen), Incarnation { timeline: 2, ..seen }), Err(Error::NotPrimary { .. })));
-        assert!(matches!(check(Some(seen), Incarnation { system: 8, ..seen }), Err(Error::Interrupted { .. })));
-    }
-
-    #[test]
-    fn every_life_of_a_server_has_a_number_of_its_own() {
-        let life = Incarnation { system: 7, timeline: 3, started_micros: 1 };
-        assert_eq!(life.number(), life.number());
-        assert_ne!(life.number(), Incarnation { started_micros: 2, ..life }.number());
-    }
-
-    #[test]
-    fn a_life_is_numbered_alike_wherever_it_is_read() {
-        let began = DateTime::from_timestamp_micros(1_790_000_000_123_456).unwrap();
-        let read = Incarnation { system: 7, timeline: 3, started_micros: 1_790_000_000_123_456 };
-        assert_eq!(life(began), read.number());
-    }
 }

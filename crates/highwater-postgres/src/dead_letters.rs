@@ -63,7 +63,7 @@ impl DeadLetters for PgEventStore {
                 .bind(request.requested_at)
                 .execute(&self.inner.pool)
                 .await;
-            filed.map(|_| ()).map_err(|e| failed("file a request", e))
+            filed.map(|_| ()).map_err(|e| self.failed("file a request", e))
         })
     }
 
@@ -88,7 +88,7 @@ impl DeadLetters for PgEventStore {
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let query = sqlx::query(self.inner.sql.letters_purge.clone()).bind(subscriber_id).bind(before);
-            let done = query.execute(&self.inner.pool).await.map_err(|e| failed("purge dead letters", e))?;
+            let done = query.execute(&self.inner.pool).await.map_err(|e| self.failed("purge dead letters", e))?;
             Ok(done.rows_affected())
         })
     }

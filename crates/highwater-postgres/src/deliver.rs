@@ -15,7 +15,7 @@ use crate::row::unsigned;
 use crate::store::PgEventStore;
 use crate::unit_of_work::PgTx;
 
-pub(crate) use pool::pool;
+pub(crate) use pool::{PURPOSE, pool};
 
 impl Backend for PgEventStore {
     type Tx = PgTx;
@@ -48,7 +48,8 @@ impl PgEventStore {
     async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
         let mut tx = self.inner.deliveries.begin().await.map_err(|error| match error {
             sqlx::Error::PoolTimedOut => Error::Unavailable {
-                action: "begin a transaction: all transaction_connections_max connections were in use all the time",
+                action: "begin a transaction: all transaction_connections_max connections were in use all the time, or \
+                         none could be opened",
                 source: error.into(),
             },
             error => failed("begin a transaction", error),
@@ -64,7 +65,7 @@ impl PgEventStore {
 
     /// Locks the checkpoint, then looks who may write it: in this order, so that whoever was still committing has ended.
     async fn enter(&self, tx: &mut PgTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
-        let failed = |e| failed("begin a transaction", e);
+        let failed = |e| self.failed("begin a transaction", e);
         let row = sqlx::query(self.inner.sql.fence_lock.clone())
             .bind(&*fence.subscriber_id)
             .fetch_optional(&mut **tx)

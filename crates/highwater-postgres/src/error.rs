@@ -32,6 +32,8 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
         "42P01" | "3F000" | "42883" | "42703" => {
             Error::Unfit { reason: format!("{}; call initialize() with a role that owns the schema", describe(&error)) }
         }
+        // What was prepared in a session is gone, or there before.
+        "26000" | "42P05" => crate::pooler::no_session(&describe(&error)),
         "HW002" => Error::Unfit { reason: describe(&error) },
         _ => Error::Unavailable { action, source: error.into() },
     }
@@ -67,6 +69,7 @@ impl Shared {
             Error::Interrupted { reason } => Error::Interrupted { reason: reason.clone() },
             Error::Unfit { reason } => Error::Unfit { reason: reason.clone() },
             Error::Denied { action, .. } => Error::Denied { action, source },
+            Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
             _ => Error::Unavailable { action: "append", source },
         }
     }
@@ -74,7 +77,6 @@ impl Shared {
     /// The same for those who want to lead.
     pub(crate) fn for_leadership(&self) -> Error {
         match &*self.0 {
-            Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
             Error::Unavailable { action, .. } => Error::Unavailable { action, source: Box::new(self.clone()) },
             _ => self.for_caller(),
         }

@@ -80,7 +80,7 @@ impl PgEventStore {
     }
 
     async fn migrate(&self, connection: &mut PgConnection) -> Result<(), Error> {
-        let failed = |e| failed("initialize", e);
+        let failed = |e| self.failed("initialize", e);
         let inner = &self.inner;
         let mut tx = connection.begin().await.map_err(failed)?;
         sqlx::query(inner.sql.migrations_lock.clone())

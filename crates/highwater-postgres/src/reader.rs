@@ -43,6 +43,7 @@ struct Reader {
     frontier: Frontier,
     /// Records in the page before: the next is often as long.
     expected: usize,
+    opened: Instant,
     used: Instant,
 }
 
@@ -91,12 +92,16 @@ impl Readers {
     /// The reader that was used last, if it still answers, or a new one.
     async fn reader(&self) -> Result<Reader, Error> {
         while let Some(mut reader) = self.pop() {
+            if self.connector.doubts(reader.opened) {
+                continue;
+            }
             if reader.used.elapsed() < IDLE_MAX || write::still_there(&mut reader.connection, self.timeout).await {
                 return Ok(reader);
             }
         }
         let (connection, incarnation) = self.connector.connect("read", None).await?;
-        Ok(Reader { connection, incarnation, frontier: Frontier::default(), expected: 0, used: Instant::now() })
+        let now = Instant::now();
+        Ok(Reader { connection, incarnation, frontier: Frontier::default(), expected: 0, opened: now, used: now })
     }
 
     fn pop(&self) -> Option<Reader> {

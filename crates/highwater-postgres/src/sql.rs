@@ -26,6 +26,8 @@ statements! {
     append_group,
     append_one,
     asynchronous,
+    backend_pid,
+    backend_pid_later,
     basis,
     checkpoint,
     checkpoint_store_many,

@@ -1,19 +1,19 @@
 //! The one public struct of this backend.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use highwater::Error;
+use highwater::{Error, Invalid};
+use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, PgPool};
 
 use crate::appender::Appender;
 use crate::checkpoints::Writer;
 use crate::config::PgConfig;
-use crate::connect::{self, Connector};
+use crate::connect::{self, Connector, Server};
 use crate::deliver;
 use crate::error::failed;
+use crate::hosts::{self, Hosts, Watch};
 use crate::reader::Readers;
 use crate::schema::SchemaName;
 use crate::sql::Sql;
@@ -36,18 +36,24 @@ pub(crate) struct Inner {
     pub(crate) deliveries: PgPool,
     pub(crate) readers: Readers,
     pub(crate) connector: Connector,
-    /// For connections that need a session of their own.
-    pub(crate) leadership: Connector,
+    /// The way to a session of one's own.
+    pub(crate) direct: Connector,
     pub(crate) checkpoints: Writer,
     pub(crate) appender: Appender,
     pub(crate) wakeups: PgWakeups,
+    hosts: Hosts,
+    /// With several hosts only.
+    _watch: Option<Watch>,
 }
 
 impl PgEventStore {
-    /// Connects with default settings. The URL is as sqlx takes it (`postgres://user:password@host/database?sslmode=…`).
+    /// Connects with default settings. The URL is as sqlx takes it (`postgres://user:password@host/database?sslmode=…`),
+    /// and may name several hosts as libpq has it (`…@host1:5432,host2:5433/…`): the one that is the primary is used, and
+    /// looked for again when it is that no more.
     ///
     /// # Errors
-    /// When the URL cannot be used or the server does not answer.
+    /// When the URL cannot be used or the server does not answer; with several hosts [`Error::NotPrimary`] when some answer
+    /// and none of them is the primary.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::connect_with(url, PgConfig::default()).await
     }
@@ -57,12 +63,9 @@ impl PgEventStore {
     /// # Errors
     /// As [`connect`](Self::connect); [`Error::Invalid`] for a setting that cannot work.
     pub async fn connect_with(url: &str, config: PgConfig) -> Result<Self, Error> {
-        // The driver's own words are left out: they may quote the URL, and with it the password.
-        let options = PgConnectOptions::from_str(url).map_err(|_| Error::Unavailable {
-            action: "use the database URL",
-            source: "it is not of the form postgres://user:password@host:port/database".into(),
-        })?;
-        Self::connect_to(options, config).await
+        let options = hosts::parse(url)
+            .ok_or_else(|| Error::Unavailable { action: "use the database URL", source: hosts::FORM.into() })?;
+        Self::connect_to_any(options, config).await
     }
 
     /// Connects with the driver's own options, for those who build them.
@@ -70,18 +73,32 @@ impl PgEventStore {
     /// # Errors
     /// As [`connect_with`](Self::connect_with).
     pub async fn connect_to(options: PgConnectOptions, config: PgConfig) -> Result<Self, Error> {
+        Self::connect_to_any(vec![options], config).await
+    }
+
+    /// The same for several hosts of one cluster, of which one is the primary.
+    ///
+    /// # Errors
+    /// As [`connect_with`](Self::connect_with).
+    pub async fn connect_to_any(options: Vec<PgConnectOptions>, config: PgConfig) -> Result<Self, Error> {
         config.validate()?;
         let schema = SchemaName::new(&config.schema)?;
         let sql = Arc::new(Sql::new(&schema));
-        let pool = pool(&options, &sql, &config).await?;
-        let deliveries = deliver::pool(&pool.connect_options(), &sql, &config);
-        let connector = Connector::new(&options, sql.clone(), config.connect_timeout);
-        let wakeups =
-            PgWakeups::new(connector.clone(), pool.connect_options().as_ref().clone(), sql.clone(), schema.channel());
+        let hosts = Hosts::new(options)?;
+        let connector = Connector::new(hosts.clone(), sql.clone(), config.connect_timeout);
+        let watch = match hosts.are_several() {
+            true => Some(Watch::start(connector.clone(), connector.connect("watch", None).await?.0)),
+            false => None,
+        };
+        let pool = pool(&hosts, &sql, &config).await?;
+        let server = who_answers(&pool, &connector).await?;
+        let direct = direct(&connector, &server, &config).await?;
+        let deliveries = deliver::pool(&hosts, &sql, &config);
+        hosts.lead(vec![(pool.clone(), None), (deliveries.clone(), Some(deliver::PURPOSE))]);
+        let wakeups = PgWakeups::new(connector.clone(), direct.clone(), sql.clone(), schema.channel());
         let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
         let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout);
         let appender = Appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
-        let leadership = connector.clone();
         let inner = Inner {
             config,
             schema,
@@ -90,12 +107,26 @@ impl PgEventStore {
             deliveries,
             readers,
             connector,
-            leadership,
+            direct,
             checkpoints,
             appender,
             wakeups,
+            hosts,
+            _watch: watch,
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// What an error on one of the pools means. When it tells that the server is not the primary, connections that were
+    /// opened before are not used again.
+    pub(crate) fn failed(&self, action: &'static str, error: sqlx::Error) -> Error {
+        self.noted(failed(action, error))
+    }
+
+    /// The same for an error that is one of ours already.
+    pub(crate) fn noted(&self, error: Error) -> Error {
+        self.inner.hosts.doubts().note(&error);
+        error
     }
 
     /// The schema that everything lives in.
@@ -112,20 +143,42 @@ impl PgEventStore {
     }
 }
 
-async fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig) -> Result<PgPool, Error> {
-    let mut options = options.clone().disable_statement_logging();
-    if options.get_application_name().is_none() {
-        options = options.application_name("highwater");
-    }
-    let sql = sql.clone();
-    connect::pool_options(config.pool_connections_max, config.connect_timeout)
+async fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> Result<PgPool, Error> {
+    let (sql, several) = (sql.clone(), hosts.are_several());
+    connect::pool_options(config.pool_connections_max, config.connect_timeout, hosts.doubts().clone())
         .after_connect(move |connection, _| {
             let sql = sql.clone();
-            Box::pin(async move { connect::set_up(connection, &sql, None).await })
+            Box::pin(async move {
+                // Refused right after this, with words. An error here would be tried again until the time is up.
+                if connect::fit(connection.server_version_num()).is_err() {
+                    return Ok(());
+                }
+                connect::set_up(connection, &sql, None).await?;
+                connect::insist_on_primary(connection, &sql, several).await
+            })
         })
-        .connect_with(options)
+        .connect_with(hosts.options(hosts.primary(), None))
         .await
         .map_err(|e| failed("connect", e))
+}
+
+async fn who_answers(pool: &PgPool, connector: &Connector) -> Result<Server, Error> {
+    let mut connection = pool.acquire().await.map_err(|e| failed("connect", e))?;
+    connect::fit(connection.server_version_num())?;
+    connector.look(&mut connection).await
+}
+
+/// The way for connections that need a session of their own. It must lead to where the store is.
+async fn direct(connector: &Connector, server: &Server, config: &PgConfig) -> Result<Connector, Error> {
+    let Some(url) = &config.leadership_url else { return Ok(connector.clone()) };
+    let refused = |reason: String| Error::from(Invalid::Setting { name: "leadership_url", reason });
+    let options = hosts::parse(url).ok_or_else(|| refused(hosts::FORM.to_owned()))?;
+    let direct = connector.by_way_of(Hosts::new(options)?);
+    let (mut connection, _) = direct.connect("leadership", None).await?;
+    match direct.look(&mut connection).await?.differs_from(server) {
+        Some(difference) => Err(refused(format!("it leads to another place than the store's own URL: {difference}"))),
+        None => Ok(direct),
+    }
 }
 
 impl fmt::Debug for PgEventStore {

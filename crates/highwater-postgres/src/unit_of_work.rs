@@ -94,7 +94,7 @@ impl PgEventStore {
                 // Nothing was committed yet, so the outcome is known.
                 Ok((None, Error::Unavailable { action: "append", source: error.into() }))
             }
-            _ => Ok((None, failed("append", error))),
+            _ => Ok((None, self.failed("append", error))),
         }
     }
 }

@@ -4,16 +4,20 @@
 //! is held through the commit of everybody. It carries a number and never an event.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use chrono::{SecondsFormat, Utc};
 use highwater::{Wakeup, Wakeups};
-use sqlx::PgConnection;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::connect::Connector;
+use crate::hosts::{Hosts, everything};
+use crate::pooler::{self, Session};
 use crate::row::unsigned;
 use crate::sql::Sql;
 use crate::store::PgEventStore;
@@ -32,7 +36,9 @@ const LEADERSHIP_HINTS: usize = 256;
 pub(crate) struct PgWakeups {
     announcer: Announcer,
     channel: String,
-    options: PgConnectOptions,
+    hosts: Hosts,
+    /// The way to a session of one's own.
+    direct: Connector,
     listening: Once,
     hearing: Arc<Hearing>,
     /// What other instances say about leadership.
@@ -44,18 +50,27 @@ pub(crate) struct PgWakeups {
 /// Whether other processes are heard.
 #[derive(Debug, Default)]
 struct Hearing {
-    /// Since when they are not, and why.
-    lost: Mutex<Option<String>>,
+    lost: Mutex<Option<Lost>>,
+}
+
+/// Since when they are not, and why.
+#[derive(Debug)]
+struct Lost {
+    since: String,
+    why: String,
 }
 
 impl Hearing {
-    /// Said once, and not again with every attempt that fails.
-    fn lost(&self, error: &sqlx::Error) {
+    /// Said once, and again only when the reason is another one, not with every attempt that fails.
+    fn lost(&self, why: String) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if lost.is_none() {
-            tracing::warn!(%error, "not hearing from other processes; looking instead");
-            *lost = Some(format!("since {}: {error}", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)));
+        if lost.as_ref().is_some_and(|lost| lost.why == why) {
+            return;
         }
+        tracing::warn!(error = why, "not hearing from other processes; looking instead");
+        let now = || Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
+        let since = lost.take().map_or_else(now, |lost| lost.since);
+        *lost = Some(Lost { since, why });
     }
 
     fn restored(&self) {
@@ -65,7 +80,8 @@ impl Hearing {
     }
 
     fn why_not(&self) -> Option<String> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.as_ref().map(|Lost { since, why }| format!("since {since}: {why}"))
     }
 }
 
@@ -99,14 +115,15 @@ fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
 }
 
 impl PgWakeups {
-    pub(crate) fn new(connector: Connector, options: PgConnectOptions, sql: Arc<Sql>, channel: String) -> Self {
+    pub(crate) fn new(connector: Connector, direct: Connector, sql: Arc<Sql>, channel: String) -> Self {
         let (released, releases) = mpsc::unbounded_channel();
         let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0), released };
+        let hosts = connector.hosts().clone();
         let mouth = Mouth { connector, sql, channel: channel.clone(), connection: None };
         tokio::spawn(mouth.run(announcer.outgoing.subscribe(), releases));
         let (listening, hearing, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
         let leadership = broadcast::Sender::new(LEADERSHIP_HINTS);
-        Self { announcer, channel, options, listening, hearing, leadership, alive }
+        Self { announcer, channel, hosts, direct, listening, hearing, leadership, alive }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {
@@ -121,8 +138,10 @@ impl PgWakeups {
                 hints: self.announcer.hints.clone(),
                 leadership: self.leadership.clone(),
                 hearing: self.hearing.clone(),
+                hosts: self.hosts.clone(),
+                direct: self.direct.clone(),
             };
-            tokio::spawn(listen(self.options.clone(), ear, self.alive.subscribe()));
+            tokio::spawn(listen(ear, self.alive.subscribe()));
         });
     }
 }
@@ -161,7 +180,7 @@ struct Mouth {
     connector: Connector,
     sql: Arc<Sql>,
     channel: String,
-    connection: Option<PgConnection>,
+    connection: Option<(PgConnection, Instant)>,
 }
 
 impl Mouth {
@@ -213,9 +232,12 @@ impl Mouth {
 
     async fn say(&mut self, what: &str) -> Result<(), highwater::Error> {
         let failed = |e| crate::error::failed("notify", e);
-        let open = match &mut self.connection {
-            Some(open) => open,
-            closed => closed.insert(self.connector.connect_asynchronous("notify", None).await?.0),
+        let (open, _) = match &mut self.connection {
+            Some(open) if !self.connector.doubts(open.1) => open,
+            old => {
+                let (open, _) = self.connector.connect_asynchronous("notify", None).await?;
+                old.insert((open, Instant::now()))
+            }
         };
         sqlx::query(self.sql.notify.clone()).bind(&self.channel).bind(what).execute(open).await.map_err(failed)?;
         Ok(())
@@ -229,17 +251,39 @@ struct Ear {
     hints: watch::Sender<u64>,
     leadership: broadcast::Sender<Arc<str>>,
     hearing: Arc<Hearing>,
+    /// Those of the store, which is the first to know that the primary has moved.
+    hosts: Hosts,
+    direct: Connector,
+}
+
+/// Why nothing is heard any more.
+enum Deaf {
+    Lost(String),
+    /// Nothing would ever be heard through it.
+    Pooler(String),
+    /// The primary is elsewhere now.
+    Moved,
+}
+
+impl From<sqlx::Error> for Deaf {
+    fn from(error: sqlx::Error) -> Self {
+        pooler::told_by(&error).map_or_else(|| Self::Lost(error.to_string()), Self::Pooler)
+    }
 }
 
 /// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
-async fn listen(options: PgConnectOptions, ear: Ear, mut alive: watch::Receiver<()>) {
-    let name = format!("{} listen", options.get_application_name().unwrap_or("highwater"));
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options.application_name(&name));
+async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
     let mut wait = RECONNECT.0;
     let for_ever = async {
         loop {
-            let lost = ear.hear(&pool, &mut wait).await;
-            ear.hearing.lost(&lost);
+            match ear.hear(&mut wait).await {
+                Deaf::Moved => continue,
+                Deaf::Lost(error) => ear.hearing.lost(error),
+                Deaf::Pooler(found) => {
+                    ear.hearing.lost(pooler::explain(&found));
+                    wait = RECONNECT.1;
+                }
+            }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RECONNECT.1);
         }
@@ -249,38 +293,82 @@ async fn listen(options: PgConnectOptions, ear: Ear, mut alive: watch::Receiver<
         // Never sent to: this is the end of the store.
         _ = alive.changed() => {}
     }
-    pool.close().await;
 }
 
 impl Ear {
     /// Listens until the connection is lost.
-    async fn hear(&self, pool: &sqlx::PgPool, wait: &mut Duration) -> sqlx::Error {
-        let mut listener = match PgListener::connect_with(pool).await {
-            Ok(listener) => listener,
-            Err(error) => return error,
-        };
-        listener.eager_reconnect(false);
-        if let Err(error) = listener.listen(&self.channel).await {
-            return error;
+    async fn hear(&self, wait: &mut Duration) -> Deaf {
+        let mut moves = self.hosts.watch_moves();
+        if let Err(error) = self.direct.locate("listen").await {
+            return Deaf::Lost(everything(&error));
         }
-        // Listened first, looked second: whatever was told while nobody listened is made up for here.
-        match sqlx::query_scalar::<_, i64>(self.sql.head.clone()).fetch_one(&mut listener).await {
-            Ok(head) if unsigned(head) > *self.hints.borrow() => raise(&self.hints, unsigned(head)),
-            Ok(_) => {}
-            Err(error) => return error,
+        moves.mark_unchanged();
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(self.direct.timeout())
+            .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
+        // The pool is dropped and not closed: that would wait for a server which may never answer again.
+        tokio::select! {
+            deaf = self.hear_on(&pool, wait) => deaf.map_or_else(|deaf| deaf, |never| match never {}),
+            _ = moves.changed() => Deaf::Moved,
         }
+    }
+
+    async fn hear_on(&self, pool: &PgPool, wait: &mut Duration) -> Result<Infallible, Deaf> {
+        let listener = tokio::time::timeout(self.direct.timeout(), self.start(pool)).await;
+        let mut listener = listener.map_err(|elapsed| Deaf::Lost(elapsed.to_string()))??;
         *wait = RECONNECT.0;
         self.hearing.restored();
         loop {
-            match listener.try_recv().await {
-                Ok(Some(notification)) => match notification.payload().strip_prefix(RELEASED) {
+            match listener.try_recv().await? {
+                Some(notification) => match notification.payload().strip_prefix(RELEASED) {
                     // Nobody may be interested.
                     Some(hint) => drop(self.leadership.send(hint.into())),
                     None => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
                 },
-                Ok(None) => return sqlx::Error::WorkerCrashed,
-                Err(error) => return error,
+                None => return Err(sqlx::Error::WorkerCrashed.into()),
             }
         }
+    }
+
+    async fn start(&self, pool: &PgPool) -> Result<PgListener, Deaf> {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.eager_reconnect(false);
+        self.make_sure_of_session(&mut listener, pool).await?;
+        listener.listen(&self.channel).await?;
+        // Listened first, looked second: whatever was told while nobody listened is made up for here.
+        let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;
+        if unsigned(head) > *self.hints.borrow() {
+            raise(&self.hints, unsigned(head));
+        }
+        Ok(listener)
+    }
+
+    /// Listening through a pooler that lends out sessions gives no error, and nothing is ever heard.
+    async fn make_sure_of_session(&self, listener: &mut PgListener, pool: &PgPool) -> Result<(), Deaf> {
+        let mut other = PgConnection::connect_with(&pool.connect_options()).await?;
+        let session = pooler::is_own_session(listener, &mut other, &self.sql).await?;
+        other.close().await?;
+        match session {
+            Session::Own => Ok(()),
+            Session::Lent(found) => Err(Deaf::Pooler(found)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_dates_from_its_beginning_and_is_told_by_its_latest_reason() {
+        let hearing = Hearing::default();
+        assert_eq!(hearing.why_not(), None);
+        hearing.lost("refused".to_owned());
+        let since = hearing.why_not().unwrap().replace("refused", "");
+        hearing.lost("a pooler".to_owned());
+        assert_eq!(hearing.why_not(), Some(format!("{since}a pooler")));
+        hearing.restored();
+        assert_eq!(hearing.why_not(), None);
     }
 }

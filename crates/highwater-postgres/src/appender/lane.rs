@@ -29,6 +29,7 @@ pub(super) struct Lane {
 
 struct Owned {
     connection: PgConnection,
+    opened: Instant,
     used: Instant,
 }
 
@@ -69,14 +70,15 @@ impl Lane {
     /// Makes sure of a connection, before anything is sent on it.
     async fn connect(&mut self) -> Result<(), Error> {
         if let Some(owned) = &mut self.connection
-            && owned.used.elapsed() > IDLE_MAX
-            && !write::still_there(&mut owned.connection, self.timeout).await
+            && (self.connector.doubts(owned.opened)
+                || (owned.used.elapsed() > IDLE_MAX && !write::still_there(&mut owned.connection, self.timeout).await))
         {
             self.connection = None;
         }
         if self.connection.is_none() {
             let (connection, _) = self.connector.connect("append", Some(HELD_MAX)).await?;
-            self.connection = Some(Owned { connection, used: Instant::now() });
+            let now = Instant::now();
+            self.connection = Some(Owned { connection, opened: now, used: now });
         }
         Ok(())
     }
@@ -117,10 +119,13 @@ impl Done {
             }
             Ok(Err(error)) if concerns_some(&error) => self.store_singly(group).await,
             Ok(Err(error)) => {
-                if is_lost(&error) || sqlstate(&error).as_deref() == Some("25006") {
+                let lost = is_lost(&error);
+                let error = append_failed(error);
+                if lost || matches!(error, Error::NotPrimary { .. }) {
                     self.lane.connection = None;
                 }
-                refuse(group, append_failed(error));
+                self.lane.connector.hosts().doubts().note(&error);
+                refuse(group, error);
             }
             // Not answered in time. Whether it was stored is open; the connection is not used again.
             Err(elapsed) => {
@@ -143,8 +148,13 @@ impl Done {
                 Ok(Alone::Answered(answer)) => {
                     match &answer {
                         Ok(appended) => announce(&self.lane.announcer, [appended]),
-                        Err(Error::UnknownOutcome { .. } | Error::Unavailable { .. } | Error::NotPrimary { .. }) => {
+                        Err(
+                            error @ (Error::UnknownOutcome { .. }
+                            | Error::Unavailable { .. }
+                            | Error::NotPrimary { .. }),
+                        ) => {
                             self.lane.connection = None;
+                            self.lane.connector.hosts().doubts().note(error);
                         }
                         Err(_) => {}
                     }

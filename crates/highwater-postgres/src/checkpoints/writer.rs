@@ -37,6 +37,7 @@ struct Idle {
     connection: PgConnection,
     /// The life of the server at its other end. A connection does not outlive that.
     incarnation: u64,
+    opened: Instant,
     used: Instant,
 }
 
@@ -69,12 +70,14 @@ impl Writer {
     /// The connection that was used before, if it still answers, or a new one.
     async fn connection(&self, idle: Option<Idle>) -> Result<Idle, Error> {
         if let Some(mut idle) = idle
+            && !self.connector.doubts(idle.opened)
             && (idle.used.elapsed() < IDLE_MAX || write::still_there(&mut idle.connection, self.timeout).await)
         {
             return Ok(idle);
         }
         let (connection, incarnation) = self.connector.connect_asynchronous("checkpoint", Some(HELD_TIMEOUT)).await?;
-        Ok(Idle { connection, incarnation: incarnation.number(), used: Instant::now() })
+        let now = Instant::now();
+        Ok(Idle { connection, incarnation: incarnation.number(), opened: now, used: now })
     }
 
     async fn store_on(&self, idle: &mut Idle, writes: &[CheckpointWrite]) -> Result<Vec<Option<Refused>>, sqlx::Error> {

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgPool};
 
 use crate::checkpoints::LOCK_TIMEOUT;
 use crate::config::PgConfig;
 use crate::connect;
+use crate::hosts::Hosts;
 use crate::sql::Sql;
 
+/// What these connections are for, as the server sees it.
+pub(crate) const PURPOSE: &str = "deliver";
 /// How long a handler may leave its transaction idle, doing something else.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
 /// How long a connection that comes back may take to roll back. If it takes longer, it is busy with a statement that nobody
@@ -18,10 +20,9 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A pool that connects when it is first needed.
-pub(crate) fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig) -> PgPool {
-    let name = format!("{} deliver", options.get_application_name().unwrap_or("highwater"));
-    let sql = sql.clone();
-    connect::pool_options(config.transaction_connections_max, config.connect_timeout)
+pub(crate) fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> PgPool {
+    let (sql, several) = (sql.clone(), hosts.are_several());
+    connect::pool_options(config.transaction_connections_max, config.connect_timeout, hosts.doubts().clone())
         // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
         // server ends it by itself; see sql/watch_client.sql.
         .after_release(|connection, _| {
@@ -32,9 +33,10 @@ pub(crate) fn pool(options: &PgConnectOptions, sql: &Arc<Sql>, config: &PgConfig
         })
         .after_connect(move |connection, _| {
             let sql = sql.clone();
-            Box::pin(
-                async move { connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await },
-            )
+            Box::pin(async move {
+                connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await?;
+                connect::insist_on_primary(connection, &sql, several).await
+            })
         })
-        .connect_lazy_with(options.clone().application_name(&name))
+        .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
 }

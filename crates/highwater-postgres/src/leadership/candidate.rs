@@ -1,5 +1,6 @@
 //! One instance, as it asks for locks.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater::{BoxFuture, Candidate, Error, Held, Instance, LeadershipSettings, View, Want as Wanted};
@@ -66,10 +67,12 @@ impl PgCandidate {
         let alarm = Arc::new(Notify::new());
         let keeper = Keeper {
             place: Place {
-                connector: inner.leadership.clone(),
+                connector: inner.direct.clone(),
+                store: inner.connector.clone(),
                 sql: inner.sql.clone(),
                 schema: self.schema().to_owned(),
                 bound: self.settings.takeover_bound,
+                own: AtomicBool::new(false),
             },
             standby_interval: self.settings.standby_interval,
             commands,
@@ -79,7 +82,7 @@ impl PgCandidate {
             alarm: alarm.clone(),
         };
         let watcher = inner.config.watch_instances.then(|| ring::Watcher {
-            connector: inner.leadership.clone(),
+            connector: inner.direct.clone(),
             sql: inner.sql.clone(),
             schema: self.schema().to_owned(),
             neighbour: self.neighbour.subscribe(),

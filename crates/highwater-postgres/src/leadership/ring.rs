@@ -53,7 +53,7 @@ impl Watcher {
     /// Returns when the session is gone.
     async fn watch(&self, session: Uuid) -> Result<(), Error> {
         let failed = |e| failed("watch another instance", e);
-        let (mut connection, _) = self.connector.connect("watch", Some(Duration::ZERO)).await?;
+        let (mut connection, _) = self.connector.connect("neighbour", Some(Duration::ZERO)).await?;
         sqlx::query(self.sql.watch_client.clone()).execute(&mut connection).await.map_err(failed)?;
         let key = Key::instance(&self.schema, session);
         let waiting = sqlx::query(self.sql.instance_watch.clone()).bind(key.high).bind(key.low);

@@ -6,26 +6,34 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use highwater::Error;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::clock::{Moment, Validity};
 use super::key::{Key, halves};
 use crate::connect::Connector;
 use crate::error::failed;
+use crate::pooler;
 use crate::sql::Sql;
 
 /// What a session needs to be opened.
 pub(super) struct Place {
     pub(super) connector: Connector,
+    /// The store's own, which may be the first to see that the primary has moved.
+    pub(super) store: Connector,
     pub(super) sql: Arc<Sql>,
     pub(super) schema: String,
     pub(super) bound: Duration,
+    /// It was seen that a connection is a session of its own. Once is enough: from then on every sweep looks whether it is
+    /// still the same.
+    pub(super) own: AtomicBool,
 }
 
 pub(super) struct Session {
@@ -40,6 +48,7 @@ pub(super) struct Session {
     /// When the server was last asked anything, and when which locks the session holds.
     asked: Moment,
     looked: Moment,
+    opened: Instant,
 }
 
 /// A lock that is held.
@@ -51,6 +60,10 @@ struct Holding {
 impl Place {
     pub(super) async fn open(&self) -> Result<Session, Error> {
         let (mut connection, _) = self.connector.connect("lead", None).await?;
+        if !self.own.load(Ordering::Relaxed) {
+            self.make_sure_of_session(&mut connection).await?;
+            self.own.store(true, Ordering::Relaxed);
+        }
         let id = Uuid::now_v7();
         let own = Key::instance(&self.schema, id);
         let sent = Moment::now();
@@ -76,7 +89,23 @@ impl Place {
             held: HashMap::new(),
             asked: sent,
             looked: sent,
+            opened: Instant::now(),
         })
+    }
+
+    /// Behind a pooler that lends out sessions, locks would hang on whichever one was lent, and nobody would know.
+    async fn make_sure_of_session(&self, connection: &mut PgConnection) -> Result<(), Error> {
+        let (mut other, _) = self.connector.connect("lead", None).await?;
+        let session = pooler::is_own_session(connection, &mut other, &self.sql).await;
+        match session.map_err(|e| failed("see whether a connection is a session of its own", e))? {
+            pooler::Session::Own => other.close().await.map_err(|e| failed("close a connection", e)),
+            pooler::Session::Lent(found) => Err(pooler::no_session(&found)),
+        }
+    }
+
+    /// Whether the server may have been replaced since a session was opened.
+    pub(super) fn doubts(&self, session: &Session) -> bool {
+        self.store.doubts(session.opened) || self.connector.doubts(session.opened)
     }
 }
 

@@ -169,6 +169,9 @@ impl Keeper {
 
     /// Does what is due on the session.
     async fn keep(&self, session: &mut Session, waiting: &mut Waiting, swept: &mut Instant) -> Result<(), Error> {
+        if self.place.doubts(session) {
+            return Err(Error::NotPrimary { reason: "the server may have been replaced".to_owned() });
+        }
         session.release(&std::mem::take(&mut waiting.released)).await?;
         for (key, to) in waiting.announcements.drain(..) {
             self.announcer.released(&hint(key, to));

@@ -2,7 +2,7 @@
 
 mod checkpoints;
 mod dead_letters;
-mod handlers;
+pub mod handlers;
 mod killed;
 mod ordering;
 mod outages;

@@ -1,5 +1,8 @@
 //! Several instances: what only real processes, connections and servers can show.
 
+mod cut_off;
+mod outages;
+mod poolers;
 mod processes;
 mod session;
 mod spread;

@@ -6,29 +6,41 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// Stands between a store and the server.
 pub struct Proxy {
     port: u16,
+    target: Arc<Mutex<(String, u16)>>,
     lose_answers: Arc<AtomicBool>,
     refused: Arc<Mutex<String>>,
+    silent: watch::Sender<bool>,
 }
 
 impl Proxy {
     pub async fn to(host: String, port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own_port = listener.local_addr().unwrap().port();
-        let proxy = Self { port: own_port, lose_answers: Arc::default(), refused: Arc::default() };
+        let target = Arc::new(Mutex::new((host, port)));
+        let proxy = Self {
+            port: own_port,
+            target,
+            lose_answers: Arc::default(),
+            refused: Arc::default(),
+            silent: watch::Sender::new(false),
+        };
         let (lose_answers, refused) = (proxy.lose_answers.clone(), proxy.refused.clone());
+        let (target, silent) = (proxy.target.clone(), proxy.silent.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if !is_welcome(&client, &refused).await {
                     continue;
                 }
+                let (host, port) = target.lock().unwrap().clone();
                 let server = TcpStream::connect((host.as_str(), port)).await.unwrap();
                 let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-                tokio::spawn(forward(from_client, to_server));
-                tokio::spawn(answers(from_server, to_client, lose_answers.clone()));
+                tokio::spawn(forward(from_client, to_server, silent.subscribe()));
+                tokio::spawn(answers(from_server, to_client, lose_answers.clone(), silent.subscribe()));
             }
         });
         proxy
@@ -36,6 +48,16 @@ impl Proxy {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// From now on new connections lead to another port; those that are open stay where they are.
+    pub fn redirect(&self, port: u16) {
+        self.target.lock().unwrap().1 = port;
+    }
+
+    /// From now on nothing comes through, in either direction, and nobody is told; what was held back comes when it ends.
+    pub fn silence(&self, silent: bool) {
+        self.silent.send_replace(silent);
     }
 
     /// From now on connections whose application name ends so are turned away; none with "".
@@ -58,18 +80,36 @@ async fn is_welcome(client: &TcpStream, refused: &Mutex<String>) -> bool {
     refused.is_empty() || !first[..read].windows(name.len()).any(|window| window == name.as_bytes())
 }
 
-async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
-    // Ends with either side.
-    if tokio::io::copy(&mut from, &mut to).await.is_ok() {
-        to.shutdown().await.ok();
-    }
+/// Waits until nothing is held back. With the end of the proxy nothing is.
+async fn unless(silent: &mut watch::Receiver<bool>) {
+    drop(silent.wait_for(|silent| !silent).await);
 }
 
-async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, lose: Arc<AtomicBool>) {
+async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut silent: watch::Receiver<bool>) {
+    let mut buffer = vec![0; 64 * 1024];
+    // Ends with either side.
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        unless(&mut silent).await;
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+    unless(&mut silent).await;
+    to.shutdown().await.ok();
+}
+
+async fn answers(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    lose: Arc<AtomicBool>,
+    mut silent: watch::Receiver<bool>,
+) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        unless(&mut silent).await;
         if lose.load(Ordering::SeqCst) || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }
+    unless(&mut silent).await;
 }

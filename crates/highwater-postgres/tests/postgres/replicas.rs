@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::support::*;
 
 /// Turns a server into a standby that follows nobody: in recovery, read-only, for as long as it runs.
-fn make_standby(server: &mut ThrowawayPostgres) {
+pub fn make_standby(server: &mut ThrowawayPostgres) {
     server.stop().unwrap();
     std::fs::write(server.data_dir().join("standby.signal"), "").unwrap();
     server.start_again().unwrap();

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::support::*;
 
-async fn woken_up_to(wakeup: &mut highwater::Wakeup, global_sequence: u64) {
+pub async fn woken_up_to(wakeup: &mut highwater::Wakeup, global_sequence: u64) {
     let woken = async { while wakeup.next().await.unwrap() < global_sequence {} };
     tokio::time::timeout(std::time::Duration::from_secs(10), woken).await.expect("woken in time");
 }

@@ -85,7 +85,8 @@ async fn survive(outage: Outage) {
     }
     for subscription in &subscriptions {
         subscription.caught_up().await.unwrap();
-        assert!(subscription.state().is_live());
+        // It has to look once more to know that there is nothing left.
+        super::eventually("it is live", async || subscription.state().is_live()).await;
     }
     let all = everything(&store).await;
     let mut connection = db.connection().await;

@@ -78,7 +78,7 @@ pub async fn caught_up(store: &PgEventStore) {
 }
 
 /// Every event counted once, and every effect had, `again` more in all at most.
-async fn assert_nothing_lost(db: &Db, store: &PgEventStore, again: usize) {
+pub async fn assert_nothing_lost(db: &Db, store: &PgEventStore, again: usize) {
     let all = sequences(store).await;
     assert_eq!(counted(db).await, all, "the read model is the log");
     let effects = effects(db).await;

@@ -1,0 +1,180 @@
+//! Who is at the other end of a connection.
+
+use chrono::{DateTime, Utc};
+use highwater::Error;
+use sqlx::Row;
+use sqlx::postgres::PgConnection;
+
+use crate::row::unsigned;
+use crate::sql::Sql;
+
+/// The oldest server that has everything we use, as it numbers itself.
+const VERSION_MIN: u32 = 140_000;
+
+/// Which server, in which life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    system: i64,
+    timeline: i32,
+    started_micros: i64,
+}
+
+impl Incarnation {
+    /// One number for all of it: the microsecond in which the server was started. A restart changes it, and so does a
+    /// failover, because a replica that was promoted was started at a time of its own; and a statement can compare it by
+    /// itself with `pg_postmaster_start_time()`.
+    pub(crate) fn number(self) -> u64 {
+        unsigned(self.started_micros)
+    }
+}
+
+/// The number of the life that a server began at this time.
+pub(crate) fn life(started: DateTime<Utc>) -> u64 {
+    unsigned(started.timestamp_micros())
+}
+
+/// What a server says of itself.
+pub(crate) struct Server {
+    system: i64,
+    /// None in recovery.
+    timeline: Option<i32>,
+    started_micros: i64,
+    read_only: bool,
+    database: String,
+}
+
+impl Server {
+    pub(super) fn primary(&self, writable: bool) -> Result<Incarnation, Error> {
+        let Some(timeline) = self.timeline else {
+            return Err(Error::NotPrimary { reason: "the server is a replica, in recovery".to_owned() });
+        };
+        if writable && self.read_only {
+            return Err(Error::NotPrimary { reason: "the server is read-only".to_owned() });
+        }
+        Ok(Incarnation { system: self.system, timeline, started_micros: self.started_micros })
+    }
+
+    /// What is different about another one, in words, unless both are the same database of the same cluster.
+    pub(crate) fn differs_from(&self, other: &Self) -> Option<String> {
+        let place = |server: &Self| format!("database {:?} of cluster {}", server.database, server.system);
+        let same = (self.system, &self.database) == (other.system, &other.database);
+        (!same).then(|| format!("{} instead of {}", place(self), place(other)))
+    }
+}
+
+pub(super) async fn look(connection: &mut PgConnection, sql: &Sql) -> Result<Server, sqlx::Error> {
+    let row = sqlx::query(sql.incarnation.clone()).fetch_one(connection).await?;
+    Ok(Server {
+        system: row.try_get(0)?,
+        timeline: row.try_get(1)?,
+        started_micros: row.try_get(2)?,
+        read_only: row.try_get(3)?,
+        database: row.try_get(4)?,
+    })
+}
+
+/// Refuses a server that is too old. One that does not say how old it is gets the benefit of the doubt.
+pub(crate) fn fit(version: Option<u32>) -> Result<(), Error> {
+    match version {
+        Some(version) if version < VERSION_MIN => {
+            // Since 10 the last four digits are the minor version, before that there were two of two.
+            let (major, minor) =
+                (version / 10_000, if version < 100_000 { version / 100 % 100 } else { version % 10_000 });
+            let reason = format!(
+                "the server is PostgreSQL {major}.{minor}, and {} or later is needed; upgrade the server",
+                VERSION_MIN / 10_000
+            );
+            Err(Error::Unfit { reason })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A server that answers under the same address must be the same cluster, and not an older life of it.
+pub(super) fn check(seen: Option<Incarnation>, found: Incarnation) -> Result<(), Error> {
+    let Some(seen) = seen else { return Ok(()) };
+    if found.system != seen.system {
+        let reason =
+            format!("another database cluster answers (system identifier {} instead of {})", found.system, seen.system);
+        return Err(Error::Interrupted { reason });
+    }
+    if found.timeline < seen.timeline {
+        let reason = format!(
+            "the server is on timeline {}, but {} has been seen: it was replaced",
+            found.timeline, seen.timeline
+        );
+        return Err(Error::NotPrimary { reason });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_timeline_and_another_cluster_are_refused() {
+        let seen = Incarnation { system: 7, timeline: 3, started_micros: 1 };
+        assert!(check(None, seen).is_ok());
+        assert!(check(Some(seen), Incarnation { started_micros: 2, ..seen }).is_ok());
+        assert!(check(Some(seen), Incarnation { timeline: 4, ..seen }).is_ok());
+        assert!(matches!(check(Some(seen), Incarnation { timeline: 2, ..seen }), Err(Error::NotPrimary { .. })));
+        assert!(matches!(check(Some(seen), Incarnation { system: 8, ..seen }), Err(Error::Interrupted { .. })));
+    }
+
+    #[test]
+    fn a_server_is_refused_by_what_it_is_and_among_several_by_what_it_may() {
+        let server = |timeline, read_only| Server {
+            system: 7,
+            timeline,
+            started_micros: 1,
+            read_only,
+            database: "shop".to_owned(),
+        };
+        assert!(server(Some(3), false).primary(true).is_ok());
+        assert!(server(Some(3), true).primary(false).is_ok());
+        assert!(matches!(server(Some(3), true).primary(true), Err(Error::NotPrimary { .. })));
+        assert!(matches!(server(None, false).primary(false), Err(Error::NotPrimary { .. })));
+    }
+
+    #[test]
+    fn the_same_database_of_the_same_cluster_is_the_same_place() {
+        let server = |system, timeline, database: &str| Server {
+            system,
+            timeline,
+            started_micros: 1,
+            read_only: false,
+            database: database.to_owned(),
+        };
+        let shop = server(7, Some(3), "shop");
+        assert_eq!(server(7, None, "shop").differs_from(&shop), None);
+        let words = server(7, Some(3), "till").differs_from(&shop).unwrap();
+        assert_eq!(words, r#"database "till" of cluster 7 instead of database "shop" of cluster 7"#);
+        assert!(server(8, Some(3), "shop").differs_from(&shop).is_some());
+    }
+
+    #[test]
+    fn an_old_server_is_refused_with_its_version_and_the_one_that_is_needed() {
+        for (version, named) in [(130_014, "13.14"), (100_001, "10.1"), (90_624, "9.6"), (139_999, "13.9999")] {
+            let Err(Error::Unfit { reason }) = fit(Some(version)) else { panic!("{version} is too old") };
+            assert!(reason.contains(&format!("PostgreSQL {named},")) && reason.contains("14 or later"), "{reason}");
+        }
+        for version in [Some(140_000), Some(150_018), Some(180_000), None] {
+            assert!(fit(version).is_ok(), "{version:?}");
+        }
+    }
+
+    #[test]
+    fn every_life_of_a_server_has_a_number_of_its_own() {
+        let life = Incarnation { system: 7, timeline: 3, started_micros: 1 };
+        assert_eq!(life.number(), life.number());
+        assert_ne!(life.number(), Incarnation { started_micros: 2, ..life }.number());
+    }
+
+    #[test]
+    fn a_life_is_numbered_alike_wherever_it_is_read() {
+        let began = DateTime::from_timestamp_micros(1_790_000_000_123_456).unwrap();
+        let read = Incarnation { system: 7, timeline: 3, started_micros: 1_790_000_000_123_456 };
+        assert_eq!(life(began), read.number());
+    }
+}

@@ -1,0 +1,159 @@
+//! A leader whose host is gone: nothing says goodbye.
+
+use std::process::Command;
+
+use throwaway_postgres::ThrowawayPostgres;
+
+use super::leader;
+use super::processes::{assert_nothing_lost, caught_up, effects};
+use super::worker::{COUNTED, Job};
+use crate::bus::say;
+use crate::proxy::Proxy;
+use crate::support::{Db, eventually};
+
+/// A network namespace that is connected to this one by a link of two addresses. All of it goes when it is dropped.
+struct Namespace {
+    name: String,
+    outside: String,
+}
+
+fn ip(args: &str) -> bool {
+    Command::new("ip").args(args.split(' ')).output().is_ok_and(|output| output.status.success())
+}
+
+impl Namespace {
+    /// None where this is not permitted.
+    fn new() -> Option<Self> {
+        let n = std::process::id() % 16_000;
+        let (name, net) = (format!("hw{n}"), format!("10.{}.{}", 64 + n / 256, n % 256));
+        let namespace = Self { name: name.clone(), outside: format!("{net}.1") };
+        if !ip(&format!("netns add {name}")) {
+            // Nothing was made, so nothing is to be removed.
+            std::mem::forget(namespace);
+            return None;
+        }
+        let steps = [
+            format!("link add {name}o type veth peer name {name}i"),
+            format!("link set {name}i netns {name}"),
+            format!("addr add {net}.1/24 dev {name}o"),
+            format!("link set {name}o up"),
+            format!("-n {name} addr add {net}.2/24 dev {name}i"),
+            format!("-n {name} link set {name}i up"),
+            format!("-n {name} link set lo up"),
+        ];
+        steps.iter().all(|step| ip(step)).then_some(namespace)
+    }
+
+    fn run(&self, program: &std::path::Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).arg(program);
+        command
+    }
+
+    /// No packet comes through any more, and nobody is told.
+    fn cut(&self) {
+        assert!(ip(&format!("link set {}o down", self.name)));
+    }
+
+    fn mend(&self) {
+        assert!(ip(&format!("link set {}o up", self.name)));
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        ip(&format!("link del {}o", self.name));
+        ip(&format!("netns del {}", self.name));
+    }
+}
+
+/// A way to the server that can be cut.
+enum Way {
+    Namespace(Namespace),
+    Proxy(Proxy),
+}
+
+impl Way {
+    fn cut(&self) {
+        match self {
+            Self::Namespace(namespace) => namespace.cut(),
+            Self::Proxy(proxy) => proxy.silence(true),
+        }
+    }
+
+    fn mend(&self) {
+        match self {
+            Self::Namespace(namespace) => namespace.mend(),
+            Self::Proxy(proxy) => proxy.silence(false),
+        }
+    }
+}
+
+async fn is_followed(way: Way, server: &ThrowawayPostgres) {
+    let db = Db::on(server.url());
+    let store = Job::prepare(&db).await;
+    let mut job = Job::new(&db, "cut off");
+    let program = std::env::current_exe().unwrap();
+    let cut_off = match &way {
+        Way::Namespace(namespace) => {
+            job.url = db.url.replace("127.0.0.1", &namespace.outside);
+            job.start_as(&mut namespace.run(&program))
+        }
+        Way::Proxy(proxy) => {
+            job.url = db.url.replace(&server.port().to_string(), &proxy.port().to_string());
+            job.start()
+        }
+    };
+    caught_up(&store).await;
+    let before = leader(&store, COUNTED).await.unwrap();
+    let other = Job::new(&db, "other").start();
+    way.cut();
+    for n in 0..10 {
+        say(&store, &n.to_string()).await;
+    }
+    caught_up(&store).await;
+    let after = leader(&store, COUNTED).await.unwrap();
+    assert_eq!(after.instance.pid, other.pid());
+    assert!(after.term > before.term);
+    // It has stopped by itself: what it was at when it was cut off is the last it did.
+    way.mend();
+    let effects_before: i64 = effects(&db).await.values().sum();
+    caught_up(&store).await;
+    assert_eq!(effects(&db).await.values().sum::<i64>(), effects_before + 1, "only the leader has an effect");
+    assert_eq!(leader(&store, COUNTED).await.unwrap().instance.pid, other.pid());
+    // And it stands by.
+    other.kill();
+    caught_up(&store).await;
+    assert_eq!(leader(&store, COUNTED).await.unwrap().instance.id, before.instance.id);
+    eventually("it is still there", async || effects(&db).await.len() == crate::support::sequences(&store).await.len())
+        .await;
+    assert_nothing_lost(&db, &store, 40).await;
+    drop(cut_off);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_host_is_lost_is_followed() {
+    let Some(namespace) = Namespace::new() else {
+        // Not permitted here; the other way to be cut off is tested below.
+        eprintln!("network namespaces are not permitted here");
+        return silent().await;
+    };
+    let addresses = format!("127.0.0.1,{}", namespace.outside);
+    let server = ThrowawayPostgres::builder().setting("listen_addresses", &addresses).start().unwrap();
+    let hba = server.data_dir().join("pg_hba.conf");
+    let rules = std::fs::read_to_string(&hba).unwrap();
+    std::fs::write(&hba, format!("{rules}\nhost all all {}/24 trust\n", namespace.outside)).unwrap();
+    throwaway_postgres::send_signal(server.pid().unwrap(), "HUP").unwrap();
+    is_followed(Way::Namespace(namespace), &server).await;
+}
+
+async fn silent() {
+    let server = ThrowawayPostgres::start().unwrap();
+    let proxy = Proxy::to("127.0.0.1".to_owned(), server.port()).await;
+    is_followed(Way::Proxy(proxy), &server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_connections_fall_silent_is_followed() {
+    silent().await;
+}
