@@ -1,8 +1,9 @@
 //! What the engine does where no backend can be at fault.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
+
+mod support;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,40 +12,9 @@ use futures_util::FutureExt;
 use highwater::prelude::*;
 use highwater::{Backend, Checkpoints, Claim, EventTypes, LetterQuery, Subscription, SubscriptionState};
 use highwater_contract::{Call, Flaky, Verdict};
-use serde::{Deserialize, Serialize};
+use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::Notify;
-
-#[derive(Debug, Serialize, Deserialize)]
-enum Note {
-    Noted(String),
-    Struck,
-}
-
-fn quick() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig {
-        initial_retry_delay: Duration::from_millis(1),
-        max_retry_delay: Duration::from_millis(5),
-        poll_interval: Duration::from_millis(20),
-        ..ReliableDeliveryConfig::default()
-    }
-}
-
-async fn say(store: &MemoryEventStore, text: &str) -> u64 {
-    let append = Append::to(stream_id("note", text)).event(Note::Noted(text.to_owned()));
-    store.append(&append).await.unwrap().global_sequence
-}
-
-async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-    while !condition().await {
-        assert!(tokio::time::Instant::now() < deadline, "did not happen in time: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), future).await.unwrap_or_else(|_| panic!("not in time: {what}"))
-}
+use tracing::Level;
 
 fn is_halted<B: highwater::Backend>(subscription: &Subscription<B>) -> bool {
     matches!(subscription.state(), SubscriptionState::Halted { .. })
@@ -485,41 +455,6 @@ async fn resolved_letters_are_kept_for_as_long_as_is_said() {
     assert!(bus.dead_letters().show(letters[1].id).await.is_ok(), "what is open stays");
 }
 
-/// Writes down what is logged: level and message.
-#[derive(Clone, Default)]
-struct Listener(Arc<Mutex<Vec<(tracing::Level, String)>>>);
-
-struct Message<'a>(&'a mut String);
-
-impl tracing::field::Visit for Message<'_> {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            *self.0 = format!("{value:?}");
-        }
-    }
-}
-
-impl tracing::Subscriber for Listener {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target().starts_with("highwater")
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut message = String::new();
-        event.record(&mut Message(&mut message));
-        self.0.lock().unwrap().push((*event.metadata().level(), message));
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
 #[tokio::test]
 async fn what_happens_to_a_subscriber_is_logged() {
     let listener = Listener::default();
@@ -532,12 +467,11 @@ async fn what_happens_to_a_subscriber_is_logged() {
     bus.wait_for("projection:logged", at).await.unwrap();
     eventually("it is live", async || subscription.state().is_live()).await;
     bus.shutdown().await.unwrap();
-    let logged = listener.0.lock().unwrap();
-    let count = |level, part: &str| logged.iter().filter(|(at, said)| *at == level && said.contains(part)).count();
-    assert_eq!(count(tracing::Level::INFO, "catching up"), 1, "{logged:?}");
-    assert_eq!(count(tracing::Level::INFO, "caught up"), 1, "{logged:?}");
-    assert_eq!(count(tracing::Level::WARN, "it will be tried again"), 2, "one for each retry: {logged:?}");
-    assert_eq!(count(tracing::Level::ERROR, "dead letters"), 1, "{logged:?}");
+    assert_eq!(listener.count(Level::INFO, "no lock is taken"), 1, "{listener:?}");
+    assert_eq!(listener.count(Level::INFO, "catching up"), 1, "{listener:?}");
+    assert_eq!(listener.count(Level::INFO, "caught up"), 1, "{listener:?}");
+    assert_eq!(listener.count(Level::WARN, "it will be tried again"), 2, "one for each retry: {listener:?}");
+    assert_eq!(listener.count(Level::ERROR, "dead letters"), 1, "{listener:?}");
 }
 
 #[tokio::test]

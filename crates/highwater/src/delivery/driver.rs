@@ -94,8 +94,8 @@ pub(crate) struct Driver<B: Backend> {
     pub(super) signals: Signals,
     /// It waits for others to stop leading.
     stands_by: bool,
-    /// It was fenced, and has done nothing since: two that take over from each other must not do so at full speed.
-    fenced: Option<Backoff>,
+    /// When it was fenced last: two that take over from each other must not do so at full speed.
+    fenced: Option<(tokio::time::Instant, Backoff)>,
     resumed: u64,
     pub(super) requests: VecDeque<Request>,
     status: watch::Sender<Status>,
@@ -187,13 +187,13 @@ impl<B: Backend> Driver<B> {
             Step::Handle { .. } => matches!(self.subscriber.handler, Handler::Within(_)),
             _ => true,
         };
-        let done = match &step {
+        let done = match step {
             Step::Take => self.take().await,
             Step::Read => self.read().await,
-            Step::Handle { count } => self.handle(*count).await,
+            Step::Handle { count } => self.handle(count).await,
             Step::Store => self.store().await,
             Step::AwaitStore => self.await_store().await,
-            Step::Bury { park } => self.bury(*park).await,
+            Step::Bury { park } => self.bury(park).await,
             Step::Park => self.park().await,
             Step::Sleep => self.sleep().await,
             Step::Serve => self.serve().await,
@@ -202,7 +202,7 @@ impl<B: Backend> Driver<B> {
             Step::End => return false,
         };
         match done {
-            Ok(()) if asks_the_store => self.calm(step),
+            Ok(()) if asks_the_store => self.calm(),
             Ok(()) => {}
             Err(trouble) => self.trouble(trouble).await,
         }
@@ -362,10 +362,7 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    fn calm(&mut self, done: Step) {
-        if done != Step::Take {
-            self.fenced = None;
-        }
+    fn calm(&mut self) {
         if self.trouble.take().is_some() {
             self.journal.connected();
         }

@@ -74,7 +74,7 @@ impl<B: Backend> Coordinator<B> {
         // whoever leads by then.
         let taking = tokio::spawn(async move {
             let taken = backend.take_over(&claim).await?;
-            Ok(LeadershipGuard::new(taken, held, Some(wanted.led())))
+            Ok(LeadershipGuard::new(taken, held).entered(wanted.led()))
         });
         match taking.await {
             Ok(taken) => taken,

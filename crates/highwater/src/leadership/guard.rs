@@ -21,8 +21,14 @@ pub struct LeadershipGuard {
 }
 
 impl LeadershipGuard {
-    pub(super) fn new(taken: Taken, held: Box<dyn Held>, entry: Option<Entry>) -> Self {
-        Self { taken, held: Some(held), entry }
+    /// From a lock that is held and the term that was taken after that: for coordinators of one's own.
+    #[must_use]
+    pub fn new(taken: Taken, held: Box<dyn Held>) -> Self {
+        Self { taken, held: Some(held), entry: None }
+    }
+
+    pub(super) fn entered(self, entry: Entry) -> Self {
+        Self { entry: Some(entry), ..self }
     }
 
     /// The number of its term: higher than that of every leader before.

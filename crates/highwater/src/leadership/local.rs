@@ -30,7 +30,7 @@ impl<B: Backend> LocalCoordinator<B> {
         });
         let claim = claim.clone().by(&self.instance, false);
         let taken = self.backend.take_over(&claim).await?;
-        Ok(LeadershipGuard::new(taken, Box::new(Always::new()), None))
+        Ok(LeadershipGuard::new(taken, Box::new(Always::new())))
     }
 }
 

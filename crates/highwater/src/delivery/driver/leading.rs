@@ -1,11 +1,15 @@
 //! Getting, losing and giving back the right to process.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::{Driver, Trouble};
 use crate::delivery::journal::chain;
 use crate::delivery::retry::Backoff;
 use crate::{Backend, Claim, Error, Fence, LeadershipGuard};
+
+/// After how long being fenced is forgotten.
+const UNDISTURBED: Duration = Duration::from_secs(10);
 
 impl<B: Backend> Driver<B> {
     /// Gets the right to process. After an interruption it has that already, unless somebody else took over meanwhile.
@@ -100,7 +104,11 @@ impl<B: Backend> Driver<B> {
         (self.trouble, self.stands_by) = (None, true);
         self.status_error(chain(error).into());
         self.publish(false);
-        let delay = self.fenced.get_or_insert_with(Backoff::new).next();
+        let now = tokio::time::Instant::now();
+        let lately = self.fenced.take().filter(|(fenced, _)| now - *fenced < UNDISTURBED);
+        let (_, mut backoff) = lately.unwrap_or((now, Backoff::new()));
+        let delay = backoff.next();
+        self.fenced = Some((now, backoff));
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = self.signals.changed() => {}
