@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use highwater::Error;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -146,23 +146,12 @@ impl Session {
         let asking =
             sqlx::query(self.sql.lead_sweep.clone()).bind(high).bind(low).bind(look).fetch_one(&mut self.connection);
         let row = in_time(self.bound.saturating_sub(self.asked.elapsed()), asking).await?;
-        let read = |e| failed("try for leadership", e);
-        if row.try_get::<i32, _>(0).map_err(read)? != self.pid {
-            return Err(lost("another session answers: a pooler stands between"));
-        }
-        if row.try_get(1).map_err(read)? {
-            return Err(Error::NotPrimary { reason: "the server has become a replica, or read-only".to_owned() });
-        }
-        let places: Vec<i64> = row.try_get(2).map_err(read)?;
-        let got: Vec<Key> =
-            places.iter().filter_map(|place| keys.get(usize::try_from(place - 1).ok()?)).copied().collect();
-        if let Some(found) = row.try_get::<Option<Vec<i64>>, _>(3).map_err(read)? {
-            let mut found: HashSet<i64> = found.into_iter().collect();
-            let new: HashSet<i64> = got.iter().map(|key| key.number()).collect();
-            found.retain(|key| !new.contains(key));
-            if found != expected {
-                return Err(lost("the session does not hold the locks that it should"));
-            }
+        let answer = Answer::read(&row).map_err(|e| failed("try for leadership", e))?;
+        let place = |place: &i64| keys.get(usize::try_from(place - 1).ok()?).copied();
+        let got: Vec<Key> = answer.got.iter().filter_map(place).collect();
+        let new = got.iter().map(|key| key.number()).collect();
+        answer.check(self.pid, &expected, &new)?;
+        if look {
             self.looked = sent;
         }
         self.asked = sent;
@@ -215,6 +204,35 @@ impl Session {
     }
 }
 
+/// What the server says to a sweep.
+struct Answer {
+    pid: i32,
+    read_only: bool,
+    got: Vec<i64>,
+    /// All locks of the session, if it was asked for them.
+    held: Option<Vec<i64>>,
+}
+
+impl Answer {
+    fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let (pid, read_only) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(Self { pid, read_only, got: row.try_get(2)?, held: row.try_get(3)? })
+    }
+
+    /// Whether everything is as it should be. The locks that are `new` may be there already or not.
+    fn check(&self, pid: i32, expected: &HashSet<i64>, new: &HashSet<i64>) -> Result<(), Error> {
+        if self.pid != pid {
+            return Err(lost("another session answers: a pooler stands between"));
+        }
+        if self.read_only {
+            return Err(Error::NotPrimary { reason: "the server has become a replica, or read-only".to_owned() });
+        }
+        let Some(held) = &self.held else { return Ok(()) };
+        let held: HashSet<i64> = held.iter().copied().filter(|key| !new.contains(key)).collect();
+        if held == *expected { Ok(()) } else { Err(lost("the session does not hold the locks that it should")) }
+    }
+}
+
 fn lost(reason: &str) -> Error {
     Error::Unavailable { action: "keep leadership", source: reason.into() }
 }
@@ -226,5 +244,28 @@ async fn in_time<T>(patience: Duration, asking: impl Future<Output = Result<T, s
         Err(elapsed) => {
             Err(Error::Unavailable { action: "keep leadership: no answer in time", source: elapsed.into() })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(held: Option<&[i64]>) -> Answer {
+        Answer { pid: 7, read_only: false, got: Vec::new(), held: held.map(<[i64]>::to_vec) }
+    }
+
+    #[test]
+    fn whatever_is_not_as_it_should_be_costs_the_session() {
+        let (expected, new) = (HashSet::from([1, 2]), HashSet::from([3]));
+        let check = |answer: Answer| answer.check(7, &expected, &new);
+        assert!(check(answer(None)).is_ok());
+        assert!(check(answer(Some(&[1, 2]))).is_ok());
+        assert!(check(answer(Some(&[2, 3, 1]))).is_ok(), "one that was got just now");
+        assert!(check(answer(Some(&[1]))).is_err(), "a lock is gone");
+        assert!(check(answer(Some(&[1, 2, 4]))).is_err(), "a lock that nobody here knows of");
+        assert!(check(Answer { pid: 8, ..answer(None) }).is_err(), "another session");
+        let read_only = check(Answer { read_only: true, ..answer(None) });
+        assert!(matches!(read_only, Err(Error::NotPrimary { .. })));
     }
 }

@@ -135,6 +135,42 @@ async fn a_database_with_newer_migrations_is_refused() {
 }
 
 #[tokio::test]
+async fn a_newer_layout_that_says_that_it_fits_is_worked_with() {
+    let db = Db::new();
+    let store = db.store().await;
+    let (known, newer) = (version(&db).await, version(&db).await + 1);
+    let mut connection = db.connection().await;
+    let future = format!("INSERT INTO {{s}}.migrations VALUES ({newer}, 'from the future', now(), {known})");
+    db.execute(&mut connection, &future).await;
+    for store in [store, db.store().await] {
+        store.initialize().await.unwrap();
+        store.append(&one()).await.unwrap();
+    }
+    assert_eq!(version(&db).await, newer, "it is left as it is");
+    db.execute(&mut connection, &format!("UPDATE {{s}}.migrations SET oldest = {newer} WHERE version = {newer}")).await;
+    let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
+    let refused = store.initialize().await.unwrap_err().to_string();
+    assert!(refused.contains("upgrade the library"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_layout_from_before_there_was_leadership_is_brought_up_to_date() {
+    let db = Db::new();
+    db.store().await;
+    let mut connection = db.connection().await;
+    let before =
+        "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances; DELETE FROM {s}.migrations WHERE version > 3;
+        ALTER TABLE {s}.migrations DROP COLUMN oldest";
+    db.execute(&mut connection, before).await;
+    let store = db.store().await;
+    assert!(highwater::Leadership::leaders(&store).await.unwrap().is_empty());
+    // Those who know layout 3 may go on working with this one.
+    let oldest: i32 =
+        sqlx::query_scalar("SELECT max(oldest) FROM migrations").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(oldest, 3);
+}
+
+#[tokio::test]
 async fn what_the_order_rests_on_is_verified() {
     let db = Db::new();
     let store = db.store().await;

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{BoxError, Claim, Coordinator, Event, InstanceMode, ProjectorCoordinator, ReliableDeliveryConfig};
-use highwater_postgres::{PgCoordinator, PgEventBus};
+use highwater::{
+    BoxError, Claim, Coordinator, Event, InstanceMode, ProjectorCoordinator, ReliableDeliveryConfig, SubscriptionState,
+};
+use highwater_postgres::{PgConfig, PgCoordinator, PgEventBus};
 
+use super::worker::{EFFECTS, Job};
 use super::{coordinated, leader};
 use crate::bus::{Recorder, bus, quick, say};
 use crate::support::{Db, Note, eventually};
@@ -215,7 +218,79 @@ async fn a_coordinated_instance_takes_over_from_a_single_one_for_good() {
     eventually("it is live", async || leads.state().is_live()).await;
     let at = say(single.store(), "x").await;
     coordinated.wait_for("projection:a", at).await.unwrap();
-    eventually("the older one halts", async || matches!(halted.state(), highwater::SubscriptionState::Halted { .. }))
-        .await;
+    eventually("the older one halts", async || matches!(halted.state(), SubscriptionState::Halted { .. })).await;
     assert!(leads.state().is_live());
+}
+
+/// Who stands by would look again only after a minute.
+fn patient() -> ReliableDeliveryConfig {
+    let minute = Duration::from_secs(60);
+    ReliableDeliveryConfig { takeover_bound: minute, standby_interval: minute, ..coordinated() }
+}
+
+#[tokio::test]
+async fn a_leader_that_stops_says_so_and_is_followed_at_once() {
+    let db = Db::new();
+    let store = async || db.store_with(PgConfig { watch_instances: false, ..db.config() }).await;
+    let (one, other) = (PgEventBus::new(store().await, patient()), PgEventBus::new(store().await, patient()));
+    let leads = one.subscribe(Recorder::new("projection:a")).await.unwrap();
+    eventually("it leads", async || leads.state().is_live()).await;
+    let stands_by = other.subscribe(Recorder::new("projection:a")).await.unwrap();
+    eventually("it stands by", async || stands_by.state().is_standby()).await;
+    leads.unsubscribe().await.unwrap();
+    eventually("the other leads", async || stands_by.state().is_live()).await;
+    // And back, by a guard that is only dropped.
+    let again = one.subscribe(Recorder::new("projection:a")).await.unwrap();
+    eventually("it stands by", async || again.state().is_standby()).await;
+    other.shutdown().await.unwrap();
+    eventually("it leads", async || again.state().is_live()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_dies_is_noticed_at_once_by_the_one_that_watches_it() {
+    let db = Db::new();
+    let store = Job::prepare(&db).await;
+    let worker = Job::new(&db, "a").start();
+    eventually("the worker leads", async || leader(&store, EFFECTS).await.is_some()).await;
+    let bus = PgEventBus::new(store.clone(), patient());
+    let stands_by = bus.subscribe(Recorder::new(EFFECTS)).await.unwrap();
+    eventually("it stands by", async || stands_by.state().is_standby()).await;
+    let mut connection = db.connection().await;
+    let watching = "SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid)
+        WHERE a.application_name LIKE '% neighbour' AND l.locktype = 'advisory' AND NOT l.granted
+            AND (l.classid::bigint << 32 | l.objid::bigint) IN (
+                SELECT ('x' || substr(md5($1 || '//' || session), 1, 16))::bit(64)::bigint FROM event_bus_instances)";
+    eventually("each watches the other", async || {
+        let count: i64 = sqlx::query_scalar(watching).bind(&db.schema).fetch_one(&mut connection).await.unwrap();
+        count == 2
+    })
+    .await;
+    worker.kill();
+    eventually("it leads", async || stands_by.state().is_live()).await;
+}
+
+#[tokio::test]
+async fn who_stands_by_knows_who_leads_and_how_far_it_is() {
+    let db = Db::new();
+    let (one, other) = (bus(&db, coordinated()).await, bus(&db, coordinated()).await);
+    let leads = one.subscribe(Recorder::new("projection:a")).await.unwrap();
+    eventually("it leads", async || leads.state().is_live()).await;
+    let stands_by = other.subscribe(Recorder::new("projection:a")).await.unwrap();
+    let mut told = None;
+    eventually("it knows who leads", async || {
+        told = match stands_by.state() {
+            SubscriptionState::Standby { leader } => leader,
+            _ => None,
+        };
+        told.is_some()
+    })
+    .await;
+    let told = told.unwrap();
+    assert_eq!((told.instance.pid, Some(told.term)), (std::process::id(), leads.state().term()));
+    let at = say(one.store(), "x").await;
+    stands_by.caught_up().await.unwrap();
+    let progress = stands_by.progress().await.unwrap();
+    assert_eq!((progress.checkpoint, progress.lag_events), (at, 0));
+    assert!(progress.state.is_standby());
+    assert!(other.health().await.is_ready());
 }
