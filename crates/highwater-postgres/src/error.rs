@@ -77,6 +77,7 @@ impl Shared {
     /// The same for those who want to lead.
     pub(crate) fn for_leadership(&self) -> Error {
         match &*self.0 {
+            Error::ShutDown => Error::ShutDown,
             Error::Unavailable { action, .. } => Error::Unavailable { action, source: Box::new(self.clone()) },
             _ => self.for_caller(),
         }

@@ -124,8 +124,8 @@ impl<B: Backend> EventBus<B> {
         Self::with_coordinator(store, config, coordinator)
     }
 
-    /// A bus with a coordinator of one's own; `instance_mode` is not looked at. There is no way to have none:
-    /// [`LocalCoordinator`] is how one says that a single process runs.
+    /// A bus with a coordinator of one's own, which is closed with it; `instance_mode` is not looked at. There is no way to
+    /// have none: [`LocalCoordinator`] is how one says that a single process runs.
     #[must_use]
     pub fn with_coordinator(
         store: B,
@@ -233,7 +233,11 @@ impl<B: Backend> EventBus<B> {
             state.entries.values().cloned().collect()
         };
         let stopped = self.inner.stop(&entries).await;
-        self.inner.shared.coordinator.close().await;
+        // Whoever cannot give back in time is found to be gone by the others.
+        let closing = self.inner.shared.coordinator.close();
+        if tokio::time::timeout(self.inner.config.shutdown_timeout, closing).await.is_err() {
+            tracing::warn!("leadership could not be given back in time; it ends with the connection");
+        }
         // Not before: subscribers store their last checkpoints through them.
         let mut state = self.inner.state();
         state.services.drain(..).for_each(|service| service.abort());

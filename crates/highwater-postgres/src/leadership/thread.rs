@@ -98,16 +98,19 @@ impl Keeper {
                     tokio::time::sleep_until(again).await;
                 }
                 attempted = Some(Instant::now());
-                match self.place.open().await {
-                    Ok(opened) => {
+                match self.open(&mut waiting).await {
+                    Some(Ok(opened)) => {
                         tracing::debug!(session = %opened.id, "a session for leadership is open");
                         self.current.send_replace(Some(opened.id));
                         session = Some(opened);
-                        waiting.ready.drain(..).for_each(|ready| tell(ready, Ok(())));
                         waiting.hasty = 2;
                     }
-                    Err(error) => waiting.fail(error),
+                    Some(Err(error)) => waiting.fail(error),
+                    None => break,
                 }
+            }
+            if session.is_some() {
+                waiting.ready.drain(..).for_each(|ready| tell(ready, Ok(())));
             }
             if let Some(open) = &mut session {
                 let kept = self.keep(open, &mut waiting, &mut swept).await;
@@ -125,8 +128,26 @@ impl Keeper {
         if let Some(open) = session {
             open.close(true).await;
         }
+        waiting.finish(true);
+        waiting.fail(Error::ShutDown);
         if let Some(closed) = waiting.closed {
             tell(closed, ());
+        }
+    }
+
+    /// Opens a session, and listens meanwhile: nobody who stops has to wait for a server that does not answer. `None` when
+    /// it is over.
+    async fn open(&mut self, waiting: &mut Waiting) -> Option<Result<Session, Error>> {
+        let mut opening = std::pin::pin!(self.place.open());
+        loop {
+            tokio::select! {
+                opened = &mut opening => return Some(opened),
+                command = self.commands.recv() => waiting.take_in(command?),
+            }
+            waiting.finish(true);
+            if waiting.closed.is_some() {
+                return None;
+            }
         }
     }
 

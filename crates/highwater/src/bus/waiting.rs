@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Entry, EventBus};
-use crate::{Backend, DeadLetter, Error, LetterQuery, LetterState, SubscriptionState};
+use crate::{Backend, DeadLetter, Error, LeaderHold, LetterQuery, LetterState, SubscriptionState};
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -90,7 +90,8 @@ impl<B: Backend> EventBus<B> {
     pub(super) fn told(&self, subscriber_id: &str, state: SubscriptionState) -> SubscriptionState {
         match state {
             SubscriptionState::Standby { .. } => {
-                SubscriptionState::Standby { leader: self.inner.shared.coordinator.leader(subscriber_id) }
+                let leader = self.inner.shared.coordinator.leader(subscriber_id);
+                SubscriptionState::Standby { leader: leader.filter(|leader| leader.hold != LeaderHold::Gone) }
             }
             state => state,
         }

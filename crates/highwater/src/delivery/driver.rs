@@ -214,8 +214,8 @@ impl<B: Backend> Driver<B> {
         if self.signals.has_lost() {
             self.lose();
         }
-        if self.signals.is_asked_to_yield() {
-            self.machine.on_asked_to_yield();
+        if let Some(yielding) = self.signals.asked_to_yield() {
+            self.machine.on_asked_to_yield(yielding);
         }
         if !self.signals.control.has_changed().unwrap_or(false) {
             return;

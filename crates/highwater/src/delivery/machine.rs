@@ -408,9 +408,9 @@ impl Machine {
         (self.handled, self.unsaved, self.storing) = (self.stored, 0, None);
     }
 
-    /// Another instance is to go on, as soon as what is in hand is done.
-    pub(crate) fn on_asked_to_yield(&mut self) {
-        self.yielding = true;
+    /// Another instance is to go on as soon as what is in hand is done, or is not any more.
+    pub(crate) fn on_asked_to_yield(&mut self, yielding: bool) {
+        self.yielding = yielding;
     }
 
     pub(crate) fn on_wish(&mut self, wish: Wish) {

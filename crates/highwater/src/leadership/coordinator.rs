@@ -165,16 +165,17 @@ impl<B: Backend> Inner<B> {
     /// Asks for what should be elsewhere to be let go, a few at a time.
     fn spread(&self, view: &View) {
         let Some(own) = view.own else { return };
-        let mut asked = HashSet::new();
+        let mut planned = HashSet::new();
         for plan in spread::plan(&view.members).into_iter().filter(|plan| plan.from == own) {
-            if asked.len() == MOVES_MAX {
+            if planned.len() == MOVES_MAX {
                 break;
             }
-            if asked.insert(plan.subscriber_id.clone()) && self.roll.ask(&plan.subscriber_id, plan.to) {
+            if planned.insert(plan.subscriber_id.clone()) && self.roll.ask(&plan.subscriber_id, plan.to) {
                 let (id, to) = (&plan.subscriber_id, plan.to);
-                tracing::info!(subscriber_id = id, session = %to, "letting go, for an instance that leads less");
+                tracing::debug!(subscriber_id = id, session = %to, "should be led by another instance");
             }
         }
+        self.roll.ask_for_nothing_but(&planned);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What this instance wants and what it leads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -90,6 +90,14 @@ impl Roll {
         let state = self.state();
         let Some(led) = state.led.get(name).filter(|led| led.since.elapsed() >= SETTLED) else { return false };
         led.asked.send_if_modified(|asked| asked.replace(to).is_none())
+    }
+
+    /// Takes back what was asked for and not done yet, except for these.
+    pub(super) fn ask_for_nothing_but(&self, names: &HashSet<String>) {
+        let state = self.state();
+        for (_, led) in state.led.iter().filter(|(name, _)| !names.contains(&***name)) {
+            led.asked.send_if_modified(|asked| asked.take().is_some());
+        }
     }
 }
 

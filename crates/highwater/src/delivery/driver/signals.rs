@@ -35,10 +35,10 @@ impl Signals {
         self.leadership.as_ref().is_some_and(|leading| !leading.guard.is_held())
     }
 
-    /// Whether another instance is to go on. Said once.
-    pub(super) fn is_asked_to_yield(&mut self) -> bool {
-        let asked = self.leadership.as_mut().and_then(|leading| leading.asked.as_mut());
-        asked.is_some_and(|asked| asked.has_changed().unwrap_or(false) && asked.borrow_and_update().is_some())
+    /// Whether another instance is to go on, if there is something new about that.
+    pub(super) fn asked_to_yield(&mut self) -> Option<bool> {
+        let asked = self.leadership.as_mut()?.asked.as_mut()?;
+        asked.has_changed().unwrap_or(false).then(|| asked.borrow_and_update().is_some())
     }
 
     /// Leadership that is lost needs no giving back.

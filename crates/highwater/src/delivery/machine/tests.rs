@@ -338,7 +338,7 @@ fn survive(seed: u64) {
             }
             2 => machine.on_wish(Wish::Pause),
             3..=6 => machine.on_wish(Wish::Run),
-            7 => machine.on_asked_to_yield(),
+            7 => machine.on_asked_to_yield(random.u8(..4) > 0),
             _ => {}
         }
         if let Some(to) = storing.filter(|_| random.bool()) {
