@@ -144,7 +144,7 @@ impl<B: Backend> Inner<B> {
             *self.leaders() = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
         }
         if self.spread {
-            self.spread(&view);
+            self.spread(view);
         }
         Ok(())
     }
@@ -163,8 +163,13 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Asks for what should be elsewhere to be let go, a few at a time.
-    fn spread(&self, view: &View) {
+    fn spread(&self, mut view: View) {
         let Some(own) = view.own else { return };
+        // What would not be let go counts, but is nobody else's to get: something else goes in its place.
+        let stays = self.roll.stays();
+        for other in view.members.iter_mut().filter(|member| member.session != own) {
+            other.wants.retain(|want| !stays.contains(&*want.subscriber_id));
+        }
         let mut asked = HashSet::new();
         for plan in spread::plan(&view.members).into_iter().filter(|plan| plan.from == own) {
             if asked.len() == MOVES_MAX {

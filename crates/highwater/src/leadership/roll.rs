@@ -1,6 +1,6 @@
 //! What this instance wants and what it leads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ struct Wanting {
 #[derive(Debug)]
 struct Led {
     since: Instant,
+    /// It would not let go if it were asked.
+    stays: bool,
     asked: watch::Sender<Option<Uuid>>,
 }
 
@@ -85,6 +87,11 @@ impl Roll {
         state.stands_back.get(name).copied()
     }
 
+    /// What is led here and would not be let go.
+    pub(super) fn stays(&self) -> HashSet<Name> {
+        self.state().led.iter().filter(|(_, led)| led.stays).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Asks for a subscriber to be let go, if it is led here and has been for a while. Whether it was asked.
     pub(super) fn ask(&self, name: &str, to: Uuid) -> bool {
         let state = self.state();
@@ -105,7 +112,7 @@ impl Wanted {
     pub(super) fn led(self) -> Entry {
         let asked = watch::Sender::new(None);
         let heard = asked.subscribe();
-        self.roll.state().led.insert(self.name.clone(), Led { since: Instant::now(), asked });
+        self.roll.state().led.insert(self.name.clone(), Led { since: Instant::now(), stays: false, asked });
         self.roll.changed.notify_one();
         Entry { wanted: self, heard }
     }
@@ -136,6 +143,14 @@ impl Entry {
     /// The session that it is to be let go for, if any.
     pub(super) fn yields_to(&self) -> Option<Uuid> {
         *self.heard.borrow()
+    }
+
+    /// Says whether it would not be let go at the moment.
+    pub(super) fn stays(&self, stays: bool) {
+        if let Some(led) = self.wanted.roll.state().led.get_mut(&self.wanted.name) {
+            led.stays = stays;
+        }
+        self.wanted.roll.changed.notify_one();
     }
 
     pub(super) fn asked(&self) -> watch::Receiver<Option<Uuid>> {
