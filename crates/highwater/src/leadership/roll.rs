@@ -147,10 +147,15 @@ impl Entry {
 
     /// Says whether it would not be let go at the moment.
     pub(super) fn stays(&self, stays: bool) {
-        if let Some(led) = self.wanted.roll.state().led.get_mut(&self.wanted.name) {
+        if let Some(led) = self.wanted.roll.state().led.get_mut(&self.wanted.name).filter(|led| self.is(led)) {
             led.stays = stays;
         }
         self.wanted.roll.changed.notify_one();
+    }
+
+    /// Whether this is what is led: what was lost may still be around when the same name is led again.
+    fn is(&self, led: &Led) -> bool {
+        led.asked.subscribe().same_channel(&self.heard)
     }
 
     pub(super) fn asked(&self) -> watch::Receiver<Option<Uuid>> {
@@ -162,7 +167,9 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let yielded = self.yields_to().is_some();
         let mut state = self.wanted.roll.state();
-        state.led.remove(&self.wanted.name);
+        if state.led.get(&self.wanted.name).is_some_and(|led| self.is(led)) {
+            state.led.remove(&self.wanted.name);
+        }
         if yielded {
             state.stands_back.insert(self.wanted.name.clone(), Instant::now() + STAND_BACK);
         }
