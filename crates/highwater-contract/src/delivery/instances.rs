@@ -94,6 +94,10 @@ pub(crate) async fn one_instance_processes_and_the_others_stand_by<H: Harness>(h
     sleep(QUIET).await;
     assert_eq!((one.calls(), other.calls()), (events, vec![]), "one processes, and no other");
     assert!(standing_by.state().is_standby() && leads(&leading.state()));
+    let term = leading.state().term();
+    within("a rebuild", leading.rebuild()).await.expect("it begins anew");
+    assert!(leading.state().term() > term, "with another term");
+    in_state(&standing_by, "it names the term", names_the_leader).await;
     end(second).await;
     assert!(leads(&leading.state()), "the end of who stands by concerns nobody");
     end(first).await;

@@ -1538,11 +1538,9 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
         backend: "sees_no_other_instance",
         breaks: 31,
         rejected_by: &[
-            "one_instance_processes_and_the_others_stand_by",
             "subscribers_go_where_they_prefer_to_be",
             "the_work_is_spread",
             "what_is_in_trouble_is_not_moved",
-            "who_waits_is_told_who_leads",
             "without_spread_everything_stays_where_it_is",
         ],
     },
@@ -1551,11 +1549,9 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
         backend: "sees_nothing_that_is_led",
         breaks: 31,
         rejected_by: &[
-            "one_instance_processes_and_the_others_stand_by",
             "subscribers_go_where_they_prefer_to_be",
             "the_work_is_spread",
             "what_is_in_trouble_is_not_moved",
-            "who_waits_is_told_who_leads",
             "without_spread_everything_stays_where_it_is",
         ],
     },
