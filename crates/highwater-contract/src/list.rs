@@ -288,6 +288,8 @@ macro_rules! for_each_case {
                 different_instances_lead_different_subscribers [28];
                 a_standby_says_how_far_the_leader_is [26, 30];
                 what_is_asked_of_a_standby_is_done_by_the_leader [24, 25, 30];
+                a_pause_outlasts_the_leader [25, 30];
+                a_takeover_whose_answer_is_lost_is_made_again [17, 29];
                 whoever_is_overtaken_stands_by_and_leads_again [17, 30];
                 whoever_has_lost_leadership_handles_nothing_more [29, 30];
                 however_often_leaders_die_everything_counts_once [19, 20, 29];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use highwater::{
@@ -17,7 +17,7 @@ use super::players::{Act, Counter, Gate, Observer, batched, config, end, fill, i
 use crate::checkpoints::{position, stored};
 use crate::dead_letters::found;
 use crate::support::{QUIET, eventually, new_stream, within};
-use crate::{Harness, Settings};
+use crate::{Call, Flaky, Harness, Settings, Verdict};
 
 /// The same delivery, by one of several.
 fn coordinated() -> ReliableDeliveryConfig {
@@ -182,6 +182,8 @@ pub(crate) async fn a_standby_says_how_far_the_leader_is<H: Harness>(harness: Ar
     };
     assert!(timeout(QUIET, &mut caught_up).await.is_err(), "the leader is not there");
     assert!(second.wait_for_within("projection:each", events[29], QUIET).await.is_err(), "the leader is not there");
+    let health = second.health().await;
+    assert!(health.problems.is_empty(), "what the leader lacks is the leader's to say: {health:?}");
     gate.open();
     within("catching up", caught_up).await.expect("it comes through").expect("the leader gets there");
     assert_eq!(one.taken(), events, "by then everything is handled");
@@ -228,6 +230,53 @@ pub(crate) async fn what_is_asked_of_a_standby_is_done_by_the_leader<H: Harness>
     assert_eq!(one.taken(), [events, vec![bad]].concat());
     assert_eq!(other.calls(), [0; 0]);
     end(first).await;
+    end(second).await;
+}
+
+pub(crate) async fn a_pause_outlasts_the_leader<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (first, second) = (instance(&*harness, &store, settled()).await, instance(&*harness, &store, settled()).await);
+    let (one, other) = (Observer::new("projection:each").shared(), Observer::new("projection:each").shared());
+    let leading = first.subscribe(Arc::clone(&one)).await.expect("it can be subscribed");
+    let before = fill(&store, new_stream(), 3).await;
+    first.wait_for("projection:each", before[2]).await.expect("it gets there");
+    let standing_by = stand_by(&second, &other).await;
+    within("pausing", leading.pause()).await.expect("it can be paused");
+    in_state(&standing_by, "who stands by pauses as well", is_paused).await;
+    let after = fill(&store, new_stream(), 3).await;
+    end(first).await;
+    sleep(QUIET).await;
+    assert!(is_paused(&standing_by.state()) && other.calls().is_empty(), "the end of a leader ends no pause");
+    within("resuming", standing_by.resume()).await.expect("it can be resumed");
+    second.wait_for("projection:each", after[2]).await.expect("the other goes on");
+    assert_eq!((one.calls(), other.calls()), (before, after));
+    end(second).await;
+}
+
+pub(crate) async fn a_takeover_whose_answer_is_lost_is_made_again<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let mut events = fill(&store, new_stream(), 20).await;
+    let rough = || {
+        let calls = AtomicUsize::new(0);
+        Flaky::new(store.clone(), move |call| match call {
+            Call::TakeOver => {
+                [Verdict::Lose, Verdict::Fail, Verdict::Through][calls.fetch_add(1, Ordering::SeqCst) % 3]
+            }
+            _ => Verdict::Through,
+        })
+    };
+    let (first, second) = (EventBus::new(rough(), settled()), EventBus::new(rough(), settled()));
+    let count = Counter::new("projection:count", &harness, &store).delivery(batched(5)).shared();
+    first.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
+    first.wait_for("projection:count", events[19]).await.expect("it leads in the end");
+    let next = second.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
+    in_state(&next, "it stands by", SubscriptionState::is_standby).await;
+    events.extend(fill(&store, new_stream(), 20).await);
+    end(first).await;
+    in_state(&next, "the other leads in the end", leads).await;
+    events.extend(fill(&store, new_stream(), 20).await);
+    second.wait_for("projection:count", events[59]).await.expect("it gets there");
+    count.assert_counts(&events).await;
     end(second).await;
 }
 
