@@ -145,12 +145,12 @@ impl Entry {
         *self.heard.borrow()
     }
 
-    /// Says whether it would not be let go at the moment.
+    /// Says whether it would not be let go at the moment. The next look is early enough: with events that fail it changes
+    /// all the time.
     pub(super) fn stays(&self, stays: bool) {
         if let Some(led) = self.wanted.roll.state().led.get_mut(&self.wanted.name).filter(|led| self.is(led)) {
             led.stays = stays;
         }
-        self.wanted.roll.changed.notify_one();
     }
 
     /// Whether this is what is led: what was lost may still be around when the same name is led again.
