@@ -6,6 +6,7 @@ pub(crate) mod desk;
 pub(crate) mod failing;
 pub(crate) mod fencing;
 pub(crate) mod following;
+pub(crate) mod instances;
 pub(crate) mod ordering;
 pub(crate) mod players;
 pub(crate) mod rebuilding;

@@ -76,6 +76,7 @@ mod delivery;
 mod flaky;
 mod harness;
 pub mod history;
+mod leadership;
 mod list;
 mod log;
 mod memory;

@@ -184,6 +184,22 @@ macro_rules! for_each_case {
                 requests_stay_open_until_they_are_finished [24];
                 only_what_was_resolved_long_ago_is_purged [24];
             }
+            leadership {
+                of_fifty_who_wait_one_leads_at_a_time [28];
+                of_fifty_who_try_at_once_one_leads [28];
+                names_are_led_independently [28];
+                who_leads_cannot_lead_twice [28];
+                who_waits_leads_as_soon_as_it_is_free [28];
+                whoever_goes_lets_others_lead [29];
+                a_release_is_done_when_it_returns [29];
+                closing_lets_everything_go [29];
+                a_claim_that_is_given_up_leaves_nothing [29];
+                a_new_leader_goes_on_from_what_is_stored [17, 30];
+                it_is_told_who_leads [30];
+                who_waits_is_told_who_leads [30];
+                without_coordination_everybody_leads_and_the_last_one_writes [17, 30];
+                names_that_cannot_be_led_are_refused [28];
+            }
             following {
                 a_late_subscriber_gets_everything [19];
                 what_arrives_while_catching_up_comes_once_and_in_order [19, 20];
@@ -264,6 +280,23 @@ macro_rules! for_each_case {
             fencing {
                 of_two_buses_the_newer_wins [17];
                 of_two_counters_only_one_counts [17, 20];
+            }
+            instances {
+                one_instance_processes_and_the_others_stand_by [28, 30];
+                after_a_shutdown_another_instance_goes_on [28, 29];
+                after_an_unsubscription_another_instance_goes_on [28, 29];
+                different_instances_lead_different_subscribers [28];
+                a_standby_says_how_far_the_leader_is [26, 30];
+                what_is_asked_of_a_standby_is_done_by_the_leader [24, 25, 30];
+                a_pause_outlasts_the_leader [25, 30];
+                a_takeover_whose_answer_is_lost_is_made_again [17, 29];
+                whoever_is_overtaken_stands_by_and_leads_again [17, 30];
+                whoever_has_lost_leadership_handles_nothing_more [29, 30];
+                however_often_leaders_die_everything_counts_once [19, 20, 29];
+                the_work_is_spread [31];
+                without_spread_everything_stays_where_it_is [31];
+                subscribers_go_where_they_prefer_to_be [31];
+                what_is_in_trouble_is_not_moved [31];
             }
             troubled {
                 nothing_is_lost_or_counted_twice_in_bad_weather [18, 19, 20, 21, 22, 23, 24];

@@ -5,6 +5,7 @@ pub(crate) mod calling;
 pub(crate) mod checkpoints;
 pub(crate) mod input;
 pub(crate) mod keeping;
+pub(crate) mod leadership;
 pub(crate) mod letters;
 pub(crate) mod reading;
 pub(crate) mod repeating;

@@ -20,10 +20,11 @@ use std::time::Duration;
 
 use drawn::{DrawnHarness, Flaw};
 use faults::{
-    appending, calling, checkpoints, input, keeping, letters, reading, repeating, transactions, upcasting, wakeups,
+    appending, calling, checkpoints, input, keeping, leadership, letters, reading, repeating, transactions, upcasting,
+    wakeups,
 };
 use faulty::{Fault, FaultyHarness};
-use highwater::ExpectedVersion;
+use highwater::{ExpectedVersion, Instance, LeaderHold};
 use highwater_contract::{Case, Harness, cases, ignore_environment};
 use rejections::REJECTIONS;
 
@@ -58,10 +59,11 @@ enum Part {
 
 impl Part {
     fn of<H>(case: &Case<H>) -> Self {
-        const DELIVERY: [&str; 14] = [
+        const DELIVERY: [&str; 16] = [
             "checkpoints",
             "transactions",
             "dead_letters",
+            "leadership",
             "following",
             "resuming",
             "counting",
@@ -72,6 +74,7 @@ impl Part {
             "waiting",
             "rebuilding",
             "fencing",
+            "instances",
             "troubled",
         ];
         if DELIVERY.contains(&case.topic) { Self::Delivery } else { Self::Log }
@@ -295,6 +298,35 @@ broken! {
         buries_without_a_letter: FaultyHarness::new(transactions::Commits(transactions::no_letter));
         resets_without_a_new_term: FaultyHarness::new(transactions::ResetsWithoutANewTerm);
         resets_without_archiving: FaultyHarness::new(transactions::ResetsWithoutArchiving);
+
+        // Leadership.
+        lets_everybody_lead: FaultyHarness::new(leadership::Candidates(|| leadership::LetsEverybodyLead));
+        lets_who_leads_lead_again: FaultyHarness::new(leadership::Candidates(leadership::LetsWhoLeadsLeadAgain::default));
+        lets_nobody_lead_who_waits: FaultyHarness::new(leadership::Candidates(|| leadership::LetsNobodyLeadWhoWaits));
+        waits_where_it_should_try: FaultyHarness::new(leadership::Candidates(|| leadership::WaitsWhereItShouldTry));
+        tells_names_apart_without_regard_to_case:
+            FaultyHarness::new(leadership::Candidates(|| leadership::TellsNamesApartBy(str::to_lowercase)));
+        tells_names_apart_by_their_beginning:
+            FaultyHarness::new(leadership::Candidates(|| leadership::TellsNamesApartBy(leadership::beginning)));
+        has_one_lock_for_all: FaultyHarness::new(leadership::Candidates(|| leadership::TellsNamesApartBy(|_| "all".into())));
+        leads_nothing_with_a_long_name: FaultyHarness::new(leadership::Candidates(|| leadership::LeadsNothingWithALongName));
+        keeps_what_is_dropped: FaultyHarness::new(leadership::Holds::new(leadership::KeepsWhatIsDropped));
+        keeps_what_is_released: FaultyHarness::new(leadership::Holds::new(leadership::KeepsWhatIsReleased));
+        releases_later: FaultyHarness::new(leadership::Holds::new(leadership::ReleasesLater));
+        keeps_what_is_given_up: FaultyHarness::new(leadership::Candidates(|| leadership::KeepsWhatIsGivenUp));
+        keeps_everything_when_closed: FaultyHarness::new(leadership::Candidates(|| leadership::KeepsEverythingWhenClosed));
+        leads_on_when_closed: FaultyHarness::new(leadership::LeadsOnWhenClosed);
+        never_says_that_it_is_lost: FaultyHarness::new(leadership::Holds::new(leadership::NeverSaysThatItIsLost::default()));
+        says_that_it_is_held_for_ever: FaultyHarness::new(leadership::Holds::new(leadership::SaysThatItIsHeldForEver));
+        takes_over_from_where_it_began_to_wait: FaultyHarness::new(leadership::TakesOverFromWhereItBeganToWait::default());
+        says_that_everybody_leads: FaultyHarness::new(leadership::Tells(|leader| leader.hold = LeaderHold::Held));
+        says_that_everybody_is_gone: FaultyHarness::new(leadership::Tells(|leader| leader.hold = LeaderHold::Gone));
+        names_another_leader: FaultyHarness::new(leadership::Tells(|leader| leader.instance = Instance::here(None)));
+        forgets_terms_of_leaders: FaultyHarness::new(leadership::Tells(|leader| leader.term = 0));
+        sees_no_other_instance: FaultyHarness::new(leadership::Sees(leadership::nobody_else));
+        sees_no_labels: FaultyHarness::new(leadership::Sees(leadership::no_labels));
+        sees_nothing_that_is_led: FaultyHarness::new(leadership::Sees(leadership::nothing_led));
+        leads_for_a_while: FaultyHarness::new(leadership::Holds::new(leadership::LeadsForAWhile));
 
         // Dead letters.
         opens_no_letter_again: FaultyHarness::new(letters::OpensNoLetterAgain);

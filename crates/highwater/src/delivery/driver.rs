@@ -217,9 +217,14 @@ impl<B: Backend> Driver<B> {
         if let Some(yielding) = self.signals.asked_to_yield() {
             self.machine.on_asked_to_yield(yielding);
         }
-        if !self.signals.control.has_changed().unwrap_or(false) {
-            return;
+        if self.signals.control.has_changed().unwrap_or(false) {
+            self.heed();
         }
+        self.signals.stays(self.machine.stays());
+    }
+
+    /// Takes in what people want.
+    fn heed(&mut self) {
         let control = self.signals.control.borrow_and_update().clone();
         self.machine.on_wish(match control {
             Control { stop: true, .. } => Wish::Stop,

@@ -450,6 +450,11 @@ impl Machine {
         }
     }
 
+    /// Whether it would not let go if it were asked: it is not well, or it is to rest.
+    pub(crate) fn stays(&self) -> bool {
+        self.wish != Wish::Run || self.failures > 0 || matches!(self.phase, Phase::Halted(_))
+    }
+
     pub(crate) fn is_taking(&self) -> bool {
         self.phase == Phase::Taking
     }

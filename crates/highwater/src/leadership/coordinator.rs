@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::roll::{Roll, Wanted};
 use super::{
@@ -16,6 +17,8 @@ use crate::{Backend, BoxFuture, Claim, Error, ReliableDeliveryConfig};
 
 /// How often to look who else is there.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often to ask who leads when the same instances do: one that took over from itself has another term.
+const ASK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long to collect what changes together before telling the others.
 const COLLECT: Duration = Duration::from_millis(20);
 /// Subscribers let go at one look: those that move stand still for a moment.
@@ -36,8 +39,15 @@ struct Inner<B: Backend> {
     instance: Instance,
     spread: bool,
     roll: Arc<Roll>,
-    leaders: Mutex<HashMap<String, Leader>>,
+    known: Mutex<Known>,
     attending: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Who leads, as it was when it was last asked.
+#[derive(Default)]
+struct Known {
+    leaders: HashMap<String, Leader>,
+    at: Option<Instant>,
 }
 
 impl<B: Backend> Coordinator<B> {
@@ -46,8 +56,8 @@ impl<B: Backend> Coordinator<B> {
     pub fn new(backend: B, config: &ReliableDeliveryConfig) -> Self {
         let instance = Instance::here(config.instance_label.clone());
         let candidate = backend.candidate(&instance, &LeadershipSettings::from(config));
-        let (roll, leaders, attending) = (Arc::default(), Mutex::default(), Mutex::default());
-        let inner = Inner { backend, candidate, instance, spread: config.spread, roll, leaders, attending };
+        let (roll, known, attending) = (Arc::default(), Mutex::default(), Mutex::default());
+        let inner = Inner { backend, candidate, instance, spread: config.spread, roll, known, attending };
         Self { inner: Arc::new(inner) }
     }
 
@@ -115,7 +125,7 @@ impl<B: Backend> ProjectorCoordinator for Coordinator<B> {
     }
 
     fn leader(&self, subscriber_id: &str) -> Option<Leader> {
-        self.inner.leaders().get(subscriber_id).cloned()
+        self.inner.known().leaders.get(subscriber_id).cloned()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -127,8 +137,8 @@ impl<B: Backend> ProjectorCoordinator for Coordinator<B> {
 }
 
 impl<B: Backend> Inner<B> {
-    fn leaders(&self) -> MutexGuard<'_, HashMap<String, Leader>> {
-        self.leaders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stop_attending(&self) {
@@ -141,20 +151,24 @@ impl<B: Backend> Inner<B> {
         let view = self.candidate.look(&self.roll.wants()).await?;
         if self.is_out_of_date(&view) {
             let leaders = self.backend.leaders().await?;
-            *self.leaders() = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
+            let leaders = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
+            *self.known() = Known { leaders, at: Some(Instant::now()) };
         }
         if self.spread {
-            self.spread(&view);
+            self.spread(view);
         }
         Ok(())
     }
 
-    /// Whether somebody else leads what this instance waits for than is known here.
+    /// Whether somebody else leads what this instance waits for than is known here, or may do so with another term.
     fn is_out_of_date(&self, view: &View) -> bool {
         let holders = view.members.iter().flat_map(|member| member.leads.iter().map(|id| (&**id, &member.instance.id)));
         let holders: HashMap<_, _> = holders.collect();
-        let known = self.leaders();
-        self.roll.awaited().iter().any(|name| match (holders.get(&**name), known.get(&**name)) {
+        let (awaited, known) = (self.roll.awaited(), self.known());
+        if !awaited.is_empty() && known.at.is_none_or(|at| at.elapsed() >= ASK_INTERVAL) {
+            return true;
+        }
+        awaited.iter().any(|name| match (holders.get(&**name), known.leaders.get(&**name)) {
             (Some(holder), Some(leader)) => **holder != leader.instance.id || leader.hold != LeaderHold::Held,
             (None, Some(leader)) => leader.hold == LeaderHold::Held,
             (Some(_), None) => true,
@@ -163,8 +177,13 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Asks for what should be elsewhere to be let go, a few at a time.
-    fn spread(&self, view: &View) {
+    fn spread(&self, mut view: View) {
         let Some(own) = view.own else { return };
+        // What would not be let go counts, but is nobody else's to get: something else goes in its place.
+        let stays = self.roll.stays();
+        for other in view.members.iter_mut().filter(|member| member.session != own) {
+            other.wants.retain(|want| !stays.contains(&*want.subscriber_id));
+        }
         let mut planned = HashSet::new();
         for plan in spread::plan(&view.members).into_iter().filter(|plan| plan.from == own) {
             if planned.len() == MOVES_MAX {

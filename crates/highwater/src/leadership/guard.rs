@@ -15,9 +15,10 @@ use crate::{BoxFuture, Taken};
 /// While it lasts, writes that name its [`term`](Self::term) go through, and no others.
 pub struct LeadershipGuard {
     taken: Taken,
-    held: Option<Box<dyn Held>>,
-    /// Gone with the guard, so that nobody asks it for anything any more.
+    /// Gone with the guard, so that nobody asks it for anything any more; and before the lock, so that it takes nothing
+    /// along of who gets that next.
     entry: Option<Entry>,
+    held: Option<Box<dyn Held>>,
 }
 
 impl LeadershipGuard {
@@ -70,6 +71,13 @@ impl LeadershipGuard {
         self.entry = None;
         if let Some(held) = self.held.take() {
             held.release(to).await;
+        }
+    }
+
+    /// Says whether it would not let go if it were asked, so that something else is.
+    pub(crate) fn stays(&self, stays: bool) {
+        if let Some(entry) = &self.entry {
+            entry.stays(stays);
         }
     }
 

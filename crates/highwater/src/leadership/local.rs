@@ -23,6 +23,7 @@ impl<B: Backend> LocalCoordinator<B> {
     }
 
     async fn grant(&self, claim: &Claim) -> Result<LeadershipGuard, Error> {
+        crate::subscriber::check_id(&claim.subscriber_id)?;
         self.told.call_once(|| {
             tracing::info!(
                 "instance_mode is SingleInstance: no lock is taken, so run one instance, or Coordinated ones"

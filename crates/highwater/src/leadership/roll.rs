@@ -40,6 +40,8 @@ struct Wanting {
 #[derive(Debug)]
 struct Led {
     since: Instant,
+    /// It would not let go if it were asked.
+    stays: bool,
     asked: watch::Sender<Option<Uuid>>,
 }
 
@@ -85,6 +87,11 @@ impl Roll {
         state.stands_back.get(name).copied()
     }
 
+    /// What is led here and would not be let go.
+    pub(super) fn stays(&self) -> HashSet<Name> {
+        self.state().led.iter().filter(|(_, led)| led.stays).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Asks for a subscriber to be let go, if it is led here and has been for a while. Whether it was asked.
     pub(super) fn ask(&self, name: &str, to: Uuid) -> bool {
         let state = self.state();
@@ -113,7 +120,7 @@ impl Wanted {
     pub(super) fn led(self) -> Entry {
         let asked = watch::Sender::new(None);
         let heard = asked.subscribe();
-        self.roll.state().led.insert(self.name.clone(), Led { since: Instant::now(), asked });
+        self.roll.state().led.insert(self.name.clone(), Led { since: Instant::now(), stays: false, asked });
         self.roll.changed.notify_one();
         Entry { wanted: self, heard }
     }
@@ -146,6 +153,19 @@ impl Entry {
         *self.heard.borrow()
     }
 
+    /// Says whether it would not be let go at the moment. The next look is early enough: with events that fail it changes
+    /// all the time.
+    pub(super) fn stays(&self, stays: bool) {
+        if let Some(led) = self.wanted.roll.state().led.get_mut(&self.wanted.name).filter(|led| self.is(led)) {
+            led.stays = stays;
+        }
+    }
+
+    /// Whether this is what is led: what was lost may still be around when the same name is led again.
+    fn is(&self, led: &Led) -> bool {
+        led.asked.subscribe().same_channel(&self.heard)
+    }
+
     pub(super) fn asked(&self) -> watch::Receiver<Option<Uuid>> {
         self.heard.clone()
     }
@@ -155,7 +175,9 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let yielded = self.yields_to().is_some();
         let mut state = self.wanted.roll.state();
-        state.led.remove(&self.wanted.name);
+        if state.led.get(&self.wanted.name).is_some_and(|led| self.is(led)) {
+            state.led.remove(&self.wanted.name);
+        }
         if yielded {
             state.stands_back.insert(self.wanted.name.clone(), Instant::now() + STAND_BACK);
         }

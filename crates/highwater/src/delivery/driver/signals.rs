@@ -14,6 +14,7 @@ pub(crate) struct Signals {
 
 struct Leading {
     guard: LeadershipGuard,
+    stays: bool,
     lost: Option<watch::Receiver<bool>>,
     asked: Option<watch::Receiver<Option<Uuid>>>,
 }
@@ -27,7 +28,7 @@ impl Signals {
 
     pub(super) fn leads(&mut self, guard: LeadershipGuard) {
         let (lost, asked) = (guard.losing(), guard.yielding());
-        self.leadership = Some(Leading { guard, lost, asked });
+        self.leadership = Some(Leading { guard, stays: false, lost, asked });
     }
 
     /// Leadership was held, and is not any more.
@@ -39,6 +40,14 @@ impl Signals {
     pub(super) fn asked_to_yield(&mut self) -> Option<bool> {
         let asked = self.leadership.as_mut()?.asked.as_mut()?;
         asked.has_changed().unwrap_or(false).then(|| asked.borrow_and_update().is_some())
+    }
+
+    /// Tells the others' plans whether it would not let go. Said when it changes.
+    pub(super) fn stays(&mut self, stays: bool) {
+        if let Some(leading) = self.leadership.as_mut().filter(|leading| leading.stays != stays) {
+            leading.stays = stays;
+            leading.guard.stays(stays);
+        }
     }
 
     /// Leadership that is lost needs no giving back.
