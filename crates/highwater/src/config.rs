@@ -137,9 +137,7 @@ impl ReliableDeliveryConfig {
         if !(Duration::from_millis(5)..=self.takeover_bound).contains(&self.standby_interval) {
             return refuse("standby_interval", "it must lie between 5 milliseconds and takeover_bound");
         }
-        if self.instance_label.as_ref().is_some_and(|label| !is_label(label)) {
-            return refuse("instance_label", "it must have 1 to 255 bytes and no NUL character");
-        }
+        check_label("instance_label", self.instance_label.as_deref())?;
         if self.max_retry_delay < self.initial_retry_delay {
             return refuse("max_retry_delay", "it must not be shorter than initial_retry_delay");
         }
@@ -153,8 +151,15 @@ impl ReliableDeliveryConfig {
     }
 }
 
-fn is_label(label: &str) -> bool {
-    (1..=255).contains(&label.len()) && !label.contains('\0')
+/// Refuses what cannot be a label; none is none.
+pub(crate) fn check_label(name: &'static str, label: Option<&str>) -> Result<(), Invalid> {
+    match label {
+        Some(label) if !(1..=255).contains(&label.len()) || label.contains('\0') => {
+            let reason = "it must have 1 to 255 bytes and no NUL character".to_owned();
+            Err(Invalid::Setting { name, reason })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether several instances share the work.

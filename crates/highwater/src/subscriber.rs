@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use crate::config::check_label;
 use crate::delivery::handling::{Failure, Pace, call, unpanicked};
 use crate::observer::NO_RESET;
 use crate::{
@@ -86,6 +87,7 @@ impl<B: Backend> Subscriber<B> {
         if let Some(config) = &options.delivery {
             config.validate()?;
         }
+        check_label("prefers", options.prefers.as_deref())?;
         let known = codec::event_types::<D>()?;
         let types = match &options.event_types {
             Some(wanted) => chosen(known, wanted)?,

@@ -308,6 +308,16 @@ async fn a_standby_that_is_paused_or_stopped_does_not_wait_for_leadership() {
 }
 
 #[tokio::test]
+async fn a_label_that_cannot_be_is_refused() {
+    let bus = MemoryEventBus::new(MemoryEventStore::new(), quick());
+    for label in ["", "a\0b", &"x".repeat(256)] {
+        let options = SubscriberOptions::new().prefers(label);
+        let observer = observer_fn("projection:x", |_: Event<Note>| async { Ok(()) }).with_options(options);
+        assert!(matches!(bus.subscribe(observer).await.map(drop), Err(Error::Invalid(_))), "{label:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_coordinator_that_is_closed_leads_no_more() {
     let store = MemoryEventStore::new();
     let coordinator = Coordinator::new(store, &ReliableDeliveryConfig::default());

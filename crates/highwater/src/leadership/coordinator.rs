@@ -13,6 +13,8 @@ use super::{
     Candidate, Held, Instance, Leader, LeaderHold, LeadershipGuard, LeadershipSettings, ProjectorCoordinator, View,
     spread,
 };
+use crate::config::check_label;
+use crate::subscriber::check_id;
 use crate::{Backend, BoxFuture, Claim, Error, ReliableDeliveryConfig};
 
 /// How often to look who else is there.
@@ -69,7 +71,8 @@ impl<B: Backend> Coordinator<B> {
 
     /// Enters a subscriber among what is wanted. With the first one, this instance begins to look who else is there.
     fn want(&self, claim: &Claim) -> Result<Wanted, Error> {
-        crate::subscriber::check_id(&claim.subscriber_id)?;
+        check_id(&claim.subscriber_id)?;
+        check_label("prefers", claim.prefers.as_deref())?;
         let mut attending = self.inner.attending.lock().unwrap_or_else(PoisonError::into_inner);
         if attending.as_ref().is_none_or(JoinHandle::is_finished) {
             *attending = Some(tokio::spawn(attend(self.inner.clone())));
