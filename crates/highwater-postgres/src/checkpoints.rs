@@ -10,7 +10,7 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 
 use crate::connect::life;
-use crate::error::{failed, sqlstate};
+use crate::error::{failed, in_time, sqlstate};
 use crate::leadership::take_over_for_good;
 use crate::row::{signed, unsigned};
 use crate::sql::Sql;
@@ -21,17 +21,23 @@ pub(crate) use writer::Writer;
 /// How long to wait for a checkpoint that another transaction holds. Whoever it is may be frozen.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long to wait for an answer, waiting for such a checkpoint included.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl Checkpoints for PgEventStore {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
-            let taken = match claim.exclusive {
-                true => take_over_for_good(self, claim).await,
-                false => take_over(&self.inner.sql, claim).fetch_one(&self.inner.pool).await,
-            };
-            taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
-                Some("55P03") => held("take over: another transaction holds the checkpoint", error),
-                _ => self.failed("take over", error),
+            in_time(ANSWER_TIMEOUT, "take over in time", async {
+                let taken = match claim.exclusive {
+                    true => take_over_for_good(self, claim).await,
+                    false => take_over(&self.inner.sql, claim).fetch_one(&self.inner.pool).await,
+                };
+                taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
+                    Some("55P03") => held("take over: another transaction holds the checkpoint", error),
+                    _ => self.failed("take over", error),
+                })
             })
+            .await
         })
     }
 
@@ -44,10 +50,13 @@ impl Checkpoints for PgEventStore {
 
     fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
         Box::pin(async move {
-            let query = sqlx::query(self.inner.sql.checkpoint.clone()).bind(subscriber_id);
-            let row = query.fetch_optional(&self.inner.pool).await;
-            let found = row.and_then(|row| row.as_ref().map(checkpoint).transpose());
-            found.map_err(|e| failed("read a checkpoint", e))
+            in_time(ANSWER_TIMEOUT, "read a checkpoint in time", async {
+                let query = sqlx::query(self.inner.sql.checkpoint.clone()).bind(subscriber_id);
+                let row = query.fetch_optional(&self.inner.pool).await;
+                let found = row.and_then(|row| row.as_ref().map(checkpoint).transpose());
+                found.map_err(|e| failed("read a checkpoint", e))
+            })
+            .await
         })
     }
 

@@ -9,19 +9,23 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row, SqlStr};
 use uuid::Uuid;
 
-use crate::error::failed;
+use crate::checkpoints::ANSWER_TIMEOUT;
+use crate::error::{failed, in_time};
 use crate::row::{record, signed, unsigned};
 use crate::store::PgEventStore;
 
 impl DeadLetters for PgEventStore {
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
         Box::pin(async move {
-            let query = sqlx::query(self.inner.sql.parked.clone()).bind(subscriber_id);
-            let rows = query.fetch_all(&self.inner.pool).await;
-            let parked = rows.and_then(|rows| {
-                rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect::<Result<_, _>>()
-            });
-            parked.map_err(|e| failed("see which streams are parked", e))
+            in_time(ANSWER_TIMEOUT, "see in time which streams are parked", async {
+                let query = sqlx::query(self.inner.sql.parked.clone()).bind(subscriber_id);
+                let rows = query.fetch_all(&self.inner.pool).await;
+                let parked = rows.and_then(|rows| {
+                    rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect::<Result<_, _>>()
+                });
+                parked.map_err(|e| failed("see which streams are parked", e))
+            })
+            .await
         })
     }
 

@@ -3,12 +3,14 @@
 mod closing;
 mod pool;
 
+use std::time::Duration;
+
 use highwater::{Backend, Begun, BoxFuture, Closed, Closing, Error, Fence};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::checkpoints::{held, term};
+use crate::checkpoints::{ANSWER_TIMEOUT, held, term};
 use crate::connect::life;
 use crate::error::{failed, is_lost, sqlstate};
 use crate::row::unsigned;
@@ -16,6 +18,10 @@ use crate::store::PgEventStore;
 use crate::unit_of_work::PgTx;
 
 pub(crate) use pool::{PURPOSE, pool};
+
+/// How long the end of a transaction may take before its outcome counts as unknown. A server that waits for a replica takes
+/// long, and one that has vanished never answers.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Backend for PgEventStore {
     type Tx = PgTx;
@@ -29,7 +35,12 @@ impl Backend for PgEventStore {
     }
 
     fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
-        Box::pin(self.commit_fenced(tx, fence, closing))
+        Box::pin(async move {
+            match tokio::time::timeout(COMMIT_TIMEOUT, self.commit_fenced(tx, fence, closing)).await {
+                Ok(committed) => committed,
+                Err(elapsed) => Err(Error::UnknownOutcome { source: elapsed.into() }),
+            }
+        })
     }
 
     fn rollback(&self, tx: PgTx, unsure: bool) -> BoxFuture<'_, ()> {
@@ -54,12 +65,14 @@ impl PgEventStore {
             },
             error => failed("begin a transaction", error),
         })?;
-        match self.enter(&mut tx, fence, letter).await {
-            Ok((global_sequence, letter_open)) => Ok(Begun { tx, global_sequence, letter_open }),
-            Err(error) => {
+        match tokio::time::timeout(ANSWER_TIMEOUT, self.enter(&mut tx, fence, letter)).await {
+            Ok(Ok((global_sequence, letter_open))) => Ok(Begun { tx, global_sequence, letter_open }),
+            Ok(Err(error)) => {
                 roll_back(tx).await;
                 Err(error)
             }
+            // Dropped, and not rolled back: there would be no answer to that either.
+            Err(elapsed) => Err(Error::Unavailable { action: "begin a transaction in time", source: elapsed.into() }),
         }
     }
 

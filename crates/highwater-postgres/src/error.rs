@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use highwater::{BoxError, Error};
 
@@ -49,6 +50,18 @@ pub(crate) fn append_failed(error: sqlx::Error) -> Error {
 
 fn describe(error: &sqlx::Error) -> String {
     error.as_database_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
+}
+
+/// Does something unless it takes too long: a host that has vanished gives no answer, and no error either.
+pub(crate) async fn in_time<T>(
+    patience: Duration,
+    action: &'static str,
+    doing: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(patience, doing).await {
+        Ok(done) => done,
+        Err(elapsed) => Err(Error::Unavailable { action, source: elapsed.into() }),
+    }
 }
 
 /// One error for several callers.

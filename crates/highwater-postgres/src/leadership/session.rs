@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::clock::{Moment, Validity};
 use super::key::{Key, halves};
 use crate::connect::Connector;
-use crate::error::failed;
+use crate::error::{failed, in_time};
 use crate::pooler;
 use crate::sql::Sql;
 
@@ -72,7 +72,7 @@ impl Place {
             .bind(own.high)
             .bind(own.low)
             .fetch_one(&mut connection);
-        let row = in_time(self.bound, opening).await?;
+        let row = answered(self.bound, opening).await?;
         let read = |e| failed("open a session for leadership", e);
         let pid = row.try_get(0).map_err(read)?;
         if !row.try_get::<bool, _>(8).map_err(read)? {
@@ -145,7 +145,7 @@ impl Session {
         let sent = Moment::now();
         let asking =
             sqlx::query(self.sql.lead_sweep.clone()).bind(high).bind(low).bind(look).fetch_one(&mut self.connection);
-        let row = in_time(self.bound.saturating_sub(self.asked.elapsed()), asking).await?;
+        let row = answered(self.bound.saturating_sub(self.asked.elapsed()), asking).await?;
         let answer = Answer::read(&row).map_err(|e| failed("try for leadership", e))?;
         let place = |place: &i64| keys.get(usize::try_from(place - 1).ok()?).copied();
         let got: Vec<Key> = answer.got.iter().filter_map(place).collect();
@@ -175,7 +175,7 @@ impl Session {
         let sent = Moment::now();
         let asking = sqlx::query_scalar(self.sql.lead_release.clone()).bind(high).bind(low);
         let patience = self.bound.saturating_sub(self.asked.elapsed());
-        let released: Vec<bool> = in_time(patience, asking.fetch_one(&mut self.connection)).await?;
+        let released: Vec<bool> = answered(patience, asking.fetch_one(&mut self.connection)).await?;
         if released.len() != keys.len() || released.contains(&false) {
             return Err(lost("a lock that was to be given back was not held"));
         }
@@ -238,13 +238,11 @@ fn lost(reason: &str) -> Error {
 }
 
 /// An answer that comes too late is none: by then the server may have ended the session.
-async fn in_time<T>(patience: Duration, asking: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(patience, asking).await {
-        Ok(answer) => answer.map_err(|e| failed("keep leadership", e)),
-        Err(elapsed) => {
-            Err(Error::Unavailable { action: "keep leadership: no answer in time", source: elapsed.into() })
-        }
-    }
+async fn answered<T>(patience: Duration, asking: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Error> {
+    in_time(patience, "keep leadership: no answer in time", async {
+        asking.await.map_err(|e| failed("keep leadership", e))
+    })
+    .await
 }
 
 #[cfg(test)]

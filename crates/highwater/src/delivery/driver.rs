@@ -187,7 +187,27 @@ impl<B: Backend> Driver<B> {
             Step::Handle { .. } => matches!(self.subscriber.handler, Handler::Within(_)),
             _ => true,
         };
-        let done = match step {
+        if step == Step::End {
+            return false;
+        }
+        // Given up where it is when leadership is lost, a handler that hangs and a server that does not answer included:
+        // whoever leads now does it again, and an instance that cannot stand by is of no use to anybody.
+        let lost = self.signals.lost();
+        let done = tokio::select! {
+            biased;
+            done = self.carry_out(step) => done,
+            () = lost => Err(Error::Interrupted { reason: "leadership is lost".to_owned() }),
+        };
+        match done {
+            Ok(()) if asks_the_store => self.calm(),
+            Ok(()) => {}
+            Err(trouble) => self.trouble(trouble).await,
+        }
+        true
+    }
+
+    async fn carry_out(&mut self, step: Step) -> Result<(), Trouble> {
+        match step {
             Step::Take => self.take().await,
             Step::Read => self.read().await,
             Step::Handle { count } => self.handle(count).await,
@@ -199,14 +219,8 @@ impl<B: Backend> Driver<B> {
             Step::Serve => self.serve().await,
             Step::Yield => self.let_go().await,
             Step::Rest => self.rest().await,
-            Step::End => return false,
-        };
-        match done {
-            Ok(()) if asks_the_store => self.calm(),
-            Ok(()) => {}
-            Err(trouble) => self.trouble(trouble).await,
+            Step::End => Ok(()),
         }
-        true
     }
 
     /// Takes in what the bus says.

@@ -150,8 +150,7 @@ impl<B: Backend> Driver<B> {
         match &self.subscriber.handler {
             Handler::Each(handler) => {
                 let pace = Pace { timeout, due: None, signals: None };
-                let handling = handler.handle(std::slice::from_ref(record), decoder, pace);
-                if let (_, Some(failure)) = self.signals.while_leading(handling).await? {
+                if let (_, Some(failure)) = handler.handle(std::slice::from_ref(record), decoder, pace).await {
                     return Ok(Err(failure));
                 }
                 let Some(begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
@@ -161,13 +160,7 @@ impl<B: Backend> Driver<B> {
                 let Some(mut begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
                 let records = std::slice::from_ref(record);
                 let handling = call(handler.handle(&mut begun.tx, records, decoder), timeout);
-                let (handled, appended) = match self.signals.while_leading(noting(handling)).await {
-                    Ok(handled) => handled,
-                    Err(lost) => {
-                        backend.rollback(begun.tx, true).await;
-                        return Err(lost);
-                    }
-                };
+                let (handled, appended) = noting(handling).await;
                 if let Err(failure) = handled {
                     backend.rollback(begun.tx, failure.unsure).await;
                     return Ok(Err(failure));

@@ -186,8 +186,8 @@ impl Candidate for MemoryCandidate {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.gone.send_replace(true);
         self.locks.leave(self.session);
+        self.gone.send_replace(true);
         Box::pin(std::future::ready(()))
     }
 }

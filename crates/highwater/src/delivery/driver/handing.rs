@@ -18,20 +18,23 @@ impl<B: Backend> Driver<B> {
     pub(super) async fn handle(&mut self, count: usize) -> Result<(), Trouble> {
         let (records, range) = self.machine.front(count);
         match &self.subscriber.handler {
-            Handler::Each(_) => self.handle_each(&records[range]).await,
+            Handler::Each(_) => {
+                self.handle_each(&records[range]).await;
+                Ok(())
+            }
             Handler::Within(_) => self.handle_within(&records[range]).await,
         }
     }
 
     /// One by one, until one fails or something else is to be done.
-    pub(super) async fn handle_each(&mut self, records: &[Record]) -> Result<(), Trouble> {
-        let Handler::Each(handler) = &self.subscriber.handler else { return Ok(()) };
+    pub(super) async fn handle_each(&mut self, records: &[Record]) {
+        let Handler::Each(handler) = &self.subscriber.handler else { return };
         let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
         let due = self.due().unwrap_or_else(|| Instant::now() + self.config.checkpoint_mode.interval());
         let pace = Pace { timeout: self.config.handler_timeout, due: Some(due), signals: Some(&self.signals) };
         let (mut done, mut failed) = (0, None);
         for chunk in records.chunks(EVENTS_PER_TURN) {
-            let (taken_in, failure) = self.signals.while_leading(handler.handle(chunk, decoder, pace)).await?;
+            let (taken_in, failure) = handler.handle(chunk, decoder, pace).await;
             (done, failed) = (done + taken_in, failure);
             if taken_in < chunk.len() || pace.is_enough(done) {
                 break;
@@ -45,7 +48,6 @@ impl<B: Backend> Driver<B> {
         if let (Some(failure), Some(record)) = (failed, records.get(done)) {
             self.failed(failure, record);
         }
-        Ok(())
     }
 
     /// All of them in one transaction, with the checkpoint.
@@ -63,13 +65,7 @@ impl<B: Backend> Driver<B> {
             return Ok(());
         }
         let handling = call(handler.handle(&mut begun.tx, &records[done..], decoder), self.config.handler_timeout);
-        let (handled, appended) = match self.signals.while_leading(noting(handling)).await {
-            Ok(handled) => handled,
-            Err(lost) => {
-                backend.rollback(begun.tx, true).await;
-                return Err(lost);
-            }
-        };
+        let (handled, appended) = noting(handling).await;
         let failure = match handled {
             Ok(()) => {
                 let to = self.machine.position_after(records.len());

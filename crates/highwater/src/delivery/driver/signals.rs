@@ -4,7 +4,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::Control;
-use crate::{Error, LeadershipGuard};
+use crate::LeadershipGuard;
 
 /// Everything that is not an event.
 pub(crate) struct Signals {
@@ -62,20 +62,14 @@ impl Signals {
         }
     }
 
-    /// Does something, unless leadership is lost meanwhile: then it is given up where it is. Whoever leads now does it again,
-    /// and nobody may wait for a handler that hangs.
-    pub(in crate::delivery) async fn while_leading<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+    /// Resolves when leadership is lost. Never, where there is none.
+    pub(super) fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         let lost = self.leadership.as_ref().and_then(|leading| leading.lost.clone());
-        let lost = async {
+        async {
             match lost {
                 Some(mut lost) => drop(lost.wait_for(|lost| *lost).await),
                 None => std::future::pending().await,
             }
-        };
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            () = lost => Err(Error::Interrupted { reason: "leadership is lost".to_owned() }),
         }
     }
 
@@ -88,17 +82,9 @@ impl Signals {
 
     /// Waits until something is to be looked at, and leaves it to be seen.
     pub(super) async fn changed(&mut self) {
-        let Self { control, leadership } = self;
-        let (lost, asked) = match leadership {
-            Some(leading) => (leading.lost.as_mut(), leading.asked.as_mut()),
-            None => (None, None),
-        };
-        let lost = async {
-            match lost {
-                Some(lost) => drop(lost.wait_for(|lost| *lost).await),
-                None => std::future::pending().await,
-            }
-        };
+        let lost = self.lost();
+        let asked = self.leadership.as_mut().and_then(|leading| leading.asked.as_mut());
+        let control = &mut self.control;
         tokio::select! {
             () = changed(control) => {}
             () = lost => {}
