@@ -14,7 +14,8 @@ pub struct Proxy {
     target: Arc<Mutex<(String, u16)>>,
     lose_answers: Arc<AtomicBool>,
     refused: Arc<Mutex<String>>,
-    silent: watch::Sender<bool>,
+    /// Of the connections that are opened now.
+    silent: Arc<Mutex<watch::Sender<bool>>>,
 }
 
 impl Proxy {
@@ -27,7 +28,7 @@ impl Proxy {
             target,
             lose_answers: Arc::default(),
             refused: Arc::default(),
-            silent: watch::Sender::new(false),
+            silent: Arc::default(),
         };
         let (lose_answers, refused) = (proxy.lose_answers.clone(), proxy.refused.clone());
         let (target, silent) = (proxy.target.clone(), proxy.silent.clone());
@@ -39,6 +40,7 @@ impl Proxy {
                 let (host, port) = target.lock().unwrap().clone();
                 let server = TcpStream::connect((host.as_str(), port)).await.unwrap();
                 let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+                let silent = silent.lock().unwrap().clone();
                 tokio::spawn(forward(from_client, to_server, silent.subscribe()));
                 tokio::spawn(answers(from_server, to_client, lose_answers.clone(), silent.subscribe()));
             }
@@ -57,7 +59,15 @@ impl Proxy {
 
     /// From now on nothing comes through, in either direction, and nobody is told; what was held back comes when it ends.
     pub fn silence(&self, silent: bool) {
-        self.silent.send_replace(silent);
+        self.silent.lock().unwrap().send_replace(silent);
+    }
+
+    /// Nothing ever comes through the connections that are open now, and nobody is told. New ones are not concerned.
+    pub fn abandon(&self) {
+        let abandoned = std::mem::take(&mut *self.silent.lock().unwrap());
+        abandoned.send_replace(true);
+        // For as long as the test runs.
+        std::mem::forget(abandoned);
     }
 
     /// From now on connections whose application name ends so are turned away; none with "".

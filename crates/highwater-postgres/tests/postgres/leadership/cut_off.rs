@@ -1,15 +1,18 @@
 //! A leader whose host is gone: nothing says goodbye.
 
 use std::process::Command;
+use std::time::Duration;
 
+use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 
-use super::leader;
-use super::processes::{assert_nothing_lost, caught_up, effects};
+use super::processes::{Load, assert_nothing_lost, caught_up, effects};
 use super::worker::{COUNTED, Job};
+use super::{coordinated, coordinated_in_batches, leader};
+use crate::bus::handlers::{Counting, counted, nothing};
 use crate::bus::say;
 use crate::proxy::Proxy;
-use crate::support::{Db, eventually};
+use crate::support::{Db, eventually, sequences};
 
 /// A network namespace that is connected to this one by a link of two addresses. All of it goes when it is dropped.
 struct Namespace {
@@ -151,6 +154,37 @@ async fn silent() {
     let server = ThrowawayPostgres::start().unwrap();
     let proxy = Proxy::to("127.0.0.1".to_owned(), server.port()).await;
     is_followed(Way::Proxy(proxy), &server).await;
+}
+
+/// As when a firewall forgets them: no answer, no error, and new ones work.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_connections_are_forgotten_stands_by_and_leads_again() {
+    let server = ThrowawayPostgres::start().unwrap();
+    let db = Db::on(server.url());
+    db.store().await;
+    let proxy = Proxy::to("127.0.0.1".to_owned(), server.port()).await;
+    let by_proxy = db.url.replace(&server.port().to_string(), &proxy.port().to_string());
+    let impatient = || PgConfig { connect_timeout: Duration::from_secs(1), ..db.config() };
+    let store = PgEventStore::connect_with(&by_proxy, impatient()).await.unwrap();
+    let forgotten = PgEventBus::new(store, coordinated_in_batches(5));
+    let other = PgEventBus::new(db.store().await, coordinated_in_batches(5));
+    // Both handlers write to the same table.
+    let first = forgotten.subscribe(Counting::new(&db, COUNTED, coordinated(), nothing()).await).await.unwrap();
+    eventually("it leads", async || first.state().is_live()).await;
+    let second = other.subscribe(Counting::new(&db, COUNTED, coordinated(), nothing()).await).await.unwrap();
+    let load = Load::on(other.store());
+    eventually("it does something", async || counted(&db).await.len() > 20).await;
+    proxy.abandon();
+    eventually("the other leads", async || second.state().term().is_some()).await;
+    eventually("it stands by", async || first.state().is_standby()).await;
+    load.end().await;
+    other.shutdown().await.unwrap();
+    let store = db.store().await;
+    let at = say(&store, "the end").await;
+    PgEventBus::new(store.clone(), coordinated()).wait_for(COUNTED, at).await.unwrap();
+    assert!(first.state().term().is_some(), "it leads again");
+    let all: Vec<i64> = sequences(&store).await.into_iter().map(|at| at as i64).collect();
+    assert_eq!(counted(&db).await, all, "every event counts once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
