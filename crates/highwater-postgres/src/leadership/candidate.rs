@@ -177,12 +177,12 @@ impl Candidate for PgCandidate {
             let state =
                 std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Closed);
             let State::Open(commands) = state else { return };
-            members::leave(self).await;
             let (closed, is_closed) = oneshot::channel();
             if commands.send(Command::Close(closed)).is_ok() {
                 // Should it have ended by itself, it is closed as well.
                 drop(is_closed.await);
             }
+            members::leave(self).await;
         })
     }
 }
