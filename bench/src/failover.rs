@@ -3,7 +3,7 @@
 //!
 //! Instances are processes of their own, two at a time, while this one appends an event every 2 ms. They write down when
 //! they have handled what, by the clock that all of them look at. There are two pairs, each with a schema of its own and
-//! all settings as they are by default, except that in one nobody watches the other. Their leaders are killed by turns.
+//! all settings as they are by default, except that in one nobody watches the other. Their leaders end by turns.
 
 mod idle;
 mod pair;
@@ -25,8 +25,9 @@ const ENDS_QUICK: usize = 2;
 
 const WATCHED: &str = "killed, watched";
 const SWEPT: &str = "killed, swept";
-const STOPPED: &str = "stopped";
-const FROZEN: &str = "frozen";
+const STOPPED: &str = "stopped, watched";
+const STOPPED_SWEPT: &str = "stopped, swept";
+const FROZEN: &str = "frozen, watched";
 
 /// Milliseconds.
 const WATCHED_MAX: f64 = 50.0;
@@ -42,8 +43,9 @@ enum Way {
 }
 
 pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Error> {
-    let [mut watched, mut swept, mut stopped, mut frozen, mut unwatched] =
-        [WATCHED, SWEPT, STOPPED, FROZEN, "unwatched after a start"].map(|name| Row::new(name, Unit::Milliseconds));
+    let [mut watched, mut swept, mut stopped, mut stopped_swept, mut frozen, mut unwatched] =
+        [WATCHED, SWEPT, STOPPED, STOPPED_SWEPT, FROZEN, "unwatched after a start"]
+            .map(|name| Row::new(name, Unit::Milliseconds));
     let mut watching = Pair::start(server, Way::Watched).await?;
     let mut sweeping = Pair::start(server, Way::Swept).await?;
     let ends = options.rounds * if options.quick { ENDS_QUICK } else { ENDS };
@@ -53,18 +55,20 @@ pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Er
         swept.push(sweeping.end(End::Killed).await?);
         sweeping.replace().await?;
     }
-    drop(sweeping);
     for _ in 0..ends {
         stopped.push(watching.end(End::Stopped).await?);
         watching.replace().await?;
+        stopped_swept.push(sweeping.end(End::Stopped).await?);
+        sweeping.replace().await?;
     }
+    drop(sweeping);
     for _ in 0..options.rounds.div_ceil(2) {
         frozen.push(watching.end(End::Frozen).await?);
         watching.replace().await?;
     }
     drop(watching);
     let idle = idle::measure(server, options).await?;
-    let rows = [watched, swept, stopped, frozen, unwatched].into_iter().chain(idle).collect();
+    let rows = [watched, swept, stopped, stopped_swept, frozen, unwatched].into_iter().chain(idle).collect();
     let report = Report::new(options, rows)
         // Watched is what instances are by default.
         .figure("takeover_p99_ms", WATCHED, 0.99, Some(SWEPT_MAX))

@@ -114,6 +114,6 @@ fn name(way: Way, number: usize) -> String {
 
 /// Between 0 and 1.
 fn chance() -> f64 {
-    // The last eight bytes of these are chance, all but two bits.
-    (Uuid::new_v4().as_u128() as u32) as f64 / f64::from(u32::MAX)
+    // Its last four bytes are nothing but chance.
+    f64::from(Uuid::new_v4().as_u128() as u32) / f64::from(u32::MAX)
 }
