@@ -2,7 +2,7 @@
 //!
 //! It connects as a role of its own, and the server counts statements by role: so they are all its own, and exact.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use highwater_postgres::PgConfig;
 use sqlx::PgConnection;
@@ -19,6 +19,9 @@ const SCHEMA: &str = "idle";
 /// The role of the one that stands by.
 const ROLE: &str = "bench_idle";
 const SUBSCRIBERS: usize = 200;
+/// How long statements are counted. Some come once a second: in a short time, one more or less of them would show.
+const TIME: Duration = Duration::from_secs(10);
+const TIME_QUICK: Duration = Duration::from_secs(1);
 
 const STATEMENTS: &str = "standing by, swept: statements";
 const STATEMENTS_WATCHED: &str = "standing by, watched: statements";
@@ -44,7 +47,7 @@ pub(super) async fn measure(server: &Server, options: &Options) -> Result<Vec<Ro
     let mut swept = [Row::new(STATEMENTS, Unit::StatementsPerSecond), Row::new(CONNECTIONS, Unit::Connections)];
     let mut watched =
         [Row::new(STATEMENTS_WATCHED, Unit::StatementsPerSecond), Row::new(CONNECTIONS_WATCHED, Unit::Connections)];
-    for round in 0..options.rounds {
+    for round in 0..options.rounds.div_ceil(2) {
         for (way, rows) in [(Way::Swept, &mut swept), (Way::Watched, &mut watched)] {
             // The server takes a second to see that one that watched is gone.
             let name = format!("{ROLE} {round} {way:?}");
@@ -59,12 +62,13 @@ pub(super) async fn measure(server: &Server, options: &Options) -> Result<Vec<Ro
 
 /// Statements a second, and connections at most.
 async fn look(connection: &mut PgConnection, name: &str, options: &Options) -> Result<[f64; 2], Error> {
-    tokio::time::sleep(if options.quick { LEAD_QUICK } else { LEAD }).await;
+    let (lead, time) = if options.quick { (LEAD_QUICK, TIME_QUICK) } else { (LEAD, TIME) };
+    tokio::time::sleep(lead).await;
     let (before, since) = (statements(connection).await?, Instant::now());
     let mut most = 0;
-    while since.elapsed() < options.time {
+    while since.elapsed() < time {
         most = most.max(connections(connection, name).await?);
-        tokio::time::sleep(SAMPLE.min(options.time)).await;
+        tokio::time::sleep(SAMPLE).await;
     }
     let (seconds, after) = (since.elapsed().as_secs_f64(), statements(connection).await?);
     Ok([(after - before) as f64 / seconds, most as f64])
