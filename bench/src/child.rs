@@ -10,11 +10,13 @@ use std::time::Duration;
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
+use throwaway_postgres::send_signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
+use crate::clock::now;
 use crate::server::Server;
-use crate::{Error, latency, memory, subscribers};
+use crate::{Error, failover, latency, memory, subscribers};
 
 /// What children are called on the server.
 pub(crate) const APPLICATION: &str = "bench child";
@@ -29,13 +31,17 @@ pub(crate) struct Child {
     pub(crate) pid: u32,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    _process: tokio::process::Child,
+    process: tokio::process::Child,
 }
 
 impl Child {
     /// Starts a child and waits until it is ready.
     pub(crate) async fn start(server: &Server, role: &str, args: &[String]) -> Result<Self, Error> {
-        let mut process = Command::new(std::env::current_exe()?)
+        // Ends it even when it is stopped and we are killed. `setpriv` becomes the child, so the process stays the same; the
+        // thread that starts it is the main one, with whose end this process ends.
+        let mut process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(std::env::current_exe()?)
             .args([MARK, role, server.url()])
             .args(args)
             .stdin(Stdio::piped())
@@ -46,7 +52,7 @@ impl Child {
             return Err("a child without pipes".into());
         };
         let output = BufReader::new(output).lines();
-        let mut child = Self { pid, input, output, _process: process };
+        let mut child = Self { pid, input, output, process };
         child.answer().await?;
         Ok(child)
     }
@@ -55,6 +61,20 @@ impl Child {
     pub(crate) async fn ask(&mut self, line: &str) -> Result<String, Error> {
         self.input.write_all(format!("{line}\n").as_bytes()).await?;
         self.answer().await
+    }
+
+    /// SIGKILL, which ends also what is stopped. Returns the time just before.
+    pub(crate) fn kill(&mut self) -> Result<i64, Error> {
+        let at = now();
+        self.process.start_kill()?;
+        Ok(at)
+    }
+
+    /// SIGSTOP: it is there, and does nothing any more. Returns the time just before.
+    pub(crate) fn freeze(&mut self) -> Result<i64, Error> {
+        let at = now();
+        send_signal(self.pid, "STOP")?;
+        Ok(at)
     }
 
     async fn answer(&mut self) -> Result<String, Error> {
@@ -74,6 +94,7 @@ pub(crate) async fn run(args: &[String]) -> Option<Result<(), Error>> {
         latency::RAW => latency::receive_raw(url).await,
         subscribers::ROLE => subscribers::deliver(url, args).await,
         memory::ROLE => memory::catch_up(url).await,
+        failover::ROLE => failover::work(url, args).await,
         _ => Err(format!("there is no child {role}").into()),
     };
     Some(done)

@@ -8,15 +8,17 @@ mod ours;
 mod raw;
 mod receipts;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::Error;
 use crate::child::Child;
+use crate::clock::now;
 use crate::options::Options;
 use crate::payload::Placed;
 use crate::report::{Goal, Report, Row, Unit};
+use crate::rounds::quantile;
 use crate::server::Server;
 
 pub(crate) use ours::receive as receive_ours;
@@ -69,12 +71,6 @@ fn stamped(placed: &Placed) -> Placed {
     Placed { amount: now(), ..placed.clone() }
 }
 
-/// Nanoseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// What has been found about one side.
 struct Side {
     rows: Vec<Row>,
@@ -97,11 +93,10 @@ impl Side {
     }
 
     fn end_round(&mut self, counts: bool) {
-        let mut micros = std::mem::take(&mut self.micros);
+        let micros = std::mem::take(&mut self.micros);
         if counts {
-            micros.sort_by(f64::total_cmp);
             for (row, part) in self.rows.iter_mut().zip([0.5, 0.99, 1.0]) {
-                row.push(micros[((micros.len() - 1) as f64 * part).round() as usize]);
+                row.push(quantile(&micros, part));
             }
         }
     }

@@ -8,6 +8,9 @@ mod append;
 mod callers;
 mod catchup;
 mod child;
+mod clock;
+mod failover;
+mod flow;
 mod json;
 mod latency;
 mod load;
@@ -66,7 +69,7 @@ fn ended(outcome: Result<(), Error>) -> ExitCode {
 }
 
 async fn run(options: &Options) -> Result<(), Error> {
-    let server = Server::start(options.quick).await?;
+    let server = Server::start(options).await?;
     let report = match options.scenario {
         Scenario::Append => append::run(&server, options).await?,
         Scenario::Read => read::run(&server, options).await?,
@@ -74,6 +77,7 @@ async fn run(options: &Options) -> Result<(), Error> {
         Scenario::Latency => latency::run(&server, options).await?,
         Scenario::Subscribers => subscribers::run(&server, options).await?,
         Scenario::Memory => memory::run(&server, options).await?,
+        Scenario::Failover => failover::run(&server, options).await?,
     };
     print!("{report}");
     println!("{}", report.json()?);

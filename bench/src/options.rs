@@ -13,16 +13,18 @@ pub(crate) enum Scenario {
     Latency,
     Subscribers,
     Memory,
+    Failover,
 }
 
 impl Scenario {
-    const ALL: [(Self, &'static str, &'static str); 6] = [
+    const ALL: [(Self, &'static str, &'static str); 7] = [
         (Self::Append, "append", "storing events: 32 and 256 callers, a lone one, batches of 100"),
         (Self::Read, "read", "reading events: the whole log, one stream"),
         (Self::CatchUp, "catchup", "delivering what is there: counting, in transactions, a checkpoint each"),
         (Self::Latency, "latency", "delivering what is new: to another process, 100 events a second"),
         (Self::Subscribers, "subscribers", "many subscribers in one process: 1 to 200, 1,000 events a second"),
         (Self::Memory, "memory", "memory of a subscriber that is two million events behind"),
+        (Self::Failover, "failover", "another instance goes on: after a crash, a stop and a hang; one that stands by"),
     ];
 
     pub(crate) fn name(self) -> &'static str {

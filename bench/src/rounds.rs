@@ -60,6 +60,14 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
     }
 }
 
+/// The figure that so large a part of them does not exceed: 0.99 of them, say.
+pub(crate) fn quantile(figures: &[f64], part: f64) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * part).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +76,12 @@ mod tests {
     fn the_median_is_in_the_middle() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn the_last_hundredth_is_left_out_where_there_are_enough() {
+        let hundred: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|part| quantile(&hundred, part)), [50.0, 99.0, 100.0]);
+        assert_eq!([0.99, 1.0].map(|part| quantile(&hundred[..20], part)), [100.0, 100.0]);
     }
 }

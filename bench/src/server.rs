@@ -2,13 +2,14 @@
 
 use std::str::FromStr;
 
-use highwater_postgres::PgEventStore;
+use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 use throwaway_postgres::ThrowawayPostgres;
 use tokio_postgres::NoTls;
 
 use crate::Error;
+use crate::options::{Options, Scenario};
 
 /// What differs from the defaults of a server that waits for the disk. A checkpoint writes for seconds what others have
 /// left behind, so it must not fall into a measurement: there is one before each round, and room until the next.
@@ -26,9 +27,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start(quick: bool) -> Result<Self, Error> {
-        let start = || {
-            let builder = ThrowawayPostgres::builder().durable();
+    pub(crate) async fn start(options: &Options) -> Result<Self, Error> {
+        let counts_statements = options.scenario == Scenario::Failover;
+        let start = move || {
+            let mut builder = ThrowawayPostgres::builder().durable();
+            if counts_statements {
+                builder = builder.setting("shared_preload_libraries", "pg_stat_statements");
+            }
             SETTINGS.iter().fold(builder, |builder, (name, value)| builder.setting(*name, *value)).start()
         };
         let postgres = tokio::task::spawn_blocking(start).await??;
@@ -40,7 +45,7 @@ impl Server {
                 return Err(format!("{name} is {value} on this server: its figures would mean nothing").into());
             }
         }
-        let megabytes = if quick { WAL_MEGABYTES_QUICK } else { WAL_MEGABYTES };
+        let megabytes = if options.quick { WAL_MEGABYTES_QUICK } else { WAL_MEGABYTES };
         sqlx::query(include_str!("../sql/fill_wal.sql")).bind(megabytes).execute(&mut connection).await?;
         sqlx::query("CHECKPOINT").execute(&mut connection).await?;
         Ok(server)
@@ -48,7 +53,11 @@ impl Server {
 
     /// A store with everything as it is by default, laid out and ready.
     pub(crate) async fn store(&self) -> Result<PgEventStore, Error> {
-        let store = PgEventStore::connect(&self.url).await?;
+        self.store_with(PgConfig::default()).await
+    }
+
+    pub(crate) async fn store_with(&self, config: PgConfig) -> Result<PgEventStore, Error> {
+        let store = PgEventStore::connect_with(&self.url, config).await?;
         store.initialize().await?;
         Ok(store)
     }

@@ -5,7 +5,6 @@
 //! appends, which are the same for all, included), and connections.
 
 mod child;
-mod load;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +14,7 @@ use sqlx::PgConnection;
 
 use crate::Error;
 use crate::child::{APPLICATION, Child};
+use crate::flow::Load;
 use crate::options::Options;
 use crate::proc::{cpu, cpu_of_family};
 use crate::report::{Goal, Report, Row, Unit};
@@ -25,12 +25,14 @@ pub(crate) use child::deliver;
 pub(crate) const ROLE: &str = "subscribers";
 
 const COUNTS: [usize; 4] = [1, 10, 50, 200];
+/// 1,000 events a second.
+const PACE: Duration = Duration::from_millis(1);
 const CONNECTIONS_MAX: f64 = 10.0;
 /// How long events flow before anything is measured. The server counts transactions up to a second late.
-const LEAD: Duration = Duration::from_millis(1_200);
-const LEAD_QUICK: Duration = Duration::from_millis(300);
+pub(crate) const LEAD: Duration = Duration::from_millis(1_200);
+pub(crate) const LEAD_QUICK: Duration = Duration::from_millis(300);
 /// How often connections are counted.
-const SAMPLE: Duration = Duration::from_millis(250);
+pub(crate) const SAMPLE: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Error> {
     let mut curve: Vec<Figures> = COUNTS.iter().map(|count| Figures::new(*count)).collect();
@@ -70,7 +72,7 @@ struct Bench<'a> {
     lead: Duration,
     connection: PgConnection,
     postmaster: u32,
-    load: load::Load,
+    load: Load,
 }
 
 impl<'a> Bench<'a> {
@@ -79,7 +81,7 @@ impl<'a> Bench<'a> {
         let folder: String = sqlx::query_scalar("SHOW data_directory").fetch_one(&mut connection).await?;
         let pid_file = std::fs::read_to_string(format!("{folder}/postmaster.pid"))?;
         let postmaster = pid_file.lines().next().ok_or("an empty postmaster.pid")?.trim().parse()?;
-        let load = load::Load::new(server.store().await?)?;
+        let load = Load::new(server.store().await?, PACE)?;
         let lead = if options.quick { LEAD_QUICK } else { LEAD };
         Ok(Self { server, time: options.time, lead, connection, postmaster, load })
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::now;
+use crate::clock::now;
 use crate::{Error, child};
 
 /// How long each took, in nanoseconds.

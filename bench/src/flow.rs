@@ -13,35 +13,34 @@ use uuid::Uuid;
 use crate::Error;
 use crate::payload::{Order, Placed};
 
-/// 1,000 a second. A tick that came late is made up for.
-const PACE: Duration = Duration::from_millis(1);
-
 #[derive(Clone)]
-pub(super) struct Load {
+pub(crate) struct Load {
     store: PgEventStore,
+    /// The time between two of them. A tick that came late is made up for.
+    pace: Duration,
     order: Arc<Order>,
 }
 
 /// Events that are being sent.
-pub(super) struct Flow {
+pub(crate) struct Flow {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<(), Error>>,
 }
 
 impl Load {
-    pub(super) fn new(store: PgEventStore) -> Result<Self, Error> {
-        Ok(Self { store, order: Arc::new(Placed::sample()?.into()) })
+    pub(crate) fn new(store: PgEventStore, pace: Duration) -> Result<Self, Error> {
+        Ok(Self { store, pace, order: Arc::new(Placed::sample()?.into()) })
     }
 
     /// Begins, and counts what was stored.
-    pub(super) fn start(&self, sent: Arc<AtomicUsize>) -> Flow {
+    pub(crate) fn start(&self, sent: Arc<AtomicUsize>) -> Flow {
         let (stop, stopped) = oneshot::channel();
         Flow { stop, task: tokio::spawn(self.clone().run(sent, stopped)) }
     }
 
     async fn run(self, sent: Arc<AtomicUsize>, mut stopped: oneshot::Receiver<()>) -> Result<(), Error> {
         let mut appends = JoinSet::new();
-        let mut pace = tokio::time::interval(PACE);
+        let mut pace = tokio::time::interval(self.pace);
         loop {
             tokio::select! {
                 biased;
@@ -68,7 +67,7 @@ impl Load {
 
 impl Flow {
     /// Returns when everything that was sent is stored.
-    pub(super) async fn stop(self) -> Result<(), Error> {
+    pub(crate) async fn stop(self) -> Result<(), Error> {
         drop(self.stop);
         self.task.await?
     }
