@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use highwater::{
-    Backend, Checkpoints, Claim, Coordinator, Error, Fence, Invalid, Leader, LeaderHold, Leadership, LeadershipGuard,
-    LocalCoordinator, ProjectorCoordinator, Refused, ReliableDeliveryConfig,
+    Backend, Checkpoints, Claim, Coordinator, Error, Fence, Instance, Invalid, Leader, LeaderHold, Leadership,
+    LeadershipGuard, LeadershipSettings, LocalCoordinator, ProjectorCoordinator, Refused, ReliableDeliveryConfig,
 };
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
@@ -355,6 +355,20 @@ pub(crate) async fn it_is_told_who_leads<H: Harness>(harness: Arc<H>) {
     assert_eq!((&told.instance, told.term, told.hold), (other.instance(), next.term(), LeaderHold::Held));
     close([one, other]).await;
     eventually("it is told that nobody leads", gone).await;
+}
+
+pub(crate) async fn who_has_the_lock_and_no_term_does_not_lead_yet<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let one = coordinator(&store);
+    drop(lead(&one, NAME).await);
+    let settings = LeadershipSettings::from(&config());
+    let other = harness.reopen(&store, Settings::default()).await.candidate(&Instance::here(None), &settings);
+    let held = within("the lock", other.hold(NAME)).await.expect("it is free");
+    let told = leader(&store, NAME).await.expect("somebody led");
+    assert_eq!((&told.instance, told.hold), (one.instance(), LeaderHold::Gone), "another has the lock");
+    within("giving it back", held.release(None)).await;
+    within("closing", other.close()).await;
+    close([one]).await;
 }
 
 pub(crate) async fn who_waits_is_told_who_leads<H: Harness>(harness: Arc<H>) {

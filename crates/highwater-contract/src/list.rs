@@ -196,6 +196,7 @@ macro_rules! for_each_case {
                 a_claim_that_is_given_up_leaves_nothing [29];
                 a_new_leader_goes_on_from_what_is_stored [17, 30];
                 it_is_told_who_leads [30];
+                who_has_the_lock_and_no_term_does_not_lead_yet [30];
                 who_waits_is_told_who_leads [30];
                 without_coordination_everybody_leads_and_the_last_one_writes [17, 30];
                 names_that_cannot_be_led_are_refused [28];

@@ -11,7 +11,8 @@ CREATE TABLE {schema}.event_bus_leaders (
     term bigint NOT NULL,
     -- As the checkpoint has it: who took over without writing itself down here is not taken for another.
     nonce uuid NOT NULL,
-    coordinated boolean NOT NULL
+    -- The session that the lock was held on; none where there was no lock.
+    session uuid
 );
 
 CREATE TABLE {schema}.event_bus_instances (
@@ -24,3 +25,17 @@ CREATE TABLE {schema}.event_bus_instances (
     prefers text[] NOT NULL,
     since timestamptz NOT NULL DEFAULT now()
 );
+
+-- Waits for an instance's own lock, and gives it back at once: who gets it knows that the instance is gone. For a while only,
+-- and without an error when it is not: a statement that waits holds back vacuum for as long as it does.
+CREATE FUNCTION {schema}.session_is_gone(high integer, low integer, patience integer) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $highwater$
+BEGIN
+    PERFORM set_config('lock_timeout', patience::text, true);
+    PERFORM pg_advisory_lock(high, low);
+    PERFORM pg_advisory_unlock(high, low);
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$highwater$;

@@ -10,11 +10,11 @@ taken AS (
 ),
 leader AS (
     INSERT INTO {schema}.event_bus_leaders AS l
-        (subscriber_id, instance_id, host, pid, label, term, nonce, coordinated)
+        (subscriber_id, instance_id, host, pid, label, term, nonce, session)
     SELECT $1, $5, $6, $7, $8, t.term, t.nonce, $9 FROM taken t
     ON CONFLICT (subscriber_id) DO UPDATE
     SET instance_id = excluded.instance_id, host = excluded.host, pid = excluded.pid, label = excluded.label,
-        since = now(), term = excluded.term, nonce = excluded.nonce, coordinated = excluded.coordinated
+        since = now(), term = excluded.term, nonce = excluded.nonce, session = excluded.session
     WHERE l.term < excluded.term
 )
 SELECT t.term, t.nonce, t.last_global_sequence, t.fresh, pg_postmaster_start_time() FROM taken t

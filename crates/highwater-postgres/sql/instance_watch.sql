@@ -1,2 +1,2 @@
--- Waits until a session is gone, on a connection that does nothing else. The lock is given back at once.
-SELECT pg_advisory_lock($1, $2), pg_advisory_unlock($1, $2)
+-- Waits until a session is gone, for so many milliseconds; whether it is. On a connection that does nothing else.
+SELECT {schema}.session_is_gone($1, $2, $3)

@@ -7,6 +7,8 @@ SELECT
     set_config('tcp_keepalives_interval', '2', $2),
     set_config('tcp_keepalives_count', '3', $2),
     set_config('tcp_user_timeout', '10000', $2),
+    -- A role's own would end connections that are kept for when they are needed.
+    set_config('idle_session_timeout', '0', $2),
     set_config('lock_timeout', coalesce($1, current_setting('lock_timeout')), $2),
     set_config('idle_in_transaction_session_timeout',
         (SELECT CASE WHEN s.setting::integer BETWEEN 1 AND $3 THEN s.setting ELSE $3::text END

@@ -28,9 +28,9 @@ impl Checkpoints for PgEventStore {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
             in_time(ANSWER_TIMEOUT, "take over in time", async {
-                let taken = match claim.exclusive {
-                    true => take_over_for_good(self, claim).await,
-                    false => take_over(&self.inner.sql, claim).fetch_one(&self.inner.pool).await,
+                let taken = match claim.session {
+                    Some(_) => take_over_for_good(self, claim).await,
+                    None => take_over(&self.inner.sql, claim).fetch_one(&self.inner.pool).await,
                 };
                 taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
                     Some("55P03") => held("take over: another transaction holds the checkpoint", error),
@@ -78,8 +78,11 @@ impl Checkpoints for PgEventStore {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(async move {
-            let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
-            query.fetch_all(&self.inner.pool).await.map_err(|e| failed("see which subscribers are paused", e))
+            self.look("see in time which subscribers are paused", async {
+                let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
+                query.fetch_all(&self.inner.pool).await.map_err(|e| failed("see which subscribers are paused", e))
+            })
+            .await
         })
     }
 }
@@ -94,7 +97,7 @@ pub(crate) fn take_over<'a>(sql: &Sql, claim: &'a Claim) -> Query<'a, Postgres, 
         .bind(&claim.instance.host)
         .bind(i64::from(claim.instance.pid))
         .bind(&claim.instance.label)
-        .bind(claim.exclusive)
+        .bind(claim.session)
 }
 
 /// Somebody else's transaction has held the row for too long.

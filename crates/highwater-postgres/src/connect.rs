@@ -1,5 +1,6 @@
 //! Connections of our own, and who is at the other end of them.
 
+mod resting;
 mod server;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,7 @@ use crate::sql::Sql;
 use crate::write::IDLE_MAX;
 use server::{check, look};
 
+pub(crate) use resting::Resting;
 pub(crate) use server::{Incarnation, Server, fit, life};
 
 /// How long a transaction of ours may be left idle before the server ends it.
@@ -141,12 +143,13 @@ impl Connector {
 
 /// A pool whose connections are asked whether they are still there only after a short rest: the driver would ask every
 /// time. Those about which there are doubts are replaced.
-pub(crate) fn pool_options(connections_max: u32, timeout: Duration, doubts: Doubts) -> PgPoolOptions {
+pub(crate) fn pool_options(connections_max: u32, timeout: Duration, doubts: Doubts, resting: Resting) -> PgPoolOptions {
     PgPoolOptions::new()
         .max_connections(connections_max)
         .acquire_timeout(timeout)
         .test_before_acquire(false)
         .before_acquire(move |connection, meta| {
+            resting.taken(meta.idle_for);
             let doubted = doubts.concern(meta.age);
             Box::pin(async move {
                 if !doubted && meta.idle_for > IDLE_MAX {

@@ -73,10 +73,13 @@ impl DeadLetters for PgEventStore {
 
     fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
         Box::pin(async move {
-            let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
-            let rows = query.fetch_all(&self.inner.pool).await;
-            let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
-            requests.map_err(|e| failed("list requests", e))
+            self.look("list requests in time", async {
+                let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
+                let rows = query.fetch_all(&self.inner.pool).await;
+                let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
+                requests.map_err(|e| failed("list requests", e))
+            })
+            .await
         })
     }
 

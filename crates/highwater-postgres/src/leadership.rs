@@ -35,10 +35,13 @@ impl Leadership for PgEventStore {
 
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
         Box::pin(async move {
-            let asking = sqlx::query(self.inner.sql.leaders.clone()).bind(self.inner.schema.as_str());
-            let rows = asking.fetch_all(&self.inner.pool).await;
-            let leaders = rows.and_then(|rows| rows.iter().map(leader).collect());
-            leaders.map_err(|e| failed("see who leads", e))
+            self.look("see in time who leads", async {
+                let asking = sqlx::query(self.inner.sql.leaders.clone()).bind(self.inner.schema.as_str());
+                let rows = asking.fetch_all(&self.inner.pool).await;
+                let leaders = rows.and_then(|rows| rows.iter().map(leader).collect());
+                leaders.map_err(|e| failed("see who leads", e))
+            })
+            .await
         })
     }
 }

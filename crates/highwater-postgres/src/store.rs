@@ -6,13 +6,14 @@ use std::sync::Arc;
 use highwater::{Error, Invalid};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
+use tokio::sync::Mutex;
 
 use crate::appender::Appender;
-use crate::checkpoints::Writer;
+use crate::checkpoints::{ANSWER_TIMEOUT, Writer};
 use crate::config::PgConfig;
-use crate::connect::{self, Connector, Server};
+use crate::connect::{self, Connector, Resting, Server};
 use crate::deliver;
-use crate::error::failed;
+use crate::error::{failed, in_time};
 use crate::hosts::{self, Hosts, Watch};
 use crate::reader::Readers;
 use crate::schema::SchemaName;
@@ -41,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) checkpoints: Writer,
     pub(crate) appender: Appender,
     pub(crate) wakeups: PgWakeups,
+    looking: Mutex<()>,
     hosts: Hosts,
     /// With several hosts only.
     _watch: Option<Watch>,
@@ -111,6 +113,7 @@ impl PgEventStore {
             checkpoints,
             appender,
             wakeups,
+            looking: Mutex::default(),
             hosts,
             _watch: watch,
         };
@@ -129,6 +132,20 @@ impl PgEventStore {
         error
     }
 
+    /// Looks at something that is looked at from time to time: one after the other, so that an idle instance needs one
+    /// connection for all of it.
+    pub(crate) async fn look<T>(
+        &self,
+        action: &'static str,
+        looking: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        in_time(ANSWER_TIMEOUT, action, async {
+            let _one_by_one = self.inner.looking.lock().await;
+            looking.await
+        })
+        .await
+    }
+
     /// The schema that everything lives in.
     #[must_use]
     pub fn schema(&self) -> &str {
@@ -145,8 +162,13 @@ impl PgEventStore {
 
 async fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> Result<PgPool, Error> {
     let (sql, several) = (sql.clone(), hosts.are_several());
-    connect::pool_options(config.pool_connections_max, config.connect_timeout, hosts.doubts().clone())
+    let resting = Resting::default();
+    let opening = resting.clone();
+    connect::pool_options(config.pool_connections_max, config.connect_timeout, hosts.doubts().clone(), resting.clone())
+        // What a busy moment has left over is closed.
+        .after_release(move |_, _| Box::pin(std::future::ready(Ok(resting.returned()))))
         .after_connect(move |connection, _| {
+            opening.opened();
             let sql = sql.clone();
             Box::pin(async move {
                 // Refused right after this, with words. An error here would be tried again until the time is up.

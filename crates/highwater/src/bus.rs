@@ -109,6 +109,8 @@ struct Entry {
     elsewhere: Mutex<Pace>,
 }
 
+/// How long giving leadership back may take when the time for stopping is used up.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long to wait for the end of the log to be known, when a subscriber wants to start there.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -232,10 +234,12 @@ impl<B: Backend> EventBus<B> {
             state.shut_down = true;
             state.entries.values().cloned().collect()
         };
+        let deadline = tokio::time::Instant::now() + self.inner.config.shutdown_timeout;
         let stopped = self.inner.stop(&entries).await;
         // Whoever cannot give back in time is found to be gone by the others.
         let closing = self.inner.shared.coordinator.close();
-        if tokio::time::timeout(self.inner.config.shutdown_timeout, closing).await.is_err() {
+        let patience = deadline.max(tokio::time::Instant::now() + CLOSE_TIMEOUT);
+        if tokio::time::timeout_at(patience, closing).await.is_err() {
             tracing::warn!("leadership could not be given back in time; it ends with the connection");
         }
         // Not before: subscribers store their last checkpoints through them.
@@ -375,6 +379,11 @@ impl Entry {
     /// Whether its task has ended without having been told to.
     fn has_died(&self) -> bool {
         self.task().as_ref().is_some_and(AbortHandle::is_finished) && !self.control.borrow().stop
+    }
+
+    /// Whether it leads here. If not, only its checkpoint tells how far it is.
+    fn leads(&self) -> bool {
+        self.status.borrow().leads
     }
 
     fn state(&self) -> SubscriptionState {

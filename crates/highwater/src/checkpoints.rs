@@ -74,9 +74,9 @@ pub struct Claim {
     pub prefers: Option<String>,
     /// Who claims. A coordinator fills in who it is.
     pub instance: Instance,
-    /// The claimant holds the subscriber's lock. So whoever has a transaction open on the checkpoint is a former leader that
-    /// may be frozen, and is not waited for.
-    pub exclusive: bool,
+    /// The session that the claimant holds the subscriber's lock on, if it does. Then whoever has a transaction open on the
+    /// checkpoint is a former leader that may be frozen, and is not waited for.
+    pub session: Option<Uuid>,
 }
 
 impl Claim {
@@ -84,11 +84,11 @@ impl Claim {
     #[must_use]
     pub fn of(subscriber_id: impl Into<Arc<str>>) -> Self {
         let (nonce, instance) = (Uuid::from_u128(fastrand::u128(..)), Instance::here(None));
-        Self { subscriber_id: subscriber_id.into(), start: 0, nonce, prefers: None, instance, exclusive: false }
+        Self { subscriber_id: subscriber_id.into(), start: 0, nonce, prefers: None, instance, session: None }
     }
 
-    pub(crate) fn by(self, instance: &Instance, exclusive: bool) -> Self {
-        Self { instance: instance.clone(), exclusive, ..self }
+    pub(crate) fn by(self, instance: &Instance, session: Option<Uuid>) -> Self {
+        Self { instance: instance.clone(), session, ..self }
     }
 }
 

@@ -119,6 +119,9 @@ pub trait Candidate: Send + Sync {
 
 /// A lock that is held. Dropping it gives it back.
 pub trait Held: Send + Sync {
+    /// What it hangs on: the [`Member::session`] that others see.
+    fn session(&self) -> Uuid;
+
     /// Whether it is still held, as far as can be known without asking.
     fn is_held(&self) -> bool;
 

@@ -32,6 +32,10 @@ struct Fragile {
 struct Hold(watch::Receiver<bool>, Arc<AtomicBool>);
 
 impl Held for Hold {
+    fn session(&self) -> Uuid {
+        Uuid::nil()
+    }
+
     fn is_held(&self) -> bool {
         !*self.0.borrow() && !self.1.load(Ordering::SeqCst)
     }

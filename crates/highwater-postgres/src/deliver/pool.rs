@@ -7,7 +7,7 @@ use sqlx::{Connection, PgPool};
 
 use crate::checkpoints::LOCK_TIMEOUT;
 use crate::config::PgConfig;
-use crate::connect;
+use crate::connect::{self, Resting};
 use crate::hosts::Hosts;
 use crate::sql::Sql;
 
@@ -22,21 +22,26 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A pool that connects when it is first needed.
 pub(crate) fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> PgPool {
     let (sql, several) = (sql.clone(), hosts.are_several());
-    connect::pool_options(config.transaction_connections_max, config.connect_timeout, hosts.doubts().clone())
-        // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
-        // server ends it by itself; see sql/watch_client.sql.
-        .after_release(|connection, _| {
-            Box::pin(async move {
-                let answered = tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await;
-                Ok(matches!(answered, Ok(Ok(()))))
-            })
+    connect::pool_options(
+        config.transaction_connections_max,
+        config.connect_timeout,
+        hosts.doubts().clone(),
+        Resting::default(),
+    )
+    // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
+    // server ends it by itself; see sql/watch_client.sql.
+    .after_release(|connection, _| {
+        Box::pin(async move {
+            let answered = tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await;
+            Ok(matches!(answered, Ok(Ok(()))))
         })
-        .after_connect(move |connection, _| {
-            let sql = sql.clone();
-            Box::pin(async move {
-                connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await?;
-                connect::insist_on_primary(connection, &sql, several).await
-            })
+    })
+    .after_connect(move |connection, _| {
+        let sql = sql.clone();
+        Box::pin(async move {
+            connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await?;
+            connect::insist_on_primary(connection, &sql, several).await
         })
-        .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
+    })
+    .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
 }

@@ -7,7 +7,7 @@ use highwater::{BoxFuture, Candidate, Error, Held, Instance, LeadershipSettings,
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use super::clock::Validity;
+use super::clock::{Seen, Validity};
 use super::key::Key;
 use super::session::Place;
 use super::thread::{Command, Granted, Keeper, Want};
@@ -19,6 +19,8 @@ pub(super) struct PgCandidate {
     pub(super) instance: Instance,
     settings: LeadershipSettings,
     state: Mutex<State>,
+    /// When the application was last seen at work.
+    seen: Arc<Seen>,
     /// The session that is open.
     pub(super) current: watch::Sender<Option<Uuid>>,
     /// Whom to watch: the next instance in the ring.
@@ -38,7 +40,8 @@ impl PgCandidate {
     pub(super) fn new(store: PgEventStore, instance: Instance, settings: LeadershipSettings) -> Self {
         let state = Mutex::new(State::New);
         let (current, neighbour) = (watch::Sender::new(None), watch::Sender::new(None));
-        Self { store, instance, settings, state, current, neighbour, entered: Mutex::default() }
+        let (seen, entered) = (Arc::new(Seen::new()), Mutex::default());
+        Self { store, instance, settings, state, seen, current, neighbour, entered }
     }
 
     fn schema(&self) -> &str {
@@ -47,6 +50,7 @@ impl PgCandidate {
 
     /// Tells the thread something. The first time there is something to tell, it is started.
     fn tell(&self, command: Command) -> Result<mpsc::UnboundedSender<Command>, Error> {
+        self.seen.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::New) {
             *state = State::Open(self.start()?);
@@ -78,6 +82,7 @@ impl PgCandidate {
             commands,
             hints: self.store.leadership_hints(),
             announcer: inner.wakeups.announcer(),
+            seen: self.seen.clone(),
             current: self.current.clone(),
             alarm: alarm.clone(),
         };
@@ -127,8 +132,8 @@ struct GivesBack {
 
 impl GivesBack {
     fn held(&mut self, granted: Granted) -> Box<dyn Held> {
-        let Granted { number, lost, validity } = granted;
-        Box::new(PgHeld { key: self.key, number, lost, validity, commands: self.commands.take() })
+        let Granted { session, number, lost, validity } = granted;
+        Box::new(PgHeld { key: self.key, session, number, lost, validity, commands: self.commands.take() })
     }
 }
 
@@ -169,7 +174,12 @@ impl Candidate for PgCandidate {
     }
 
     fn look<'a>(&'a self, wants: &'a [Wanted]) -> BoxFuture<'a, Result<View, Error>> {
-        Box::pin(members::look(self, wants))
+        Box::pin(async move {
+            // Whoever looks is at work. Said before, because the server may take its time.
+            self.seen.now();
+            let looking = members::look(self, wants);
+            self.store.look("see in time which instances there are", looking).await
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -177,12 +187,15 @@ impl Candidate for PgCandidate {
             let state =
                 std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Closed);
             let State::Open(commands) = state else { return };
+            let is_open = self.current.borrow().is_some();
             let (closed, is_closed) = oneshot::channel();
             if commands.send(Command::Close(closed)).is_ok() {
                 // Should it have ended by itself, it is closed as well.
                 drop(is_closed.await);
             }
-            members::leave(self).await;
+            if is_open {
+                members::leave(self).await;
+            }
         })
     }
 }
@@ -190,6 +203,7 @@ impl Candidate for PgCandidate {
 /// A lock on the session of this instance.
 struct PgHeld {
     key: Key,
+    session: Uuid,
     number: u64,
     lost: watch::Receiver<bool>,
     validity: Arc<Validity>,
@@ -207,6 +221,10 @@ impl PgHeld {
 }
 
 impl Held for PgHeld {
+    fn session(&self) -> Uuid {
+        self.session
+    }
+
     fn is_held(&self) -> bool {
         !*self.lost.borrow() && !self.validity.is_over()
     }

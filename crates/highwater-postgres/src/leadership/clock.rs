@@ -48,6 +48,24 @@ impl Validity {
     }
 }
 
+/// When the application was last seen at work.
+#[derive(Debug)]
+pub(super) struct Seen(AtomicU64);
+
+impl Seen {
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(Moment::now().0))
+    }
+
+    pub(super) fn now(&self) {
+        self.0.store(Moment::now().0, Ordering::Release);
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        Moment(self.0.load(Ordering::Acquire)).elapsed()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

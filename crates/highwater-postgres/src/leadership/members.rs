@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use highwater::{Error, Member, View, Want};
 use sqlx::Row;
@@ -12,6 +13,9 @@ use super::candidate::PgCandidate;
 use super::instance;
 use super::key::Key;
 use crate::error::failed;
+
+/// How long to try. The others see by themselves who is gone.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tells the others what is wanted here, if that has changed, and sees who they are.
 pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View, Error> {
@@ -33,6 +37,10 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
     if !gone.is_empty() {
         let forgetting = sqlx::query(inner.sql.instances_forget.clone()).bind(gone).execute(&inner.pool).await;
         forgetting.map_err(failed)?;
+    }
+    if own.is_some_and(|own| rows.iter().all(|row| row.try_get::<Uuid, _>(0).is_ok_and(|session| session != own))) {
+        // Somebody has emptied the table. At the next look this instance enters again.
+        *candidate.entered.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
     candidate.neighbour.send_if_modified(|neighbour| {
         let next = own.and_then(|own| next(own, &members));
@@ -71,7 +79,7 @@ pub(super) async fn leave(candidate: &PgCandidate) {
     let Some((session, _)) = entered else { return };
     let inner = &candidate.store.inner;
     let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute(&inner.pool);
-    if let Ok(Err(error)) = tokio::time::timeout(inner.config.connect_timeout, leaving).await {
+    if let Ok(Err(error)) = tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
         tracing::debug!(%error, "could not take the entry of this instance away");
     }
 }

@@ -1,5 +1,8 @@
 //! Watching one other instance, on a connection that waits for its lock: when that instance dies, the server says so at
 //! once, and nobody has to wait for the next sweep. Each watches the next in a ring, so all are watched.
+//!
+//! It waits again and again, and never for long: the snapshot of a statement that waits keeps vacuum from removing anything in
+//! the whole database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +13,14 @@ use uuid::Uuid;
 
 use super::key::Key;
 use crate::connect::Connector;
-use crate::error::failed;
+use crate::error::{failed, in_time};
 use crate::sql::Sql;
 
 /// How long to wait before watching again after something went wrong, or after an alarm: by then it is known whom.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long one statement waits; less than what the server calls a lock that is waited for long.
+const WAIT: Duration = Duration::from_millis(900);
 
 pub(super) struct Watcher {
     pub(super) connector: Connector,
@@ -56,8 +62,15 @@ impl Watcher {
         let (mut connection, _) = self.connector.connect("neighbour", Some(Duration::ZERO)).await?;
         sqlx::query(self.sql.watch_client.clone()).execute(&mut connection).await.map_err(failed)?;
         let key = Key::instance(&self.schema, session);
-        let waiting = sqlx::query(self.sql.instance_watch.clone()).bind(key.high).bind(key.low);
-        waiting.execute(&mut connection).await.map_err(failed)?;
-        Ok(())
+        loop {
+            let waiting = sqlx::query_scalar(self.sql.instance_watch.clone())
+                .bind(key.high)
+                .bind(key.low)
+                .bind(i32::try_from(WAIT.as_millis()).unwrap_or(i32::MAX));
+            let asking = async { waiting.fetch_one(&mut connection).await.map_err(failed) };
+            if in_time(WAIT + self.connector.timeout(), "watch another instance", asking).await? {
+                return Ok(());
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::clock::{Moment, Validity};
 use super::key::{Key, halves};
 use crate::connect::Connector;
-use crate::error::{failed, in_time};
+use crate::error::{failed, in_time, sqlstate};
 use crate::pooler;
 use crate::sql::Sql;
 
@@ -124,6 +124,10 @@ impl Session {
         self.ping_interval().saturating_sub(self.asked.elapsed())
     }
 
+    pub(super) fn leads_nothing(&self) -> bool {
+        self.held.is_empty()
+    }
+
     pub(super) fn holds(&self, key: Key) -> bool {
         self.held.contains_key(&key)
     }
@@ -138,25 +142,43 @@ impl Session {
 
     /// Tries for locks that it does not hold, and says which it got. Also says to the server that it is still there, and
     /// finds out whether everything is as it should be.
-    pub(super) async fn sweep(&mut self, keys: &[Key]) -> Result<Vec<Key>, Error> {
-        let look = self.looked.elapsed() >= self.look_interval();
-        let expected: HashSet<i64> = self.held.keys().chain([&self.own]).map(|key| key.number()).collect();
+    pub(super) async fn sweep(&mut self, keys: &[Key]) -> Result<Swept, Error> {
+        match self.ask(keys, self.looked.elapsed() >= self.look_interval()).await {
+            Ok(answer) => {
+                let got = answer.got(keys);
+                answer.check(self.pid, &self.expected(), &got)?;
+                Ok(Swept::Got(got))
+            }
+            // The server has no room for more. Some of what was tried for may have been got; what was held before still is.
+            Err(error) if is_short_of_room(&error) => {
+                let answer = self.ask(&[], true).await?;
+                let got = answer.among(keys);
+                answer.check(self.pid, &self.expected(), &got)?;
+                self.unlock(&got).await?;
+                Ok(Swept::Refused(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn ask(&mut self, keys: &[Key], look: bool) -> Result<Answer, Error> {
         let (high, low) = halves(keys);
         let sent = Moment::now();
         let asking =
             sqlx::query(self.sql.lead_sweep.clone()).bind(high).bind(low).bind(look).fetch_one(&mut self.connection);
         let row = answered(self.bound.saturating_sub(self.asked.elapsed()), asking).await?;
         let answer = Answer::read(&row).map_err(|e| failed("try for leadership", e))?;
-        let place = |place: &i64| keys.get(usize::try_from(place - 1).ok()?).copied();
-        let got: Vec<Key> = answer.got.iter().filter_map(place).collect();
-        let new = got.iter().map(|key| key.number()).collect();
-        answer.check(self.pid, &expected, &new)?;
         if look {
             self.looked = sent;
         }
         self.asked = sent;
         self.validity.extend(sent, self.bound);
-        Ok(got)
+        Ok(answer)
+    }
+
+    /// The locks that it should hold.
+    fn expected(&self) -> HashSet<i64> {
+        self.held.keys().chain([&self.own]).map(|key| key.number()).collect()
     }
 
     /// Gives locks back, those that are still the ones meant.
@@ -204,6 +226,19 @@ impl Session {
     }
 }
 
+/// What came of a sweep.
+pub(super) enum Swept {
+    Got(Vec<Key>),
+    /// The server could not, though nothing is wrong with the session.
+    Refused(Error),
+}
+
+/// Whether the server has run out of something, locks for instance.
+fn is_short_of_room(error: &Error) -> bool {
+    let Error::Unavailable { source, .. } = error else { return false };
+    source.downcast_ref().and_then(sqlstate).is_some_and(|code| code.starts_with("53"))
+}
+
 /// What the server says to a sweep.
 struct Answer {
     pid: i32,
@@ -219,8 +254,20 @@ impl Answer {
         Ok(Self { pid, read_only, got: row.try_get(2)?, held: row.try_get(3)? })
     }
 
+    /// Those of the locks tried for that were got.
+    fn got(&self, keys: &[Key]) -> Vec<Key> {
+        let place = |place: &i64| keys.get(usize::try_from(place - 1).ok()?).copied();
+        self.got.iter().filter_map(place).collect()
+    }
+
+    /// Those of some locks that the session holds.
+    fn among(&self, keys: &[Key]) -> Vec<Key> {
+        let held: HashSet<i64> = self.held.iter().flatten().copied().collect();
+        keys.iter().copied().filter(|key| held.contains(&key.number())).collect()
+    }
+
     /// Whether everything is as it should be. The locks that are `new` may be there already or not.
-    fn check(&self, pid: i32, expected: &HashSet<i64>, new: &HashSet<i64>) -> Result<(), Error> {
+    fn check(&self, pid: i32, expected: &HashSet<i64>, new: &[Key]) -> Result<(), Error> {
         if self.pid != pid {
             return Err(lost("another session answers: a pooler stands between"));
         }
@@ -228,6 +275,7 @@ impl Answer {
             return Err(Error::NotPrimary { reason: "the server has become a replica, or read-only".to_owned() });
         }
         let Some(held) = &self.held else { return Ok(()) };
+        let new: HashSet<i64> = new.iter().map(|key| key.number()).collect();
         let held: HashSet<i64> = held.iter().copied().filter(|key| !new.contains(key)).collect();
         if held == *expected { Ok(()) } else { Err(lost("the session does not hold the locks that it should")) }
     }
@@ -255,7 +303,7 @@ mod tests {
 
     #[test]
     fn whatever_is_not_as_it_should_be_costs_the_session() {
-        let (expected, new) = (HashSet::from([1, 2]), HashSet::from([3]));
+        let (expected, new) = (HashSet::from([1, 2]), [Key { high: 0, low: 3 }]);
         let check = |answer: Answer| answer.check(7, &expected, &new);
         assert!(check(answer(None)).is_ok());
         assert!(check(answer(Some(&[1, 2]))).is_ok());

@@ -13,15 +13,18 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::clock::Validity;
+use super::clock::{Seen, Validity};
 use super::key::Key;
-use super::session::{Place, Session};
+use super::session::{Place, Session, Swept};
 use crate::error::Shared;
 use crate::wakeups::Announcer;
 
 /// The least time between two attempts to connect, and between two sweeps.
 const RECONNECT: Duration = Duration::from_millis(50);
 const SWEEP_AGAIN: Duration = Duration::from_millis(5);
+/// After how long without a sign of the application it counts as hanging, and after how many takeover bounds it has hung.
+const HANGS_AFTER: Duration = Duration::from_secs(5);
+const GIVES_UP_AFTER: u32 = 12;
 /// How long a lock that was let go for another session is left to that one.
 const RESERVED: Duration = Duration::from_secs(1);
 
@@ -47,6 +50,7 @@ pub(super) struct Want {
 
 /// A lock that was got.
 pub(super) struct Granted {
+    pub(super) session: Uuid,
     pub(super) number: u64,
     pub(super) lost: watch::Receiver<bool>,
     pub(super) validity: Arc<Validity>,
@@ -59,6 +63,8 @@ pub(super) struct Keeper {
     /// What other instances say about leadership.
     pub(super) hints: broadcast::Receiver<Arc<str>>,
     pub(super) announcer: Announcer,
+    /// The application looks at the other instances every second; unless it hangs.
+    pub(super) seen: Arc<Seen>,
     /// The session that is open, for those who look at the others.
     pub(super) current: watch::Sender<Option<Uuid>>,
     /// An instance is gone.
@@ -92,7 +98,12 @@ impl Keeper {
             if !self.listen(&mut waiting, session.as_ref(), swept, attempted).await {
                 break;
             }
-            if session.is_none() && waiting.is_wanted() {
+            if let Some(hung) = session.take_if(|session| self.has_hung(session)) {
+                tracing::warn!("the application does not get to its work; giving leadership up until it does");
+                self.current.send_replace(None);
+                hung.close(true).await;
+            }
+            if session.is_none() && waiting.is_wanted() && !self.hangs() {
                 // Others may want something too by then, and one attempt serves them all.
                 if let Some(again) = attempted.map(|attempted| attempted + RECONNECT) {
                     tokio::time::sleep_until(again).await;
@@ -135,6 +146,19 @@ impl Keeper {
         }
     }
 
+    /// Whether the application has not been seen for a while. What it leads it leads on: a handler may hog its runtime. But
+    /// it gets nothing more, because nobody would do anything with it.
+    fn hangs(&self) -> bool {
+        self.seen.elapsed() > HANGS_AFTER
+    }
+
+    /// Whether it has not been seen for so long that it is of no use: then it gives up what it leads, and is not counted
+    /// among those who could lead something. Without anything to lead, it is not counted any more much sooner.
+    fn has_hung(&self, session: &Session) -> bool {
+        let patience = if session.leads_nothing() { HANGS_AFTER } else { self.place.bound * GIVES_UP_AFTER };
+        self.seen.elapsed() > patience.max(HANGS_AFTER)
+    }
+
     /// Opens a session, and listens meanwhile: nobody who stops has to wait for a server that does not answer. `None` when
     /// it is over.
     async fn open(&mut self, waiting: &mut Waiting) -> Option<Result<Session, Error>> {
@@ -160,14 +184,19 @@ impl Keeper {
         attempted: Option<Instant>,
     ) -> bool {
         let due = match session {
-            Some(session) if waiting.is_wanted() => {
+            Some(session) if waiting.is_wanted() && !self.hangs() => {
                 session.until_ping().min(self.standby_interval.saturating_sub(swept.elapsed()))
             }
             Some(session) => session.until_ping(),
+            None if waiting.is_wanted() && self.hangs() => self.standby_interval,
             None if waiting.is_wanted() => RECONNECT.saturating_sub(attempted.map_or(RECONNECT, |at| at.elapsed())),
             None => Duration::MAX,
         };
-        let due = if waiting.hasty > 0 { due.min(SWEEP_AGAIN.saturating_sub(swept.elapsed())) } else { due };
+        let due = if waiting.hasty > 0 && session.is_some() && !self.hangs() {
+            due.min(SWEEP_AGAIN.saturating_sub(swept.elapsed()))
+        } else {
+            due
+        };
         tokio::select! {
             command = self.commands.recv() => match command {
                 Some(command) => waiting.take_in(command),
@@ -199,6 +228,7 @@ impl Keeper {
         }
         waiting.done.drain(..).for_each(|done| tell(done, ()));
         let due = swept.elapsed() >= self.standby_interval || (waiting.hasty > 0 && swept.elapsed() >= SWEEP_AGAIN);
+        let due = due && !self.hangs();
         let keys = if due { waiting.wanted(session) } else { Vec::new() };
         if due {
             *swept = Instant::now();
@@ -210,7 +240,14 @@ impl Keeper {
             }
             return Ok(());
         }
-        let got = session.sweep(&keys).await?;
+        let got = match session.sweep(&keys).await? {
+            Swept::Got(got) => got,
+            Swept::Refused(error) => {
+                // Those who want something are told, and try again; those who lead lead on.
+                waiting.fail(error);
+                return Ok(());
+            }
+        };
         let mut unwanted = Vec::new();
         for key in &got {
             if !waiting.grant(*key, session) {
@@ -275,7 +312,8 @@ impl Waiting {
         self.granted += 1;
         let number = self.granted;
         while let Some(want) = self.wants.get_mut(&key).and_then(VecDeque::pop_front) {
-            let granted = Granted { number, lost: session.give(key, number), validity: session.validity.clone() };
+            let (lost, validity) = (session.give(key, number), session.validity.clone());
+            let granted = Granted { session: session.id, number, lost, validity };
             if want.answer.send(Ok(Some(granted))).is_ok() {
                 return true;
             }

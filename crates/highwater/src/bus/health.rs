@@ -176,12 +176,12 @@ impl<B: Backend> EventBus<B> {
     async fn look(&self, problems: &mut Vec<Problem>) -> Result<(u64, HashMap<String, u64>), Error> {
         let (frontier, head) = (self.store().frontier().await?, self.store().head().await?);
         let mut elsewhere = HashMap::new();
-        if self.subscriptions().iter().any(|subscription| subscription.state().is_standby()) {
+        if self.inner.state().entries.values().any(|entry| !entry.leads()) {
             let found = self.store().checkpoints().await?.into_iter();
             elsewhere = found.map(|found| (found.subscriber_id, found.global_sequence)).collect();
         }
         // Of the others what they say themselves counts.
-        elsewhere.retain(|id, _| self.inner.entry(id).is_some_and(|entry| entry.state().is_standby()));
+        elsewhere.retain(|id, _| self.inner.entry(id).is_some_and(|entry| !entry.leads()));
         let waiting = {
             let mut since = self.inner.unsettled_since.lock().unwrap_or_else(PoisonError::into_inner);
             if head <= frontier {

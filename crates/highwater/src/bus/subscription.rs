@@ -69,7 +69,8 @@ impl<B: Backend> Subscription<B> {
                     return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
                 }
             }
-            if self.bus.stored_elsewhere(&self.entry).await?.is_some_and(|stored| stored >= head) {
+            let elsewhere = self.entry.state().is_standby();
+            if elsewhere && self.bus.stored_elsewhere(&self.entry).await?.is_some_and(|stored| stored >= head) {
                 return Ok(());
             }
             tokio::select! {
@@ -78,7 +79,7 @@ impl<B: Backend> Subscription<B> {
                     return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
                 },
                 // Where another instance processes, only its checkpoint tells.
-                () = tokio::time::sleep(LOOK_AGAIN), if self.entry.state().is_standby() => {}
+                () = tokio::time::sleep(LOOK_AGAIN), if elsewhere => {}
             }
         }
     }

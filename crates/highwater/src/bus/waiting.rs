@@ -78,9 +78,9 @@ impl<B: Backend> EventBus<B> {
         Ok(Ok(Waited { checkpoint, dead_letter }))
     }
 
-    /// The checkpoint of a subscriber that another instance processes for.
+    /// The checkpoint of a subscriber that this instance does not process for.
     pub(super) async fn stored_elsewhere(&self, entry: &Entry) -> Result<Option<u64>, Error> {
-        if !entry.state().is_standby() {
+        if entry.leads() {
             return Ok(None);
         }
         Ok(self.store().checkpoint(&entry.id).await?.map(|found| found.global_sequence))

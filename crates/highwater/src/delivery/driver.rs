@@ -295,9 +295,11 @@ impl<B: Backend> Driver<B> {
         let state = if over { SubscriptionState::Stopped } else { self.state() };
         let rate = self.rate.per_second(Instant::now());
         let front_at = self.machine.current().map(|record| record.created_at);
+        let leads = self.fence.is_some() && !self.machine.is_taking();
         self.status.send_if_modified(|status| {
             let same = status.handled == handled && status.stored == stored && status.state == state;
             (status.state, status.handled, status.stored, status.rate) = (state, handled, stored, rate);
+            status.leads = leads;
             (status.front_at, status.at) = (front_at, self.published);
             !same
         });

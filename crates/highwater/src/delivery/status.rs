@@ -128,6 +128,8 @@ pub(crate) struct Status {
     pub(crate) handled: u64,
     pub(crate) stored: u64,
     pub(crate) rate: f64,
+    /// Whether it leads: if not, only what is stored tells where it is.
+    pub(crate) leads: bool,
     /// When this was last said.
     pub(crate) at: Instant,
     /// When the event in front was made.
@@ -142,6 +144,7 @@ impl Status {
             handled: 0,
             stored: 0,
             rate: 0.0,
+            leads: false,
             at: Instant::now(),
             front_at: None,
             last_error: None,

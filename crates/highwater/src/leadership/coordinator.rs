@@ -42,6 +42,7 @@ struct Inner<B: Backend> {
     spread: bool,
     roll: Arc<Roll>,
     known: Mutex<Known>,
+    spread_at: Mutex<Option<Instant>>,
     attending: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -58,8 +59,9 @@ impl<B: Backend> Coordinator<B> {
     pub fn new(backend: B, config: &ReliableDeliveryConfig) -> Self {
         let instance = Instance::here(config.instance_label.clone());
         let candidate = backend.candidate(&instance, &LeadershipSettings::from(config));
-        let (roll, known, attending) = (Arc::default(), Mutex::default(), Mutex::default());
-        let inner = Inner { backend, candidate, instance, spread: config.spread, roll, known, attending };
+        let (roll, known, spread_at, attending) =
+            (Arc::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        let inner = Inner { backend, candidate, instance, spread: config.spread, roll, known, spread_at, attending };
         Self { inner: Arc::new(inner) }
     }
 
@@ -82,7 +84,8 @@ impl<B: Backend> Coordinator<B> {
 
     /// Makes leadership of a lock.
     async fn take(&self, claim: &Claim, held: Box<dyn Held>, wanted: Wanted) -> Result<LeadershipGuard, Error> {
-        let (backend, claim) = (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, true));
+        let (backend, claim) =
+            (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, Some(held.session())));
         // To its end, also when the caller stops waiting: a term raised after the lock was given back would fence
         // whoever leads by then.
         let taking = tokio::spawn(async move {
@@ -157,7 +160,10 @@ impl<B: Backend> Inner<B> {
             let leaders = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
             *self.known() = Known { leaders, at: Some(Instant::now()) };
         }
-        if self.spread {
+        // What changes is looked at at once; but what moves stands still for a moment, so it moves at leisure.
+        let mut spread_at = self.spread_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.spread && spread_at.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
+            *spread_at = Some(Instant::now());
             self.spread(view);
         }
         Ok(())

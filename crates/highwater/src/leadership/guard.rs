@@ -104,6 +104,10 @@ impl Always {
 }
 
 impl Held for Always {
+    fn session(&self) -> Uuid {
+        Uuid::nil()
+    }
+
     fn is_held(&self) -> bool {
         true
     }

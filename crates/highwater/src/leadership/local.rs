@@ -29,7 +29,7 @@ impl<B: Backend> LocalCoordinator<B> {
                 "instance_mode is SingleInstance: no lock is taken, so run one instance, or Coordinated ones"
             );
         });
-        let claim = claim.clone().by(&self.instance, false);
+        let claim = claim.clone().by(&self.instance, None);
         let taken = self.backend.take_over(&claim).await?;
         Ok(LeadershipGuard::new(taken, Box::new(Always::new())))
     }

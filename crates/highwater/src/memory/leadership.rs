@@ -35,7 +35,7 @@ struct State {
     holdings: u64,
     reserved: HashMap<String, (Uuid, Instant)>,
     members: BTreeMap<Uuid, (Instance, Vec<Want>)>,
-    leaders: BTreeMap<String, (Instance, DateTime<Utc>, bool)>,
+    leaders: BTreeMap<String, (Instance, DateTime<Utc>, Option<Uuid>)>,
 }
 
 impl MemoryLocks {
@@ -45,7 +45,7 @@ impl MemoryLocks {
     }
 
     pub(super) fn took_over(&self, claim: &Claim) {
-        let leader = (claim.instance.clone(), Utc::now(), claim.exclusive);
+        let leader = (claim.instance.clone(), Utc::now(), claim.session);
         self.state().leaders.insert(claim.subscriber_id.to_string(), leader);
     }
 
@@ -103,11 +103,14 @@ impl Leadership for MemoryEventStore {
                 state.checkpoints.iter().map(|(id, row)| (id.clone(), row.term.number)).collect()
             };
             let state = self.leadership.state();
-            let leaders = state.leaders.iter().filter_map(|(id, (instance, since, exclusive))| {
-                let hold = match exclusive {
-                    true if state.locks.contains_key(id) => LeaderHold::Held,
-                    true => LeaderHold::Gone,
-                    false => LeaderHold::Unknown,
+            let leaders = state.leaders.iter().filter_map(|(id, (instance, since, session))| {
+                let hold = match session {
+                    // Somebody else may have the lock by now, and not the term yet.
+                    Some(session) if state.locks.get(id).is_some_and(|(holder, _)| holder == session) => {
+                        LeaderHold::Held
+                    }
+                    Some(_) => LeaderHold::Gone,
+                    None => LeaderHold::Unknown,
                 };
                 let (subscriber_id, instance) = (id.clone(), instance.clone());
                 Some(Leader { subscriber_id, instance, since: *since, term: *terms.get(id)?, hold })
@@ -129,7 +132,7 @@ impl MemoryCandidate {
     fn take(&self, subscriber_id: &str) -> Option<Box<dyn Held>> {
         let holding = self.locks.take(subscriber_id, self.session)?;
         let (locks, gone) = (self.locks.clone(), self.gone.subscribe());
-        Some(Box::new(MemoryHeld { locks, name: subscriber_id.to_owned(), holding, gone }))
+        Some(Box::new(MemoryHeld { locks, name: subscriber_id.to_owned(), session: self.session, holding, gone }))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -201,11 +204,16 @@ impl Drop for MemoryCandidate {
 struct MemoryHeld {
     locks: Arc<MemoryLocks>,
     name: String,
+    session: Uuid,
     holding: u64,
     gone: watch::Receiver<bool>,
 }
 
 impl Held for MemoryHeld {
+    fn session(&self) -> Uuid {
+        self.session
+    }
+
     fn is_held(&self) -> bool {
         self.locks.state().locks.get(&self.name).is_some_and(|(_, current)| *current == self.holding)
     }

@@ -83,6 +83,10 @@ impl Nothing {
 }
 
 impl Held for Nothing {
+    fn session(&self) -> Uuid {
+        Uuid::nil()
+    }
+
     fn is_held(&self) -> bool {
         true
     }
@@ -301,6 +305,10 @@ struct Odd {
 }
 
 impl Held for Odd {
+    fn session(&self) -> Uuid {
+        self.lock.as_ref().map_or(Uuid::nil(), |lock| lock.session())
+    }
+
     fn is_held(&self) -> bool {
         self.lock.as_ref().is_some_and(|lock| self.oddity.is_held(&**lock))
     }
@@ -435,6 +443,10 @@ impl Lease {
 }
 
 impl Held for Lease {
+    fn session(&self) -> Uuid {
+        self.lock.lock().expect("nobody panics with it").as_ref().map_or(Uuid::nil(), |lock| lock.session())
+    }
+
     fn is_held(&self) -> bool {
         self.lock.lock().expect("nobody panics with it").as_ref().is_some_and(|lock| lock.is_held())
     }

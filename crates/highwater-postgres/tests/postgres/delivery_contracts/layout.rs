@@ -19,6 +19,7 @@ const OLD: &str = "CREATE TABLE {s}.event_bus_checkpoints (subscriber_id varchar
 const BEFORE: &str = "DROP TABLE {s}.event_bus_checkpoints, {s}.event_bus_pauses, {s}.event_bus_dlq,
         {s}.event_bus_dlq_attempts, {s}.event_bus_requests, {s}.event_bus_leaders, {s}.event_bus_instances;
     DROP SEQUENCE {s}.event_bus_terms;
+    DROP FUNCTION {s}.session_is_gone;
     DELETE FROM {s}.migrations WHERE version >= 3";
 
 #[tokio::test]
