@@ -21,6 +21,8 @@ pub(crate) use writer::Writer;
 /// How long to wait for a checkpoint that another transaction holds. Whoever it is may be frozen.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The same where the one who waits leads: others wait for it to come to an end, and whoever is frozen is ended meanwhile.
+const TAKE_OVER_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long to wait for an answer, waiting for such a checkpoint included.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -91,7 +93,7 @@ pub(crate) fn take_over<'a>(sql: &Sql, claim: &'a Claim) -> Query<'a, Postgres, 
     sqlx::query(sql.checkpoint_take_over.clone())
         .bind(&*claim.subscriber_id)
         .bind(signed(claim.start))
-        .bind(LOCK_TIMEOUT.as_millis().to_string())
+        .bind(if claim.session.is_some() { TAKE_OVER_TIMEOUT } else { LOCK_TIMEOUT }.as_millis().to_string())
         .bind(claim.nonce)
         .bind(claim.instance.id)
         .bind(&claim.instance.host)

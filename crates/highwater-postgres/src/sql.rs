@@ -75,6 +75,7 @@ statements! {
     migrations_lock,
     migrations_oldest,
     migrations_record,
+    neighbour_session,
     notify,
     open_writers,
     parked,

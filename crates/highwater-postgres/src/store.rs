@@ -6,7 +6,7 @@ use std::sync::Arc;
 use highwater::{Error, Invalid};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::appender::Appender;
 use crate::checkpoints::{ANSWER_TIMEOUT, Writer};
@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) appender: Appender,
     pub(crate) wakeups: PgWakeups,
     looking: Mutex<()>,
+    /// How many may be taken over at once: half of the pool.
+    pub(crate) taking_over: Semaphore,
     hosts: Hosts,
     /// With several hosts only.
     _watch: Option<Watch>,
@@ -101,6 +103,7 @@ impl PgEventStore {
         let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
         let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout);
         let appender = Appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
+        let pool_connections_max = config.pool_connections_max as usize;
         let inner = Inner {
             config,
             schema,
@@ -114,6 +117,7 @@ impl PgEventStore {
             appender,
             wakeups,
             looking: Mutex::default(),
+            taking_over: Semaphore::new((pool_connections_max / 2).max(1)),
             hosts,
             _watch: watch,
         };

@@ -60,16 +60,17 @@ pub trait ProjectorCoordinator: Send + Sync {
     /// When it cannot work at all ([`Error::Unfit`], [`Error::NoSession`]), and when the store cannot be reached.
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Leads from now on, unless somebody else does.
+    /// Leads from now on, unless somebody else does, or is about to: what was let go for another instance is left to that one
+    /// for a moment.
     ///
     /// # Errors
-    /// When the store cannot be asked.
+    /// [`Error::Invalid`] for a name or a setting that cannot be, and when the store cannot be asked.
     fn try_acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Option<LeadershipGuard>, Error>>;
 
     /// The same, after waiting until nobody else leads.
     ///
     /// # Errors
-    /// When the store cannot be asked.
+    /// As [`try_acquire`](Self::try_acquire).
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<LeadershipGuard, Error>>;
 
     /// Whether others are kept out. Where they are not, whoever is fenced has to halt: two that take over from each other

@@ -297,18 +297,61 @@ async fn a_standby_that_is_paused_or_stopped_does_not_wait_for_leadership() {
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
     let (one, other) = (MemoryEventBus::new(store.clone(), config.clone()), MemoryEventBus::new(store.clone(), config));
     let observer = || observer_fn("projection:x", |_: Event<Note>| async { Ok(()) });
+    let at = say(&store, "x").await;
     let leads = one.subscribe(observer()).await.unwrap();
     eventually("it is live", async || leads.state().is_live()).await;
     let stands_by = other.subscribe(observer()).await.unwrap();
     eventually("it stands by", async || stands_by.state().is_standby()).await;
     within("pausing", stands_by.pause()).await.unwrap();
     eventually("the leader is paused as well", async || leads.state() == SubscriptionState::Paused).await;
+    let (here, there) = (leads.progress().await.unwrap(), stands_by.progress().await.unwrap());
+    assert_eq!((here.checkpoint, here.lag_events), (at, 0));
+    assert_eq!((there.checkpoint, there.lag_events), (at, 0), "who does not lead asks the store");
     within("resuming", stands_by.resume()).await.unwrap();
     eventually("it leads on", async || leads.state().is_live()).await;
     eventually("it stands by", async || stands_by.state().is_standby()).await;
     within("unsubscribing", stands_by.unsubscribe()).await.unwrap();
     within("shutting down", other.shutdown()).await.unwrap();
     assert!(leads.state().is_live());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_busy_with_one_event_does_not_keep_the_others_from_being_spread() {
+    let store = MemoryEventStore::new();
+    say(&store, "x").await;
+    let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
+    let (one, other) = (MemoryEventBus::new(store.clone(), config.clone()), MemoryEventBus::new(store.clone(), config));
+    // The first eight by name are in a handler that takes very long; more than are asked for at once.
+    for bus in [&one, &other] {
+        for n in 10..24 {
+            let observer = observer_fn(format!("projection:{n}"), move |_: Event<Note>| async move {
+                if n < 18 {
+                    tokio::time::sleep(Duration::from_secs(600)).await;
+                }
+                Ok(())
+            });
+            bus.subscribe(observer).await.unwrap();
+        }
+        eventually("the first leads everything at first", async || leading(&one) > 0).await;
+    }
+    let level = async {
+        while leading(&other) < 6 {
+            tokio::time::sleep(Duration::from_millis(100)).await
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(15), level).await.expect("what can go goes");
+}
+
+fn leading(bus: &MemoryEventBus) -> usize {
+    bus.subscriptions().iter().filter(|subscription| subscription.state().term().is_some()).count()
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_refused_by_a_coordinator_as_well() {
+    let config = ReliableDeliveryConfig { takeover_bound: Duration::ZERO, ..quick() };
+    let coordinator = Coordinator::new(MemoryEventStore::new(), &config);
+    assert!(matches!(coordinator.acquire(&Claim::of("x")).await, Err(Error::Invalid(_))));
+    assert!(matches!(coordinator.ready().await, Err(Error::Invalid(_))));
 }
 
 #[tokio::test]

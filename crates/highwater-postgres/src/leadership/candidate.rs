@@ -56,7 +56,14 @@ impl PgCandidate {
             *state = State::Open(self.start()?);
         }
         let State::Open(commands) = &*state else { return Err(Error::ShutDown) };
-        commands.send(command).map_err(|_| died())?;
+        if let Err(mpsc::error::SendError(command)) = commands.send(command) {
+            // It has died, and everything that it held with it. Another one begins anew.
+            tracing::error!("the thread that keeps leadership has ended; starting another");
+            let commands = self.start()?;
+            commands.send(command).map_err(|_| died())?;
+            *state = State::Open(commands.clone());
+            return Ok(commands);
+        }
         Ok(commands.clone())
     }
 
@@ -83,6 +90,7 @@ impl PgCandidate {
             hints: self.store.leadership_hints(),
             announcer: inner.wakeups.announcer(),
             seen: self.seen.clone(),
+            distrusted: None,
             current: self.current.clone(),
             alarm: alarm.clone(),
         };
@@ -133,6 +141,10 @@ struct GivesBack {
 impl GivesBack {
     fn held(&mut self, granted: Granted) -> Box<dyn Held> {
         let Granted { session, number, lost, validity } = granted;
+        if let Some(commands) = &self.commands {
+            // A thread that has ended holds nothing.
+            drop(commands.send(Command::Collected { key: self.key, number }));
+        }
         Box::new(PgHeld { key: self.key, session, number, lost, validity, commands: self.commands.take() })
     }
 }

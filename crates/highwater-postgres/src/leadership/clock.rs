@@ -61,8 +61,8 @@ impl Seen {
         self.0.store(Moment::now().0, Ordering::Release);
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
-        Moment(self.0.load(Ordering::Acquire)).elapsed()
+    pub(super) fn at(&self) -> Moment {
+        Moment(self.0.load(Ordering::Acquire))
     }
 }
 

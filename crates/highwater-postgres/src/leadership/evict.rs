@@ -15,6 +15,8 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// Raises the term; whoever of Highwater keeps that waiting does not lead any more, and is ended.
 pub(crate) async fn take_over_for_good(store: &PgEventStore, claim: &Claim) -> Result<PgRow, sqlx::Error> {
+    // Those who wait for a row that somebody holds must not use up the pool: the others wait for their turn, not for them.
+    let _turn = store.inner.taking_over.acquire().await;
     let mut connection = store.inner.pool.acquire().await?;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *connection).await?;
     let mut taking = std::pin::pin!(take_over(&store.inner.sql, claim).fetch_one(&mut *connection));
@@ -36,8 +38,13 @@ async fn evict(store: &PgEventStore, waiting: i32) -> Result<(), Error> {
     let (mut connection, _): (PgConnection, _) = store.inner.connector.connect("evict", None).await?;
     let ended = sqlx::query(store.inner.sql.evict.clone()).bind(waiting).fetch_all(&mut connection).await;
     for row in ended.map_err(failed)? {
-        let pid: i32 = row.try_get(0).map_err(failed)?;
-        tracing::warn!(pid, "ended a transaction that a former leader had left open");
+        let (pid, role): (i32, String) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        match row.try_get::<Option<bool>, _>(2).map_err(failed)? {
+            Some(_) => tracing::warn!(pid, "ended a transaction that a former leader had left open"),
+            None => {
+                tracing::warn!(pid, role, "a former leader has left a transaction open, and this role may not end it")
+            }
+        }
     }
     connection.close().await.map_err(failed)
 }

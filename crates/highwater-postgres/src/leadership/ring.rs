@@ -60,7 +60,9 @@ impl Watcher {
     async fn watch(&self, session: Uuid) -> Result<(), Error> {
         let failed = |e| failed("watch another instance", e);
         let (mut connection, _) = self.connector.connect("neighbour", Some(Duration::ZERO)).await?;
-        sqlx::query(self.sql.watch_client.clone()).execute(&mut connection).await.map_err(failed)?;
+        for setting in [&self.sql.watch_client, &self.sql.neighbour_session] {
+            sqlx::query(setting.clone()).execute(&mut connection).await.map_err(failed)?;
+        }
         let key = Key::instance(&self.schema, session);
         loop {
             let waiting = sqlx::query_scalar(self.sql.instance_watch.clone())

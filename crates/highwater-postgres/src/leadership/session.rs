@@ -45,6 +45,8 @@ pub(super) struct Session {
     bound: Duration,
     pub(super) validity: Arc<Validity>,
     held: HashMap<Key, Holding>,
+    /// Whether the others see it.
+    shown: bool,
     /// When the server was last asked anything, and when which locks the session holds.
     asked: Moment,
     looked: Moment,
@@ -54,6 +56,8 @@ pub(super) struct Session {
 /// A lock that is held.
 struct Holding {
     number: u64,
+    /// Since when it lies there, until whoever wanted it has it in hand.
+    uncollected: Option<Moment>,
     lost: watch::Sender<bool>,
 }
 
@@ -87,6 +91,7 @@ impl Place {
             bound: self.bound,
             validity: Arc::new(Validity::new(sent, self.bound)),
             held: HashMap::new(),
+            shown: true,
             asked: sent,
             looked: sent,
             opened: Instant::now(),
@@ -136,8 +141,45 @@ impl Session {
     pub(super) fn give(&mut self, key: Key, number: u64) -> watch::Receiver<bool> {
         let lost = watch::Sender::new(false);
         let tells = lost.subscribe();
-        self.held.insert(key, Holding { number, lost });
+        self.held.insert(key, Holding { number, uncollected: Some(Moment::now()), lost });
         tells
+    }
+
+    /// Locks are in the hands of who wanted them.
+    pub(super) fn collected(&mut self, locks: &[(Key, u64)]) {
+        for (key, number) in locks {
+            if let Some(held) = self.held.get_mut(key).filter(|held| held.number == *number) {
+                held.uncollected = None;
+            }
+        }
+    }
+
+    /// Gives back what has been lying there for longer than that. Whether there was any.
+    pub(super) async fn take_back_uncollected(&mut self, patience: Duration) -> Result<bool, Error> {
+        let lies = |held: &Holding| held.uncollected.is_some_and(|since| since.elapsed() > patience);
+        let lying: Vec<Key> = self.held.iter().filter(|(_, held)| lies(held)).map(|(key, _)| *key).collect();
+        for held in lying.iter().filter_map(|key| self.held.get(key)) {
+            held.lost.send_replace(true);
+        }
+        self.unlock(&lying).await?;
+        Ok(!lying.is_empty())
+    }
+
+    /// Shows to the other instances that this one is there, or hides it: by its own lock.
+    pub(super) async fn show(&mut self, shown: bool) -> Result<(), Error> {
+        if shown == self.shown {
+            return Ok(());
+        }
+        let own = self.own;
+        if !shown {
+            self.shown = false;
+            return self.unlock(&[own]).await;
+        }
+        match self.sweep(&[own]).await? {
+            Swept::Got(got) => self.shown = got == [own],
+            Swept::Refused(error) => tracing::debug!(%error, "cannot show that this instance is there"),
+        }
+        Ok(())
     }
 
     /// Tries for locks that it does not hold, and says which it got. Also says to the server that it is still there, and
@@ -178,7 +220,8 @@ impl Session {
 
     /// The locks that it should hold.
     fn expected(&self) -> HashSet<i64> {
-        self.held.keys().chain([&self.own]).map(|key| key.number()).collect()
+        let own = self.shown.then_some(&self.own);
+        self.held.keys().chain(own).map(|key| key.number()).collect()
     }
 
     /// Gives locks back, those that are still the ones meant.

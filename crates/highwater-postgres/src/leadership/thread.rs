@@ -13,7 +13,7 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::clock::{Seen, Validity};
+use super::clock::{Moment, Seen, Validity};
 use super::key::Key;
 use super::session::{Place, Session, Swept};
 use crate::error::Shared;
@@ -23,8 +23,10 @@ use crate::wakeups::Announcer;
 const RECONNECT: Duration = Duration::from_millis(50);
 const SWEEP_AGAIN: Duration = Duration::from_millis(5);
 /// After how long without a sign of the application it counts as hanging, and after how many takeover bounds it has hung.
-const HANGS_AFTER: Duration = Duration::from_secs(5);
+const HANGS_AFTER: Duration = Duration::from_secs(3);
 const GIVES_UP_AFTER: u32 = 12;
+/// How long a lock that was asked for may lie there.
+const COLLECTED_WITHIN: Duration = Duration::from_secs(1);
 /// How long a lock that was let go for another session is left to that one.
 const RESERVED: Duration = Duration::from_secs(1);
 
@@ -34,6 +36,8 @@ pub(super) enum Command {
     Want(Want),
     /// A lock is given back; `to` a session, if it is meant for one.
     Release { key: Key, number: u64, to: Option<Uuid>, done: Option<oneshot::Sender<()>> },
+    /// Whoever wanted a lock has it in hand.
+    Collected { key: Key, number: u64 },
     /// Somebody wants to know whether there is a session.
     Ready(oneshot::Sender<Result<(), Error>>),
     /// It is over.
@@ -65,6 +69,8 @@ pub(super) struct Keeper {
     pub(super) announcer: Announcer,
     /// The application looks at the other instances every second; unless it hangs.
     pub(super) seen: Arc<Seen>,
+    /// When it last left a lock lying that it had asked for.
+    pub(super) distrusted: Option<Moment>,
     /// The session that is open, for those who look at the others.
     pub(super) current: watch::Sender<Option<Uuid>>,
     /// An instance is gone.
@@ -77,6 +83,7 @@ struct Waiting {
     /// Locks that are left to somebody else for a while.
     reserved: HashMap<Key, Instant>,
     released: Vec<(Key, u64)>,
+    collected: Vec<(Key, u64)>,
     announcements: Vec<(Key, Option<Uuid>)>,
     done: Vec<oneshot::Sender<()>>,
     ready: Vec<oneshot::Sender<Result<(), Error>>>,
@@ -146,17 +153,18 @@ impl Keeper {
         }
     }
 
-    /// Whether the application has not been seen for a while. What it leads it leads on: a handler may hog its runtime. But
-    /// it gets nothing more, because nobody would do anything with it.
+    /// Whether the application has not been seen for a while, or not since it left a lock lying. What it leads it leads on: a
+    /// handler may hog its runtime. But it gets nothing more, because nobody would do anything with it.
     fn hangs(&self) -> bool {
-        self.seen.elapsed() > HANGS_AFTER
+        let seen = self.seen.at();
+        seen.elapsed() > HANGS_AFTER || self.distrusted.is_some_and(|distrusted| distrusted > seen)
     }
 
     /// Whether it has not been seen for so long that it is of no use: then it gives up what it leads, and is not counted
     /// among those who could lead something. Without anything to lead, it is not counted any more much sooner.
     fn has_hung(&self, session: &Session) -> bool {
         let patience = if session.leads_nothing() { HANGS_AFTER } else { self.place.bound * GIVES_UP_AFTER };
-        self.seen.elapsed() > patience.max(HANGS_AFTER)
+        self.seen.at().elapsed() > patience.max(HANGS_AFTER)
     }
 
     /// Opens a session, and listens meanwhile: nobody who stops has to wait for a server that does not answer. `None` when
@@ -218,11 +226,16 @@ impl Keeper {
     }
 
     /// Does what is due on the session.
-    async fn keep(&self, session: &mut Session, waiting: &mut Waiting, swept: &mut Instant) -> Result<(), Error> {
+    async fn keep(&mut self, session: &mut Session, waiting: &mut Waiting, swept: &mut Instant) -> Result<(), Error> {
         if self.place.doubts(session) {
             return Err(Error::NotPrimary { reason: "the server may have been replaced".to_owned() });
         }
         session.release(&std::mem::take(&mut waiting.released)).await?;
+        session.collected(&std::mem::take(&mut waiting.collected));
+        if session.take_back_uncollected(COLLECTED_WITHIN).await? {
+            self.distrusted = Some(Moment::now());
+        }
+        session.show(!self.hangs()).await?;
         for (key, to) in waiting.announcements.drain(..) {
             self.announcer.released(&hint(key, to));
         }
@@ -275,6 +288,7 @@ impl Waiting {
                 // Somebody in this process may be waiting for it.
                 self.hasty = 2;
             }
+            Command::Collected { key, number } => self.collected.push((key, number)),
             Command::Ready(ready) => self.ready.push(ready),
             Command::Close(closed) => self.closed = Some(closed),
         }
@@ -343,6 +357,7 @@ impl Waiting {
     fn finish(&mut self, without_session: bool) {
         if without_session {
             self.released.clear();
+            self.collected.clear();
             self.announcements.clear();
             self.done.drain(..).for_each(|done| tell(done, ()));
         }

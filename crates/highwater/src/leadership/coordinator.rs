@@ -15,7 +15,7 @@ use super::{
 };
 use crate::config::check_label;
 use crate::subscriber::check_id;
-use crate::{Backend, BoxFuture, Claim, Error, ReliableDeliveryConfig};
+use crate::{Backend, BoxFuture, Claim, Error, Invalid, ReliableDeliveryConfig};
 
 /// How often to look who else is there.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,6 +40,8 @@ struct Inner<B: Backend> {
     candidate: Box<dyn Candidate>,
     instance: Instance,
     spread: bool,
+    /// Settings that cannot work are refused when something is wanted.
+    settings: Result<(), Invalid>,
     roll: Arc<Roll>,
     known: Mutex<Known>,
     spread_at: Mutex<Option<Instant>>,
@@ -61,7 +63,9 @@ impl<B: Backend> Coordinator<B> {
         let candidate = backend.candidate(&instance, &LeadershipSettings::from(config));
         let (roll, known, spread_at, attending) =
             (Arc::default(), Mutex::default(), Mutex::default(), Mutex::default());
-        let inner = Inner { backend, candidate, instance, spread: config.spread, roll, known, spread_at, attending };
+        let settings = config.validate();
+        let inner =
+            Inner { backend, candidate, instance, spread: config.spread, settings, roll, known, spread_at, attending };
         Self { inner: Arc::new(inner) }
     }
 
@@ -73,6 +77,7 @@ impl<B: Backend> Coordinator<B> {
 
     /// Enters a subscriber among what is wanted. With the first one, this instance begins to look who else is there.
     fn want(&self, claim: &Claim) -> Result<Wanted, Error> {
+        self.inner.settings.clone()?;
         check_id(&claim.subscriber_id)?;
         check_label("prefers", claim.prefers.as_deref())?;
         let mut attending = self.inner.attending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +106,10 @@ impl<B: Backend> Coordinator<B> {
 
 impl<B: Backend> ProjectorCoordinator for Coordinator<B> {
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
-        self.inner.candidate.ready()
+        Box::pin(async {
+            self.inner.settings.clone()?;
+            self.inner.candidate.ready().await
+        })
     }
 
     fn try_acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Option<LeadershipGuard>, Error>> {
@@ -188,6 +196,7 @@ impl<B: Backend> Inner<B> {
     /// Asks for what should be elsewhere to be let go, a few at a time.
     fn spread(&self, mut view: View) {
         let Some(own) = view.own else { return };
+        self.roll.take_back_asked();
         // What would not be let go counts, but is nobody else's to get: something else goes in its place.
         let stays = self.roll.stays();
         for other in view.members.iter_mut().filter(|member| member.session != own) {
@@ -203,7 +212,6 @@ impl<B: Backend> Inner<B> {
                 tracing::debug!(subscriber_id = id, session = %to, "should be led by another instance");
             }
         }
-        self.roll.ask_for_nothing_but(&planned);
     }
 }
 

@@ -50,7 +50,8 @@ impl LeadershipGuard {
         self.held.as_ref().is_some_and(|held| held.is_held())
     }
 
-    /// Resolves when leadership is gone, other than by this guard's own end.
+    /// Resolves when leadership is gone, by this guard's own end as well. A [`LocalCoordinator`](crate::LocalCoordinator) has
+    /// no way to know: who leads by it learns from the store that it was fenced.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         let lost = self.losing();
         async move {

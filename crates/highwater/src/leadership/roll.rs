@@ -14,6 +14,8 @@ use crate::Claim;
 
 /// How long something is led before it may be moved on: what moves must not move back and forth.
 const SETTLED: Duration = Duration::from_secs(1);
+/// How long whoever was asked and did not let go is left alone.
+const BUSY: Duration = Duration::from_secs(10);
 /// How long whoever let go stands back, so that the one it was meant for gets it.
 const STAND_BACK: Duration = Duration::from_secs(2);
 
@@ -42,6 +44,8 @@ struct Led {
     since: Instant,
     /// It would not let go if it were asked.
     stays: bool,
+    /// It was asked and has not let go: it is busy with one event, or nobody listens. Not asked again until then.
+    busy_until: Option<Instant>,
     asked: watch::Sender<Option<Uuid>>,
 }
 
@@ -89,7 +93,9 @@ impl Roll {
 
     /// What is led here and would not be let go.
     pub(super) fn stays(&self) -> HashSet<Name> {
-        self.state().led.iter().filter(|(_, led)| led.stays).map(|(name, _)| name.clone()).collect()
+        let now = Instant::now();
+        let stays = |led: &Led| led.stays || led.busy_until.is_some_and(|until| until > now);
+        self.state().led.iter().filter(|(_, led)| stays(led)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Asks for a subscriber to be let go, if it is led here and has been for a while. Whether it was asked.
@@ -99,11 +105,12 @@ impl Roll {
         led.asked.send_if_modified(|asked| asked.replace(to).is_none())
     }
 
-    /// Takes back what was asked for and not done yet, except for these.
-    pub(super) fn ask_for_nothing_but(&self, names: &HashSet<String>) {
-        let state = self.state();
-        for (_, led) in state.led.iter().filter(|(name, _)| !names.contains(&***name)) {
-            led.asked.send_if_modified(|asked| asked.take().is_some());
+    /// Takes back what was asked for and not done. Others are asked for in its place, for a while.
+    pub(super) fn take_back_asked(&self) {
+        for led in self.state().led.values_mut() {
+            if led.asked.send_if_modified(|asked| asked.take().is_some()) {
+                led.busy_until = Some(Instant::now() + BUSY);
+            }
         }
     }
 }
@@ -120,7 +127,10 @@ impl Wanted {
     pub(super) fn led(self) -> Entry {
         let asked = watch::Sender::new(None);
         let heard = asked.subscribe();
-        self.roll.state().led.insert(self.name.clone(), Led { since: Instant::now(), stays: false, asked });
+        self.roll
+            .state()
+            .led
+            .insert(self.name.clone(), Led { since: Instant::now(), stays: false, busy_until: None, asked });
         self.roll.changed.notify_one();
         Entry { wanted: self, heard }
     }

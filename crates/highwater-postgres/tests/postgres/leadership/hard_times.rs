@@ -144,6 +144,79 @@ async fn an_instance_whose_runtime_is_gone_is_not_counted_any_more() {
     drop(handle);
 }
 
+/// Its thread goes on, and would take what is given to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_whose_runtime_hangs_gets_nothing_more() {
+    let db = Db::new();
+    let there = bus(&db, coordinated()).await;
+    for n in 0..6 {
+        there.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
+    }
+    let all_live = async || there.subscriptions().iter().all(|subscription| subscription.state().is_live());
+    eventually("it leads everything", all_live).await;
+    let (url, schema) = (db.url.clone(), db.schema.clone());
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let hangs = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let db = std::mem::ManuallyDrop::new(Db { url, schema });
+            let bus = bus(&db, coordinated()).await;
+            for n in 0..6 {
+                bus.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
+            }
+            // Everybody has said what they want, and nobody gets to anything any more.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            released.recv().unwrap();
+            bus.shutdown().await.unwrap();
+        });
+    });
+    let mut connection = db.connection().await;
+    let shown = "SELECT count(*) FROM pg_locks l JOIN event_bus_instances i
+        ON (l.classid::bigint << 32 | l.objid::bigint) = ('x' || substr(md5($1 || '//' || i.session), 1, 16))::bit(64)::bigint
+        WHERE l.locktype = 'advisory' AND l.granted";
+    let mut shown =
+        async || -> i64 { sqlx::query_scalar(shown).bind(&db.schema).fetch_one(&mut connection).await.unwrap() };
+    eventually("it is there", async || shown().await == 2).await;
+    eventually("it is not counted any more", async || shown().await == 1).await;
+    let at = say(there.store(), "x").await;
+    for n in 0..6 {
+        there.wait_for(&format!("projection:{n}"), at).await.unwrap();
+    }
+    assert!(all_live().await, "who works leads");
+    release.send(()).unwrap();
+    eventually("it comes back and stops", async || hangs.is_finished()).await;
+    hangs.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_somebody_holds_do_not_keep_the_others_from_being_taken_over() {
+    let db = Db::new();
+    let first = bus(&db, coordinated()).await;
+    for n in 0..20 {
+        first.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
+    }
+    eventually("it leads everything", async || leading(&first) == 20).await;
+    first.shutdown().await.unwrap();
+    // Not one of ours, so nobody ends it.
+    let mut psql = db.connection().await;
+    db.execute(
+        &mut psql,
+        "BEGIN; SELECT FROM {s}.event_bus_checkpoints WHERE subscriber_id < 'projection:2' FOR UPDATE",
+    )
+    .await;
+    let second = bus(&db, coordinated()).await;
+    for n in 0..20 {
+        second.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
+    }
+    eventually("what is free is taken over", async || leading(&second) == 8).await;
+    db.execute(&mut psql, "ROLLBACK").await;
+    eventually("and the rest as soon as it is free", async || leading(&second) == 20).await;
+}
+
+fn leading(bus: &PgEventBus) -> usize {
+    bus.subscriptions().iter().filter(|subscription| subscription.state().is_live()).count()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_does_not_wait_for_a_server_that_is_gone() {
     let mut server = ThrowawayPostgres::start().unwrap();

@@ -140,8 +140,12 @@ async fn frozen(text: Option<&str>) {
         })
         .await;
     }
-    frozen.freeze();
     let term = leader(&store, COUNTED).await.map(|leader| leader.term);
+    let since = std::time::Instant::now();
+    frozen.freeze();
+    eventually("another leads", async || leader(&store, COUNTED).await.is_some_and(|now| Some(now.term) > term)).await;
+    let bound = Duration::from_millis(Job::new(&db, "").bound_ms);
+    assert!(since.elapsed() < 3 * bound, "within the bound, give or take what this machine has to do: {since:?}");
     for n in 0..10 {
         say(&store, &n.to_string()).await;
     }

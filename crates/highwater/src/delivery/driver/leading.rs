@@ -55,19 +55,28 @@ impl<B: Backend> Driver<B> {
             ..Claim::of(self.subscriber.id.clone())
         };
         let coordinator = self.shared.coordinator.clone();
-        if let Some(guard) = coordinator.try_acquire(&claim).await? {
-            return Ok(Some(guard));
+        let mut control = self.signals.control.clone();
+        // Nobody is left to want anything once the bus is gone, and the subscriber goes on.
+        let mut is_unwanted = async || {
+            if control.wait_for(|control| control.stop || control.paused).await.is_err() {
+                std::future::pending().await
+            }
+        };
+        let tried = tokio::select! {
+            tried = coordinator.try_acquire(&claim) => tried?,
+            () = is_unwanted() => return Ok(None),
+        };
+        if tried.is_some() {
+            return Ok(tried);
         }
         if !self.stands_by {
             self.stands_by = true;
             self.journal.stands_by();
         }
         self.publish(false);
-        let mut control = self.signals.control.clone();
         tokio::select! {
             guard = coordinator.acquire(&claim) => guard.map(Some),
-            // Nobody is left to want anything once the bus is gone, and the subscriber goes on.
-            Ok(_) = control.wait_for(|control| control.stop || control.paused) => Ok(None),
+            () = is_unwanted() => Ok(None),
         }
     }
 
