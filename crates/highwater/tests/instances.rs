@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use highwater::prelude::*;
 use highwater::{
-    BoxFuture, Checkpoints, Claim, Coordinator, Held, InstanceMode, Leader, LeadershipGuard, MemoryTx,
-    ProjectorCoordinator, SubscriptionState, TransactionalProjection,
+    BoxFuture, Checkpoints, Claim, Coordinator, Held, Instance, InstanceMode, Leader, Leadership, LeadershipGuard,
+    LeadershipSettings, MemoryTx, ProjectorCoordinator, SubscriptionState, TransactionalProjection,
 };
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::watch;
@@ -340,6 +341,48 @@ async fn what_is_busy_with_one_event_does_not_keep_the_others_from_being_spread(
         }
     };
     tokio::time::timeout(Duration::from_secs(15), level).await.expect("what can go goes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_move_at_a_time() {
+    let store = MemoryEventStore::new();
+    let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
+    let (one, other) = (MemoryEventBus::new(store.clone(), config.clone()), MemoryEventBus::new(store.clone(), config));
+    for bus in [&one, &other] {
+        for n in 0..60 {
+            let observer = observer_fn(format!("projection:{n}"), |_: Event<Note>| async { Ok(()) });
+            bus.subscribe(observer).await.unwrap();
+        }
+        eventually("the first leads everything", async || leading(&one) == 60).await;
+    }
+    let mut before = 0;
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = leading(&other);
+        assert!(now <= before + 12, "{before} and then {now}: two looks at most");
+        before = now;
+    }
+    assert_eq!((leading(&one), leading(&other)), (30, 30));
+}
+
+#[tokio::test]
+async fn what_is_let_go_for_one_is_left_to_that_one() {
+    let store = MemoryEventStore::new();
+    let settings = LeadershipSettings::from(&quick());
+    let candidate = || store.candidate(&Instance::here(None), &settings);
+    let (one, other, third) = (candidate(), candidate(), candidate());
+    for _ in 0..10 {
+        let held = one.hold("x").await.unwrap();
+        let to = third.look(&[]).await.unwrap().own;
+        // Who does not mean it for anybody in particular waits first in line.
+        let (mut first, mut second) = (std::pin::pin!(other.hold("x")), std::pin::pin!(third.hold("x")));
+        assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+        held.release(to).await;
+        let got = within("one of them gets it", async {
+            tokio::select! { biased; _ = &mut first => false, _ = &mut second => true }
+        });
+        assert!(got.await, "it was meant for the other");
+    }
 }
 
 fn leading(bus: &MemoryEventBus) -> usize {

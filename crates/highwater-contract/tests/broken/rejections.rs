@@ -1486,11 +1486,7 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
             "whoever_has_lost_leadership_handles_nothing_more",
         ],
     },
-    Rejection {
-        backend: "leads_on_when_closed",
-        breaks: 29,
-        rejected_by: &["closing_lets_everything_go", "however_often_leaders_die_everything_counts_once"],
-    },
+    Rejection { backend: "leads_on_when_closed", breaks: 29, rejected_by: &["closing_lets_everything_go"] },
     Rejection {
         backend: "never_says_that_it_is_lost",
         breaks: 29,
@@ -1518,7 +1514,11 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
     Rejection {
         backend: "says_that_everybody_leads",
         breaks: 30,
-        rejected_by: &["it_is_told_who_leads", "without_coordination_everybody_leads_and_the_last_one_writes"],
+        rejected_by: &[
+            "it_is_told_who_leads",
+            "who_has_the_lock_and_no_term_does_not_lead_yet",
+            "without_coordination_everybody_leads_and_the_last_one_writes",
+        ],
     },
     Rejection {
         backend: "says_that_everybody_is_gone",

@@ -260,3 +260,26 @@ impl Drop for PgHeld {
         self.give_back(None, None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::clock::Moment;
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_until_the_clock_or_somebody_says_that_it_is_not() {
+        let (tells, lost) = watch::channel(false);
+        let validity = Arc::new(Validity::new(Moment::now(), Duration::from_secs(60)));
+        let key = Key::subscriber("s", "x");
+        let held = PgHeld { key, session: Uuid::nil(), number: 1, lost, validity: validity.clone(), commands: None };
+        assert!(held.is_held());
+        validity.extend(Moment::now(), Duration::ZERO);
+        assert!(!held.is_held(), "nobody has answered for too long");
+        validity.extend(Moment::now(), Duration::from_secs(60));
+        assert!(held.is_held());
+        tells.send_replace(true);
+        assert!(!held.is_held(), "somebody says so");
+    }
+}

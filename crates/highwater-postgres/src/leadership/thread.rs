@@ -242,7 +242,7 @@ impl Keeper {
         waiting.done.drain(..).for_each(|done| tell(done, ()));
         let due = swept.elapsed() >= self.standby_interval || (waiting.hasty > 0 && swept.elapsed() >= SWEEP_AGAIN);
         let due = due && !self.hangs();
-        let keys = if due { waiting.wanted(session) } else { Vec::new() };
+        let keys = if due { waiting.wanted(|key| session.holds(key)) } else { Vec::new() };
         if due {
             *swept = Instant::now();
             waiting.hasty = waiting.hasty.saturating_sub(1);
@@ -314,10 +314,10 @@ impl Waiting {
     }
 
     /// The locks to be tried for. Those that are held here are somebody else's in this process.
-    fn wanted(&mut self, session: &Session) -> Vec<Key> {
+    fn wanted(&mut self, held: impl Fn(Key) -> bool) -> Vec<Key> {
         self.is_wanted();
         self.reserved.retain(|_, until| *until > Instant::now());
-        let free = |key: &&Key| !session.holds(**key) && !self.reserved.contains_key(key);
+        let free = |key: &&Key| !held(**key) && !self.reserved.contains_key(key);
         self.wants.keys().filter(free).copied().collect()
     }
 
@@ -396,5 +396,22 @@ mod tests {
         for nonsense in ["", " ", "1.2", "1 2", "x.y z", "1.2 z"] {
             assert_eq!(understood(nonsense), None, "{nonsense}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_meant_for_another_or_held_here_is_not_tried_for() {
+        let (key, own) = (Key { high: 1, low: 2 }, Uuid::now_v7());
+        let mut waiting = Waiting::default();
+        let (answer, _waits) = oneshot::channel();
+        waiting.take_in(Command::Want(Want { key, once: false, answer }));
+        let nothing = |_: Key| false;
+        assert_eq!(waiting.wanted(nothing), [key]);
+        assert_eq!(waiting.wanted(|held| held == key), [], "the server would grant it again");
+        waiting.hear(&hint(key, Some(own)), Some(own));
+        assert_eq!(waiting.wanted(nothing), [key], "it is meant for this one");
+        waiting.hear(&hint(key, Some(Uuid::now_v7())), Some(own));
+        assert_eq!(waiting.wanted(nothing), [], "it is meant for another");
+        tokio::time::advance(RESERVED).await;
+        assert_eq!(waiting.wanted(nothing), [key], "which has had its time");
     }
 }

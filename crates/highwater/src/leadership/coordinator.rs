@@ -203,7 +203,9 @@ impl<B: Backend> Inner<B> {
             other.wants.retain(|want| !stays.contains(&*want.subscriber_id));
         }
         let mut planned = HashSet::new();
-        for plan in spread::plan(&view.members).into_iter().filter(|plan| plan.from == own) {
+        // Whoever leads most comes first in it; whoever does not waits for its turn.
+        let most = MOVES_MAX * view.members.len();
+        for plan in spread::plan(&view.members, most).into_iter().filter(|plan| plan.from == own) {
             if planned.len() == MOVES_MAX {
                 break;
             }

@@ -193,3 +193,37 @@ impl Drop for Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_just_got_is_kept_and_what_was_let_go_is_left_alone() {
+        let (roll, to) = (Arc::new(Roll::default()), Uuid::now_v7());
+        let entry = roll.want(&Claim::of("a")).led();
+        assert!(!roll.ask("a", to), "it was just got");
+        tokio::time::advance(SETTLED).await;
+        assert!(roll.ask("a", to) && entry.yields_to() == Some(to));
+        assert!(!roll.ask("a", to), "once is enough");
+        assert!(roll.stands_back("a").is_none());
+        drop(entry);
+        assert!(roll.stands_back("a").is_some(), "it is left to the one it was let go for");
+        tokio::time::advance(STAND_BACK).await;
+        assert!(roll.stands_back("a").is_none(), "for a while");
+        drop(roll.want(&Claim::of("b")).led());
+        assert!(roll.stands_back("b").is_none(), "what was let go for nobody is anybody's");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_asked_for_in_vain_is_not_asked_for_again_at_once() {
+        let (roll, to) = (Arc::new(Roll::default()), Uuid::now_v7());
+        let entry = roll.want(&Claim::of("a")).led();
+        tokio::time::advance(SETTLED).await;
+        assert!(roll.ask("a", to) && roll.stays().is_empty());
+        roll.take_back_asked();
+        assert_eq!((entry.yields_to(), roll.stays().len()), (None, 1));
+        tokio::time::advance(BUSY).await;
+        assert!(roll.stays().is_empty() && roll.ask("a", to));
+    }
+}

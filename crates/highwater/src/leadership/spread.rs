@@ -17,18 +17,16 @@ pub(super) struct Move {
     pub(super) to: Uuid,
 }
 
-/// All moves until everything is where it should be.
-pub(super) fn plan(members: &[Member]) -> Vec<Move> {
+/// The first moves, up to so many, towards where everything should be. Each makes the board better, so there is an end to
+/// them.
+pub(super) fn plan(members: &[Member], most: usize) -> Vec<Move> {
     let mut board = Board::new(members);
     let mut moves = Vec::new();
-    // Each move makes the board better, so there are fewer of them than this; a bound costs nothing.
-    let bound = members.iter().map(|member| member.leads.len()).sum::<usize>() * 2;
-    while let Some(next) = board.preferred().or_else(|| board.levelling()) {
+    while moves.len() < most
+        && let Some(next) = board.preferred().or_else(|| board.levelling())
+    {
         board.carry_out(&next);
         moves.push(next);
-        if moves.len() > bound {
-            break;
-        }
     }
     moves
 }

@@ -73,6 +73,22 @@ async fn idle_connections_are_not_ended_by_a_setting_of_the_role() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nobody_leads_on_a_server_that_has_become_read_only() {
+    let mut server = ThrowawayPostgres::start().unwrap();
+    let db = Db::on(server.url());
+    let bus = bus(&db, coordinated()).await;
+    let subscription = bus.subscribe(Recorder::new("projection:a")).await.unwrap();
+    eventually("it leads", async || subscription.state().is_live()).await;
+    let term = subscription.state().term();
+    server.set("default_transaction_read_only", "on").unwrap();
+    eventually("it does not lead any more", async || subscription.state().term().is_none()).await;
+    server.set("default_transaction_read_only", "off").unwrap();
+    eventually("it leads again", async || subscription.state().term() > term).await;
+    let at = say(bus.store(), "x").await;
+    bus.wait_for("projection:a", at).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_room_for_more_locks_costs_nobody_what_it_has() {
     let server = ThrowawayPostgres::builder()
         .setting("max_locks_per_transaction", "10")
