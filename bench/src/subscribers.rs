@@ -29,8 +29,8 @@ const COUNTS: [usize; 4] = [1, 10, 50, 200];
 const PACE: Duration = Duration::from_millis(1);
 const CONNECTIONS_MAX: f64 = 10.0;
 /// How long events flow before anything is measured. The server counts transactions up to a second late.
-pub(crate) const LEAD: Duration = Duration::from_millis(1_200);
-pub(crate) const LEAD_QUICK: Duration = Duration::from_millis(300);
+const LEAD: Duration = Duration::from_millis(1_200);
+const LEAD_QUICK: Duration = Duration::from_millis(300);
 /// How often connections are counted.
 pub(crate) const SAMPLE: Duration = Duration::from_millis(250);
 

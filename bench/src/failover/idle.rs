@@ -13,12 +13,14 @@ use crate::Error;
 use crate::options::Options;
 use crate::report::{Report, Row, Unit};
 use crate::server::Server;
-use crate::subscribers::{LEAD, LEAD_QUICK, SAMPLE};
+use crate::subscribers::SAMPLE;
 
 const SCHEMA: &str = "idle";
 /// The role of the one that stands by.
 const ROLE: &str = "bench_idle";
 const SUBSCRIBERS: usize = 200;
+/// Until it is idle: what its start needed is closed by then.
+const LEAD: Duration = Duration::from_secs(3);
 /// How long statements are counted. Some come once a second: in a short time, one more or less of them would show.
 const TIME: Duration = Duration::from_secs(10);
 const TIME_QUICK: Duration = Duration::from_secs(1);
@@ -62,8 +64,8 @@ pub(super) async fn measure(server: &Server, options: &Options) -> Result<Vec<Ro
 
 /// Statements a second, and connections at most.
 async fn look(connection: &mut PgConnection, name: &str, options: &Options) -> Result<[f64; 2], Error> {
-    let (lead, time) = if options.quick { (LEAD_QUICK, TIME_QUICK) } else { (LEAD, TIME) };
-    tokio::time::sleep(lead).await;
+    let time = if options.quick { TIME_QUICK } else { TIME };
+    tokio::time::sleep(LEAD).await;
     let (before, since) = (statements(connection).await?, Instant::now());
     let mut most = 0;
     while since.elapsed() < time {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use highwater::{Error, Invalid};
 use sqlx::PgPool;
@@ -19,6 +20,9 @@ use crate::reader::Readers;
 use crate::schema::SchemaName;
 use crate::sql::Sql;
 use crate::wakeups::PgWakeups;
+
+/// How long a connection of the pool may take to come back.
+const RETURNED_WITHIN_MS: usize = 5;
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
@@ -145,7 +149,15 @@ impl PgEventStore {
     ) -> Result<T, Error> {
         in_time(ANSWER_TIMEOUT, action, async {
             let _one_by_one = self.inner.looking.lock().await;
-            looking.await
+            let looked = looking.await;
+            // The driver takes connections back in a task of its own: whoever looks next would be given another one.
+            for _ in 0..RETURNED_WITHIN_MS {
+                if self.inner.pool.num_idle() == self.inner.pool.size() as usize {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            looked
         })
         .await
     }
