@@ -89,6 +89,11 @@ impl<B: Backend> Coordinator<B> {
 
     /// Makes leadership of a lock.
     async fn take(&self, claim: &Claim, held: Box<dyn Held>, wanted: Wanted) -> Result<LeadershipGuard, Error> {
+        // It may have been lost on the way here, and be somebody else's: whose term must not be touched.
+        if !held.is_held() {
+            let source = "the lock was lost before it could be used".into();
+            return Err(Error::Unavailable { action: "take over", source });
+        }
         let (backend, claim) =
             (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, Some(held.session())));
         // To its end, also when the caller stops waiting: a term raised after the lock was given back would fence
