@@ -398,6 +398,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_lets_go_says_for_whom() {
+        let (key, to) = (Key { high: 1, low: 2 }, Some(Uuid::now_v7()));
+        let mut waiting = Waiting::default();
+        waiting.take_in(Command::Release { key, number: 3, to, done: None });
+        assert_eq!((waiting.announcements, waiting.released), (vec![(key, to)], vec![(key, 3)]));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_is_meant_for_another_or_held_here_is_not_tried_for() {
         let (key, own) = (Key { high: 1, low: 2 }, Uuid::now_v7());
