@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod hard_times;
+mod meddling;
 mod outages;
 mod poolers;
 mod processes;
