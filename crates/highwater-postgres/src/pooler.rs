@@ -26,19 +26,22 @@ pub(crate) enum Session {
     Lent(String),
 }
 
-/// What a pooler in the way means, and what to do about it.
+fn stands_between(found: &str) -> String {
+    format!("a pooler (PgBouncer in transaction or statement mode?) stands between: {found}")
+}
+
+/// What a pooler in the way means for listening, and what to do about it.
 pub(crate) fn explain(found: &str) -> String {
-    format!(
-        "a pooler (PgBouncer in transaction or statement mode?) stands between: {found}; new events of other processes \
-         are found by polling; give a direct URL in leadership_url"
-    )
+    let pooler = stands_between(found);
+    format!("{pooler}; new events of other processes are found by polling; give a direct URL in leadership_url")
 }
 
 /// The same for what cannot do without a session of its own.
 pub(crate) fn no_session(found: &str) -> Error {
     let reason = format!(
-        "a pooler (PgBouncer in transaction or statement mode?) stands between: {found}; leadership hangs on a session, so \
-         give a direct URL in PgConfig::leadership_url, or let the pooler work in session mode"
+        "{}; leadership hangs on a session, so give a direct URL in PgConfig::leadership_url, or let the pooler work in \
+         session mode",
+        stands_between(found)
     );
     Error::NoSession { reason }
 }
