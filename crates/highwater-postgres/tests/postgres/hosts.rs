@@ -1,6 +1,5 @@
 //! Several hosts of which one is the primary, and what happens when it is that no more.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use highwater::{Checkpoints, Claim, Error, Log, Wakeups};
@@ -24,22 +23,6 @@ fn with_ports(url: &str, ports: &[u16]) -> String {
 /// A port where nobody listens.
 async fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
-}
-
-/// A replica that follows a server, with everything that this one has by now.
-fn replica_of(primary: &mut ThrowawayPostgres) -> ThrowawayPostgres {
-    let mut replica = ThrowawayPostgres::start().unwrap();
-    replica.stop().unwrap();
-    primary.stop().unwrap();
-    std::fs::remove_dir_all(replica.data_dir()).unwrap();
-    let copy = std::process::Command::new("cp").arg("-a").args([primary.data_dir(), replica.data_dir()]).status();
-    assert!(copy.unwrap().success());
-    std::fs::write(replica.data_dir().join("standby.signal"), "").unwrap();
-    let settings = std::fs::OpenOptions::new().append(true).open(replica.data_dir().join("postgresql.auto.conf"));
-    writeln!(settings.unwrap(), "primary_conninfo = 'host=127.0.0.1 port={} user=highwater'", primary.port()).unwrap();
-    primary.start_again().unwrap();
-    replica.start_again().unwrap();
-    replica
 }
 
 /// Runs a statement that must also work on a server that is read-only.
@@ -142,7 +125,7 @@ async fn a_replica_that_is_promoted_is_found_by_everything_that_connects() {
     let mut old = ThrowawayPostgres::start().unwrap();
     let db = Db::on(old.url());
     db.store().await;
-    let new = replica_of(&mut old);
+    let new = old.replica().unwrap();
     let url = with_ports(&new.url(), &[old.port()]);
     // Short, for the pools' sake: the longer it is, the more rarely they look where to connect.
     let config = PgConfig { connect_timeout: Duration::from_secs(3), ..db.config() };
@@ -172,10 +155,10 @@ async fn a_replica_that_is_promoted_is_found_by_everything_that_connects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_lives_on_read_only_is_left_for_the_one_that_took_its_place() {
-    let mut old = ThrowawayPostgres::start().unwrap();
+    let old = ThrowawayPostgres::start().unwrap();
     let db = Db::on(old.url());
     db.store().await;
-    let new = replica_of(&mut old);
+    let new = old.replica().unwrap();
     let config = PgConfig { pool_connections_max: 1, ..db.config() };
     let store = PgEventStore::connect_with(&with_ports(&new.url(), &[old.port()]), config).await.unwrap();
     store.append(&one()).await.unwrap();
@@ -217,10 +200,10 @@ async fn among_several_hosts_no_pool_is_content_with_a_replica() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_moves_to_another_server_takes_open_connections_along() {
-    let mut old = ThrowawayPostgres::start().unwrap();
+    let old = ThrowawayPostgres::start().unwrap();
     let db = Db::on(old.url());
     db.store().await;
-    let new = replica_of(&mut old);
+    let new = old.replica().unwrap();
     let proxy = Proxy::to("127.0.0.1".to_owned(), old.port()).await;
     let options: PgConnectOptions = db.url.parse().unwrap();
     // With room for a second connection it might be that one which is used, opened after the move.

@@ -1,7 +1,7 @@
 //! A leader whose host is gone: nothing says goodbye.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
@@ -92,6 +92,14 @@ impl Way {
     }
 }
 
+/// Whether there are two instances, so that one can follow the other.
+async fn stands_by(db: &Db) -> bool {
+    let mut connection = db.connection().await;
+    let count: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM event_bus_instances").fetch_one(&mut connection).await.unwrap();
+    count == 2
+}
+
 async fn is_followed(way: Way, server: &ThrowawayPostgres) {
     let db = Db::on(server.url());
     let store = Job::prepare(&db).await;
@@ -110,7 +118,14 @@ async fn is_followed(way: Way, server: &ThrowawayPostgres) {
     caught_up(&store).await;
     let before = leader(&store, COUNTED).await.unwrap();
     let other = Job::new(&db, "other").start();
+    eventually("the other is there", async || stands_by(&db).await).await;
+    let since = Instant::now();
     way.cut();
+    let followed = async || leader(&store, COUNTED).await.is_some_and(|now| now.term > before.term);
+    eventually("another leads", followed).await;
+    let bound = Duration::from_millis(job.bound_ms);
+    eprintln!("followed after {:?}, the bound is {bound:?}", since.elapsed());
+    assert!(since.elapsed() < 3 * bound, "within the bound, give or take what this machine has to do");
     for n in 0..10 {
         say(&store, &n.to_string()).await;
     }

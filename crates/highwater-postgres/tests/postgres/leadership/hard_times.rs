@@ -118,6 +118,21 @@ async fn a_server_without_room_for_more_locks_costs_nobody_what_it_has() {
     assert_eq!(leads.state().term(), term);
 }
 
+/// How many instances the others see.
+async fn shown(db: &Db) -> i64 {
+    let mut connection = db.connection().await;
+    sqlx::query_scalar(
+        "SELECT count(*) FROM pg_locks l JOIN event_bus_instances i
+            ON (l.classid::bigint << 32 | l.objid::bigint)
+                = ('x' || substr(md5($1 || '//' || i.session), 1, 16))::bit(64)::bigint
+         WHERE l.locktype = 'advisory' AND l.granted",
+    )
+    .bind(&db.schema)
+    .fetch_one(&mut connection)
+    .await
+    .unwrap()
+}
+
 /// Nothing that runs in it gets to its work any more, though its handle is still there.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_whose_runtime_is_gone_is_not_counted_any_more() {
@@ -146,15 +161,7 @@ async fn an_instance_whose_runtime_is_gone_is_not_counted_any_more() {
     });
     eventually("work is spread and the other is gone", async || gone.is_finished()).await;
     let handle = gone.join().unwrap();
-    let mut connection = db.connection().await;
-    let sessions = "SELECT count(*) FROM pg_locks l JOIN event_bus_instances i
-        ON (l.classid::bigint << 32 | l.objid::bigint) = ('x' || substr(md5($1 || '//' || i.session), 1, 16))::bit(64)::bigint
-        WHERE l.locktype = 'advisory' AND l.granted";
-    eventually("one is left", async || {
-        let count: i64 = sqlx::query_scalar(sessions).bind(&db.schema).fetch_one(&mut connection).await.unwrap();
-        count == 1
-    })
-    .await;
+    eventually("one is left", async || shown(&db).await == 1).await;
     let all = async || there.subscriptions().iter().all(|subscription| subscription.state().is_live());
     eventually("the one that is left leads everything", all).await;
     drop(handle);
@@ -186,14 +193,8 @@ async fn an_instance_whose_runtime_hangs_gets_nothing_more() {
             bus.shutdown().await.unwrap();
         });
     });
-    let mut connection = db.connection().await;
-    let shown = "SELECT count(*) FROM pg_locks l JOIN event_bus_instances i
-        ON (l.classid::bigint << 32 | l.objid::bigint) = ('x' || substr(md5($1 || '//' || i.session), 1, 16))::bit(64)::bigint
-        WHERE l.locktype = 'advisory' AND l.granted";
-    let mut shown =
-        async || -> i64 { sqlx::query_scalar(shown).bind(&db.schema).fetch_one(&mut connection).await.unwrap() };
-    eventually("it is there", async || shown().await == 2).await;
-    eventually("it is not counted any more", async || shown().await == 1).await;
+    eventually("it is there", async || shown(&db).await == 2).await;
+    eventually("it is not counted any more", async || shown(&db).await == 1).await;
     let at = say(there.store(), "x").await;
     for n in 0..6 {
         there.wait_for(&format!("projection:{n}"), at).await.unwrap();

@@ -145,6 +145,7 @@ async fn frozen(text: Option<&str>) {
     frozen.freeze();
     eventually("another leads", async || leader(&store, COUNTED).await.is_some_and(|now| Some(now.term) > term)).await;
     let bound = Duration::from_millis(Job::new(&db, "").bound_ms);
+    eprintln!("followed after {:?}, the bound is {bound:?}", since.elapsed());
     assert!(since.elapsed() < 3 * bound, "within the bound, give or take what this machine has to do: {since:?}");
     for n in 0..10 {
         say(&store, &n.to_string()).await;

@@ -22,6 +22,7 @@ async fn shares(store: &PgEventStore) -> BTreeMap<u32, usize> {
 /// Waits until those workers, and no others, lead that many each.
 async fn are_level(store: &PgEventStore, workers: &[Worker], each: usize) {
     let wanted: BTreeMap<u32, usize> = workers.iter().map(|worker| (worker.pid(), each)).collect();
+    let since = std::time::Instant::now();
     let level = async {
         while shares(store).await != wanted {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -30,6 +31,7 @@ async fn are_level(store: &PgEventStore, workers: &[Worker], each: usize) {
     if tokio::time::timeout(Duration::from_secs(10), level).await.is_err() {
         panic!("{:?} instead of {wanted:?}", shares(store).await);
     }
+    eprintln!("{each} each after {:?}", since.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
