@@ -1,0 +1,3 @@
+//! The command `highwater`.
+
+fn main() {}

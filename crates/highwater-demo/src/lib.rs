@@ -1,0 +1,1 @@
+//! A shop, to see Highwater at work.
