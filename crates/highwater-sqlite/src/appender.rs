@@ -5,6 +5,7 @@
 //! it is stored whole or not at all, as if the caller had waited. The task ends when the last handle of the store is gone and
 //! everything is answered.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ impl Task {
             if self.backlog.waiting.is_empty() && !self.backlog.arrived().await {
                 return;
             }
-            let mut group = self.next_group();
+            let mut group = self.backlog.take_group(&HashSet::new(), self.events_max, self.bytes_max);
             if group.is_empty() {
                 continue;
             }
@@ -96,28 +97,6 @@ impl Task {
                 self.backlog.let_callers_run(answered).await;
             }
         }
-    }
-
-    /// As many as may go together, from the front. Callers who have gone are left out.
-    fn next_group(&mut self) -> Vec<QueuedAppend> {
-        let mut group: Vec<QueuedAppend> = Vec::new();
-        let (mut events, mut bytes) = (0, 0);
-        while let Some(request) = self.backlog.waiting.pop_front() {
-            if request.answer.is_closed() {
-                continue;
-            }
-            let append = &request.append;
-            if !group.is_empty()
-                && (events + append.records.len() > self.events_max || bytes + append.bytes > self.bytes_max)
-            {
-                self.backlog.waiting.push_front(request);
-                break;
-            }
-            events += append.records.len();
-            bytes += append.bytes;
-            group.push(request);
-        }
-        group
     }
 
     /// Stores a group in one transaction.

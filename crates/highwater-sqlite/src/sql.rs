@@ -83,6 +83,7 @@ statements! {
     migrations,
     migrations_create,
     migrations_record,
+    no_waiting,
     parked,
     pause,
     paused,
