@@ -59,6 +59,7 @@ mod observer;
 mod overview;
 mod paging;
 mod record;
+mod repair;
 mod store;
 mod stored;
 mod subscriber;
@@ -96,6 +97,7 @@ pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection
 pub use overview::{Overview, SubscriberOverview};
 pub use paging::EventStream;
 pub use record::{NewRecord, Record};
+pub use repair::{Moved, Repair};
 pub use store::EventStore;
 pub use stored::already_stored;
 pub use subscriber::{IntoSubscriber, ObserverFn, Subscriber, observer_fn};
