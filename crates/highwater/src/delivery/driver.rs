@@ -296,10 +296,11 @@ impl<B: Backend> Driver<B> {
         let rate = self.rate.per_second(Instant::now());
         let front_at = self.machine.current().map(|record| record.created_at);
         let leads = self.fence.is_some() && !self.machine.is_taking();
+        let term = self.fence.as_ref().map(|fence| fence.term.number);
         self.status.send_if_modified(|status| {
             let same = status.handled == handled && status.stored == stored && status.state == state;
             (status.state, status.handled, status.stored, status.rate) = (state, handled, stored, rate);
-            status.leads = leads;
+            (status.leads, status.term) = (leads, term);
             (status.front_at, status.at) = (front_at, self.published);
             !same
         });
@@ -419,11 +420,11 @@ impl<B: Backend> Driver<B> {
     }
 
     /// Begins anew after a reset.
-    pub(super) fn begin_anew(&mut self, fence: Fence, position: u64) {
+    pub(super) fn begin_anew(&mut self, fence: Fence, position: u64, parked: HashMap<Uuid, u64>) {
         self.journal.started(fence.term.number, position, true);
         self.fence = Some(fence);
         self.void_source();
-        self.machine.on_taken(position, HashMap::new());
+        self.machine.on_taken(position, parked);
         // Before anybody hears that the reset is done: they would find it where it was before.
         self.publish(false);
     }
