@@ -39,6 +39,7 @@
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
 
 mod append;
+mod append_queue;
 mod backend;
 mod bus;
 mod checkpoints;
@@ -57,6 +58,7 @@ mod memory;
 mod metadata;
 mod observer;
 mod paging;
+mod prepared;
 mod record;
 mod store;
 mod stored;
@@ -65,20 +67,21 @@ mod upcast;
 mod wakeups;
 
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
+pub use append_queue::{AppendQueue, Backlog, QueuedAppend};
 pub use backend::{Backend, Begun, Closed, Closing};
 pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
 pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Taken, Term};
 pub use codec::EventTypes;
 pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
 pub use dead_letters::{
-    Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter,
-    Request, RequestOutcome,
+    Ask, AskColumns, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState,
+    NewLetter, Request, RequestOutcome,
 };
 #[doc(hidden)]
 pub use delivery::after_commit::appended_in_handler;
 pub use delivery::status::{Progress, SubscriptionState};
 pub use diagnose::{Diagnose, Finding, Planned, Severity};
-pub use error::{BoxError, Error, Invalid};
+pub use error::{BoxError, Error, Invalid, SharedError};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
 pub use leadership::{
@@ -91,6 +94,7 @@ pub use memory::{MemoryCoordinator, MemoryEventStore, MemoryTx, MemoryUnitOfWork
 pub use metadata::Metadata;
 pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection};
 pub use paging::EventStream;
+pub use prepared::Prepared;
 pub use record::{NewRecord, Record};
 pub use store::EventStore;
 pub use stored::already_stored;
