@@ -48,6 +48,8 @@ statements! {
     claim_file,
     commit,
     data_version,
+    diagnose_file,
+    diagnose_journal,
     fence_keep,
     fence_leader,
     fence_lock,
