@@ -36,6 +36,7 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
         // What was prepared in a session is gone, or there before.
         "26000" | "42P05" => crate::pooler::no_session(&describe(&error)),
         "HW002" => Error::Unfit { reason: describe(&error) },
+        "HW004" => Error::BeingFilled { reason: describe(&error) },
         _ => Error::Unavailable { action, source: error.into() },
     }
 }
@@ -83,6 +84,7 @@ impl Shared {
             Error::Unfit { reason } => Error::Unfit { reason: reason.clone() },
             Error::Denied { action, .. } => Error::Denied { action, source },
             Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
+            Error::BeingFilled { reason } => Error::BeingFilled { reason: reason.clone() },
             _ => Error::Unavailable { action: "append", source },
         }
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::row::unsigned;
 
-pub(super) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
+pub(crate) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
     let state: &str = row.try_get("state")?;
     let state = LetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
     Ok(DeadLetter {
@@ -29,7 +29,7 @@ pub(super) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
     })
 }
 
-pub(super) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
+pub(crate) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
     Ok(LetterAttempt {
         at: row.try_get("attempted_at")?,
         by: row.try_get("attempted_by")?,
@@ -38,7 +38,7 @@ pub(super) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
     })
 }
 
-pub(super) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
+pub(crate) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
     let ask = Ask {
         name: row.try_get("ask")?,
         letter: row.try_get("letter")?,
@@ -64,15 +64,15 @@ pub(super) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
 
 /// What is asked for, in columns.
 #[derive(Default)]
-pub(super) struct Ask<'a> {
-    pub(super) name: &'a str,
-    pub(super) letter: Option<Uuid>,
-    pub(super) stream_id: Option<Uuid>,
-    pub(super) reason: Option<&'a str>,
+pub(crate) struct Ask<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) letter: Option<Uuid>,
+    pub(crate) stream_id: Option<Uuid>,
+    pub(crate) reason: Option<&'a str>,
 }
 
 impl<'a> Ask<'a> {
-    pub(super) fn of(ask: &'a highwater::Ask) -> Result<Self, Error> {
+    pub(crate) fn of(ask: &'a highwater::Ask) -> Result<Self, Error> {
         use highwater::Ask::{Discard, Rebuild, Replay, ReplayAll, ReplayStream};
         Ok(match ask {
             Replay { letter } => Self { name: "replay", letter: Some(*letter), ..Self::default() },
