@@ -139,9 +139,9 @@ macro_rules! for_each_case {
                 random_histories_at_once_can_be_put_in_order [1, 2, 3, 4, 5, 6, 9];
             }
             diagnose {
-                a_healthy_store_has_nothing_bad_about_it_and_nothing_planned [32];
-                what_is_not_good_says_what_to_do [32];
-                looking_changes_nothing_and_waits_for_nobody [32];
+                a_healthy_store_has_nothing_bad_about_it_and_nothing_planned [36];
+                what_is_not_good_says_what_to_do [36];
+                looking_changes_nothing_and_waits_for_nobody [36];
             }
             wakeups {
                 an_append_wakes_everybody_who_waits [12];
@@ -191,6 +191,19 @@ macro_rules! for_each_case {
                 beginning_tells_whether_a_letter_is_open [18, 24];
                 requests_stay_open_until_they_are_finished [24];
                 only_what_was_resolved_long_ago_is_purged [24];
+            }
+            transfer {
+                a_store_is_filled_with_everything_as_it_is [34];
+                what_is_filled_goes_on_where_it_was [34];
+                only_an_empty_store_is_filled [34];
+                a_filling_that_was_interrupted_goes_on [34];
+                what_breaks_the_order_is_not_filled_in [34];
+                a_filling_locks_everybody_else_out [35];
+                only_one_fills_at_a_time [35];
+                a_filling_can_be_abandoned [35];
+                a_copy_holds_the_same [34];
+                an_export_is_imported_as_the_same_bytes [34];
+                a_bad_import_leaves_nothing_behind [34, 35];
             }
             leadership {
                 of_fifty_who_wait_one_leads_at_a_time [28];

@@ -30,7 +30,7 @@ struct Adopt {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "events",
@@ -73,8 +73,19 @@ const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 5,
         name: "reports",
+        does: "creates the table of what leaders report",
         sql: include_str!("../migrations/0005_reports.sql"),
         adopt: None,
+        creates: &["event_bus_reports"],
+        oldest: 3,
+    },
+    Migration {
+        version: 6,
+        name: "filling",
+        does: "creates the table that locks a store while it is being filled",
+        sql: include_str!("../migrations/0006_filling.sql"),
+        adopt: None,
+        creates: &["filling"],
         oldest: 3,
     },
 ];
