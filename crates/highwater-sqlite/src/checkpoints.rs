@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use highwater::{
     BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, StateColumns, Taken, Term,
+    Transfer,
 };
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
