@@ -66,7 +66,9 @@ mod wakeups;
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
 pub use backend::{Backend, Begun, Closed, Closing};
 pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
-pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Taken, Term};
+pub use checkpoints::{
+    Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Report, ReportedState, Taken, Term,
+};
 pub use codec::EventTypes;
 pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
 pub use dead_letters::{
