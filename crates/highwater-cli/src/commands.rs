@@ -8,7 +8,11 @@ mod init;
 mod man;
 mod pause;
 mod read;
+mod rebuild;
+mod status;
 mod tail;
+mod top;
+mod why;
 
 use clap::Subcommand;
 
@@ -23,8 +27,12 @@ pub(crate) enum Command {
     Read(read::Read),
     Events(events::Events),
     Tail(tail::Tail),
+    Status(status::Status),
+    Why(why::Why),
+    Top(top::Top),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    Rebuild(rebuild::Rebuild),
     Pause(pause::Pause),
     Resume(pause::Resume),
     Completions(completions::Completions),
@@ -39,7 +47,11 @@ impl Command {
             Self::Read(command) => command.run(global).await,
             Self::Events(command) => command.run(global).await,
             Self::Tail(command) => command.run(global).await,
+            Self::Status(command) => command.run(global).await,
+            Self::Why(command) => command.run(global).await,
+            Self::Top(command) => command.run(global).await,
             Self::DeadLetters(command) => command.run(global).await,
+            Self::Rebuild(command) => command.run(global).await,
             Self::Pause(command) => command.run(global).await,
             Self::Resume(command) => command.run(global).await,
             Self::Completions(command) => command.run(global),

@@ -16,6 +16,7 @@ pub(crate) enum Exit {
     Conflict = 5,
     Interrupted = 130,
     ClosedPipe = 141,
+    Terminated = 143,
 }
 
 /// Why a command did not do what it was asked for.

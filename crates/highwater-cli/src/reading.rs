@@ -84,7 +84,7 @@ impl<'a, B: Backend> Reading<'a, B> {
     }
 }
 
-fn describe(writer: &OpenWriter) -> String {
+pub(crate) fn describe(writer: &OpenWriter) -> String {
     let pid = writer.pid.map_or_else(|| writer.transaction.clone(), |pid| format!("process {pid}"));
     let name = writer.application_name.as_deref().filter(|name| !name.is_empty());
     let name = name.map(|name| format!(" ({name})")).unwrap_or_default();

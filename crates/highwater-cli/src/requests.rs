@@ -43,7 +43,7 @@ impl Asking {
         &self,
         store: &B,
         filed: &[Uuid],
-        done: &str,
+        done: impl Fn(u64) -> String,
         out: &mut Output,
     ) -> Result<(), Failure> {
         let deadline = Instant::now() + Duration::from_secs(self.wait);
@@ -63,12 +63,12 @@ impl Asking {
             }
         }
         out.flush()?;
-        self.conclude(&sum, open, done, out)
+        self.conclude(&sum, open, &done(sum.done), out)
     }
 
     fn conclude(&self, sum: &RequestOutcome, open: u64, done: &str, out: &mut Output) -> Result<(), Failure> {
         if !out.json && (sum.done > 0 || (open == 0 && sum.failed == 0 && sum.error.is_none())) {
-            out.line(&format!("{} {done}", words::number(sum.done)))?;
+            out.line(done)?;
             out.flush()?;
         }
         let because = sum.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();

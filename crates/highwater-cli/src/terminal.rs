@@ -1,6 +1,10 @@
 //! Whether somebody looks, and how.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::cursor::Show;
+use crossterm::terminal::LeaveAlternateScreen;
 
 use crate::failure::Failure;
 
@@ -71,8 +75,22 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     }
 }
 
-/// Gives the terminal back as it was, if it was taken.
-pub(crate) fn restore() {}
+/// Whether the screen is ours at the moment.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The screen is about to be taken: from now on [`restore`] has something to do.
+pub(crate) fn taken() {
+    TAKEN.store(true, Ordering::SeqCst);
+}
+
+/// Gives the screen back as it was, if it was taken.
+pub(crate) fn restore() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // There is nobody left to tell when this fails.
+        drop(crossterm::execute!(io::stdout(), LeaveAlternateScreen, Show));
+        drop(crossterm::terminal::disable_raw_mode());
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -64,6 +64,7 @@ impl Choice {
         LetterQuery {
             subscriber_id: self.subscriber.clone(),
             stream_id: self.stream.as_ref().map(|stream| stream.id),
+            event_type: self.event_type.clone(),
             since: self.since,
             until: self.until,
             states,
