@@ -45,7 +45,8 @@ pub(crate) struct Global {
     #[arg(default_value = "sqlite:highwater.db", help_heading = "Everywhere")]
     database: String,
     /// The schema that everything lives in, on PostgreSQL
-    #[arg(long, global = true, value_name = "NAME", default_value = "highwater", help_heading = "Everywhere")]
+    #[arg(long, global = true, value_name = "NAME", env = "HIGHWATER_SCHEMA", default_value = "highwater")]
+    #[arg(help_heading = "Everywhere")]
     schema: String,
     /// Print JSON: one value a line
     #[arg(long, global = true, help_heading = "Everywhere")]

@@ -36,7 +36,11 @@ pub(crate) struct Top {
 
 fn interval(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is a number of seconds".to_owned())?;
-    if (0.1..=3_600.0).contains(&seconds) { Ok(seconds) } else { Err("it lies between 0.1 and 3600 seconds".to_owned()) }
+    if (0.1..=3_600.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("it lies between 0.1 and 3600 seconds".to_owned())
+    }
 }
 
 impl Top {

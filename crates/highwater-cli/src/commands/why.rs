@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::arguments::Global;
 use crate::database::with;
 use crate::failure::Failure;
+use crate::terminal::Paint;
 use crate::words;
 
 /// Say why a subscriber is where it is
@@ -28,11 +29,14 @@ impl Why {
             out.value(&self::json(&explanation))?;
         } else {
             let subscriber = &explanation.subscriber;
-            let at = words::number(subscriber.checkpoint);
-            let line = format!("{} is at {at}: {}.", subscriber.subscriber_id, subscriber.state());
+            let (id, state, at) = (&subscriber.subscriber_id, subscriber.state(), subscriber.checkpoint);
+            let line = format!("{id} is {state}, at {} of {}.", words::number(at), words::number(explanation.frontier));
             out.line(&words::one_line(&line))?;
             for cause in &explanation.causes {
                 out.line(&words::one_line(&cause.to_string()))?;
+                if let Some(command) = command(cause, id) {
+                    out.line(&out.paint(&words::one_line(&format!("    {command}")), Paint::Bold))?;
+                }
             }
         }
         out.finish()
@@ -55,6 +59,18 @@ fn json(explanation: &Explanation) -> serde_json::Value {
         "head": explanation.head,
         "causes": causes,
     })
+}
+
+/// What does it, where a command does.
+fn command(cause: &Cause, subscriber_id: &str) -> Option<String> {
+    match cause {
+        Cause::Paused => Some(format!("highwater resume {subscriber_id}")),
+        Cause::ParkedStreams { first: Some(stream), .. } => {
+            Some(format!("highwater dead-letters replay --subscriber {subscriber_id} --stream {stream}"))
+        }
+        Cause::DeadLetters { .. } => Some(format!("highwater dead-letters list --subscriber {subscriber_id}")),
+        _ => None,
+    }
 }
 
 /// For programs, which should not have to read sentences.

@@ -1,0 +1,1 @@
+//! `top`, through a terminal that is not one.

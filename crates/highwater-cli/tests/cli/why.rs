@@ -1,0 +1,1 @@
+//! `why`: every cause is produced for real.
