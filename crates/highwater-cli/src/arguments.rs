@@ -3,7 +3,7 @@
 use clap::{Args, Parser};
 
 use crate::commands::Command;
-use crate::database::{Database, Missing, Target};
+use crate::database::{Database, Target};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -66,7 +66,7 @@ impl Global {
 
     /// Opens the store that was named, which must be there and up to date.
     pub(crate) async fn open(&self) -> Result<Database, Failure> {
-        self.target()?.open(Missing::Refused).await
+        self.target()?.open().await
     }
 
     pub(crate) fn output(&self) -> Output {

@@ -3,6 +3,7 @@
 mod append;
 mod completions;
 mod dead_letters;
+mod doctor;
 mod events;
 mod init;
 mod man;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Rebuild(rebuild::Rebuild),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -54,6 +56,7 @@ impl Command {
             Self::Rebuild(command) => command.run(global).await,
             Self::Pause(command) => command.run(global).await,
             Self::Resume(command) => command.run(global).await,
+            Self::Doctor(command) => command.run(global).await,
             Self::Completions(command) => command.run(global),
             Self::Man(command) => command.run(global),
         }

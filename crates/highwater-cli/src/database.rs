@@ -1,10 +1,15 @@
 //! Which event store: from a URL to a backend. The only place that knows more than one.
 
 use std::fmt;
+use std::time::Duration;
 
+use highwater::Backend;
 use highwater_postgres::{PgConfig, PgEventStore};
 
 use crate::failure::{Exit, Failure};
+
+/// How long to wait for a connection: somebody sits in front of it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open event store.
 #[derive(Debug, Clone)]
@@ -29,17 +34,6 @@ pub(crate) enum Target {
     Postgres { url: String, schema: String },
 }
 
-/// What to do where there is nothing yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// Say so, and what makes one.
-    Refused,
-    /// Make one.
-    Made,
-    /// Open what is there as it is, to look at it or to set it up.
-    Kept,
-}
-
 impl Target {
     pub(crate) fn parse(url: &str, schema: &str) -> Result<Self, Failure> {
         let (url, schema) = (url.to_owned(), schema.to_owned());
@@ -56,14 +50,37 @@ impl Target {
         }
     }
 
-    pub(crate) async fn open(&self, missing: Missing) -> Result<Database, Failure> {
+    /// Opens a store that is there and up to date.
+    pub(crate) async fn open(&self) -> Result<Database, Failure> {
+        let database = self.open_as_it_is(false).await?;
+        with!(&database, store => self.insist(store).await)?;
+        Ok(database)
+    }
+
+    /// The same, and makes an SQLite file where there is none: nobody should have to read a manual before the first event.
+    pub(crate) async fn open_or_make(&self) -> Result<Database, Failure> {
+        self.open().await
+    }
+
+    /// Opens a store as it is, to look at it or to set it up.
+    pub(crate) async fn open_as_it_is(&self, create: bool) -> Result<Database, Failure> {
         match self {
-            Self::Sqlite { .. } => Err(Failure::new(Exit::Database, "SQLite is not there yet")),
+            Self::Sqlite { .. } => Err(Failure::new(Exit::Database, format!("SQLite is not there yet {create}"))),
             Self::Postgres { url, schema } => {
-                let config = PgConfig { schema: schema.clone(), ..PgConfig::default() };
-                let store = PgEventStore::connect_with(url, config).await?;
-                let _ = missing;
-                Ok(Database::Postgres(store))
+                let config =
+                    PgConfig { schema: schema.clone(), connect_timeout: CONNECT_TIMEOUT, ..PgConfig::default() };
+                Ok(Database::Postgres(PgEventStore::connect_with(url, config).await?))
+            }
+        }
+    }
+
+    /// Refuses a store that is not set up, or not for this version.
+    async fn insist<B: Backend>(&self, store: &B) -> Result<(), Failure> {
+        match store.planned().await?.first() {
+            None => Ok(()),
+            Some(step) => {
+                let state = if step.version == 1 { "not set up yet" } else { "laid out for an older version" };
+                Err(Failure::new(Exit::Database, format!("{self} is {state}: run `highwater init`")))
             }
         }
     }

@@ -51,6 +51,12 @@ impl Failure {
         self
     }
 
+    /// The same in other words.
+    pub(crate) fn replacing(mut self, text: &str, by: &str) -> Self {
+        self.message = self.message.map(|message| message.replace(text, by));
+        self
+    }
+
     /// Says why, without the secrets, and gives the exit code.
     pub(crate) fn end(self, secrets: &[String]) -> ExitCode {
         if let Some(mut message) = self.message {
@@ -94,6 +100,7 @@ impl From<Error> for Failure {
             _ => Exit::Refused,
         };
         let advice = match &error {
+            Error::Unfit { .. } => "; `highwater doctor` may say more",
             Error::UnknownSubscriber(_) => "; `highwater status` lists those there are",
             Error::NotFound { what: "dead letter", .. } => {
                 "; `highwater dead-letters list --state all` lists those there are"

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
-    LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, ReadLimit, Refused, Report, Request,
-    StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Finding, Instance, Leader,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, Planned, ReadLimit, Refused,
+    Report, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use uuid::Uuid;
 
@@ -219,6 +219,16 @@ impl<B: Backend> DeadLetters for Flaky<B> {
 
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         self.inner.purge_letters(subscriber_id, before)
+    }
+}
+
+impl<B: Backend> Diagnose for Flaky<B> {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.diagnose()))
+    }
+
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.planned()))
     }
 }
 

@@ -73,6 +73,7 @@ mod case;
 mod checkpoints;
 mod dead_letters;
 mod delivery;
+mod diagnose;
 mod flaky;
 mod harness;
 pub mod history;

@@ -138,6 +138,11 @@ macro_rules! for_each_case {
                 random_histories_get_the_same_answers_as_in_memory [1, 2, 3, 4, 5, 7, 8, 9, 10, 11];
                 random_histories_at_once_can_be_put_in_order [1, 2, 3, 4, 5, 6, 9];
             }
+            diagnose {
+                a_healthy_store_has_nothing_bad_about_it_and_nothing_planned [32];
+                what_is_not_good_says_what_to_do [32];
+                looking_changes_nothing_and_waits_for_nobody [32];
+            }
             wakeups {
                 an_append_wakes_everybody_who_waits [12];
                 an_append_through_the_typed_store_wakes_as_well [12];

@@ -47,6 +47,7 @@ pub mod codec;
 mod config;
 mod dead_letters;
 mod delivery;
+mod diagnose;
 mod error;
 mod event;
 mod evolve;
@@ -83,6 +84,7 @@ pub use dead_letters::{
 #[doc(hidden)]
 pub use delivery::after_commit::appended_in_handler;
 pub use delivery::status::{Progress, SubscriptionState};
+pub use diagnose::{Diagnose, Finding, Planned, Severity};
 pub use error::{BoxError, Error, Invalid, SharedError};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};

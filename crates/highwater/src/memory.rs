@@ -4,6 +4,7 @@ mod backend;
 mod checkpoints;
 mod dead_letters;
 mod delivery;
+mod diagnose;
 mod leadership;
 mod log;
 mod unit_of_work;

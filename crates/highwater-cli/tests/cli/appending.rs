@@ -9,12 +9,12 @@ on_each_backend! {
         place.run(&["init"]).await.fine();
         talk.run(&["append", "order/17", "Placed", r#"{"cents":1299}"#]).await;
         talk.run(&["append", "order/17", "Shipped", "--expect", "1", "--metadata", r#"{"actor":"anna"}"#]).await;
-        talk.run(&["append", "order/17", "Shipped", "--expect", "1"]).await;
-        talk.run(&["append", "order/17", "Placed", "--expect", "none"]).await;
-        talk.run(&["append", "order/18", "Placed", "--expect", "exists"]).await;
         talk.run(&["append", "order/18", "Placed", "5", "--id", id, "--json"]).await;
         talk.run(&["append", "order/18", "Placed", "5", "--id", id]).await;
         talk.run(&["append", "order/18", "Placed", "6", "--id", id]).await;
+        talk.run(&["append", "order/17", "Shipped", "--expect", "1"]).await;
+        talk.run(&["append", "order/17", "Placed", "--expect", "none"]).await;
+        talk.run(&["append", "order/19", "Placed", "--expect", "exists"]).await;
         talk.run(&["read", "order/17"]).await;
         talk.run(&["read", "order/18", "--json"]).await;
         talk.is("append");
@@ -51,7 +51,7 @@ on_each_backend! {
             .map(|n| format!(r#"{{"stream":"order/{}","type":"Placed","data":{{"n":{n}}}}}"#, n % 7))
             .collect();
         let stored = place.feed(&["append", "--stdin"], &lines.join("\n")).await.fine();
-        assert!(stored.starts_with("2,500 events stored, the last at "), "{stored}");
+        assert!(stored.starts_with("2,500 events were stored, the last at "), "{stored}");
         let events = place.run(&["events", "--json"]).await.fine();
         let numbers: Vec<u64> = events
             .lines()

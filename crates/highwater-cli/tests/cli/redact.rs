@@ -55,8 +55,11 @@ fn time(text: &str) -> Option<(usize, &'static str)> {
 /// `340 ms`, `1 min 5 s`, `1.2s`, `pid 4242`.
 fn quantity(text: &str) -> Option<(usize, &'static str)> {
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    if let Some(number) = text.strip_prefix("pid ") {
-        return Some(("pid ".len() + digits(number), "pid [pid]")).filter(|(length, _)| *length > 4);
+    for (name, redacted) in [("pid ", "pid [pid]"), ("pid\":", "pid\":[pid]"), ("process ", "process [pid]")] {
+        let number = text.strip_prefix(name).map_or(0, digits);
+        if number > 0 {
+            return Some((name.len() + number, redacted));
+        }
     }
     let length = digits(text);
     let rest = text[length..].strip_prefix(' ').filter(|_| length > 0)?;

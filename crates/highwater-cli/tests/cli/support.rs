@@ -137,7 +137,9 @@ impl<K: Kind> Place<K> {
             .replace(&self.schema, "[schema]")
             .replace(&self.folder.display().to_string(), "[folder]")
             .replace(host.trim(), "[host]");
-        redact(&text)
+        // How wide a column is depends on what was redacted.
+        let words = |line: &str| line.split("   ").map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ");
+        redact(&text).lines().map(|line| words(line) + "\n").collect()
     }
 
     pub fn talk(&self) -> Talk<'_, K> {

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
-    LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, OpenWriter, Page, ReadLimit,
-    Refused, Report, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Finding, Instance, Leader,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, OpenWriter, Page,
+    Planned, ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
@@ -220,6 +220,16 @@ impl DeadLetters for Drawn {
 
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         self.shared.beside.purge_letters(subscriber_id, before)
+    }
+}
+
+impl Diagnose for Drawn {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        self.shared.beside.diagnose()
+    }
+
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        self.shared.beside.planned()
     }
 }
 

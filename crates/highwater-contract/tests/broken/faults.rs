@@ -3,6 +3,7 @@
 pub(crate) mod appending;
 pub(crate) mod calling;
 pub(crate) mod checkpoints;
+pub(crate) mod diagnose;
 pub(crate) mod input;
 pub(crate) mod keeping;
 pub(crate) mod leadership;

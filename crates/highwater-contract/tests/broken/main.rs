@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use drawn::{DrawnHarness, Flaw};
 use faults::{
-    appending, calling, checkpoints, input, keeping, leadership, letters, reading, repeating, transactions, upcasting,
-    wakeups,
+    appending, calling, checkpoints, diagnose, input, keeping, leadership, letters, reading, repeating, transactions,
+    upcasting, wakeups,
 };
 use faulty::{Fault, FaultyHarness};
 use highwater::{ExpectedVersion, Instance, LeaderHold};
@@ -236,6 +236,13 @@ broken! {
         keeps_a_trace_of_bad_input: FaultyHarness::new(input::KeepsATraceOfBadInput);
         says_that_bad_input_is_unavailable: FaultyHarness::new(input::SaysThatBadInputIsUnavailable);
         knows_no_limits: FaultyHarness::new(input::KnowsNoLimits);
+
+        // Looking at itself.
+        calls_what_is_healthy_bad: FaultyHarness::new(diagnose::CallsWhatIsHealthyBad);
+        plans_for_ever: FaultyHarness::new(diagnose::PlansForEver);
+        gives_no_advice: FaultyHarness::new(diagnose::GivesNoAdvice);
+        tells_in_any_order: FaultyHarness::new(diagnose::TellsInAnyOrder::default());
+        leaves_a_trace_of_looking: FaultyHarness::new(diagnose::LeavesATraceOfLooking);
 
         // Waking up.
         never_wakes: FaultyHarness::new(wakeups::NeverWakes::default());

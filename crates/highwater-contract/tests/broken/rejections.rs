@@ -320,6 +320,7 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
         backend: "counts_open_numbers_as_head",
         breaks: 6,
         rejected_by: &[
+            "looking_changes_nothing_and_waits_for_nobody",
             "readers_see_every_event_of_many_writers_once_and_in_order",
             "the_head_is_the_last_committed_event",
             "what_is_open_is_not_seen",
@@ -621,6 +622,23 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
             "what_is_over_a_limit_is_refused",
             "what_is_too_large_is_refused_by_default",
         ],
+    },
+    Rejection {
+        backend: "calls_what_is_healthy_bad",
+        breaks: 32,
+        rejected_by: &["a_healthy_store_has_nothing_bad_about_it_and_nothing_planned"],
+    },
+    Rejection {
+        backend: "plans_for_ever",
+        breaks: 32,
+        rejected_by: &["a_healthy_store_has_nothing_bad_about_it_and_nothing_planned"],
+    },
+    Rejection { backend: "gives_no_advice", breaks: 32, rejected_by: &["what_is_not_good_says_what_to_do"] },
+    Rejection { backend: "tells_in_any_order", breaks: 32, rejected_by: &["what_is_not_good_says_what_to_do"] },
+    Rejection {
+        backend: "leaves_a_trace_of_looking",
+        breaks: 32,
+        rejected_by: &["looking_changes_nothing_and_waits_for_nobody"],
     },
     Rejection {
         backend: "never_wakes",
