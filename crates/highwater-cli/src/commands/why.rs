@@ -1,7 +1,9 @@
 //! `highwater why`
 
+use std::time::Duration;
+
 use clap::Args;
-use highwater::{Backend, Cause, Explanation, explain};
+use highwater::{Backend, Cause, Explanation, explain_with_patience};
 use serde_json::json;
 
 use crate::arguments::Global;
@@ -18,6 +20,9 @@ use crate::words;
 pub(crate) struct Why {
     /// The subscriber
     subscriber: String,
+    /// For how long a leader may be behind without moving before that is said
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    patience: u64,
 }
 
 impl Why {
@@ -43,7 +48,7 @@ impl Why {
     }
 
     async fn on<B: Backend>(&self, store: &B) -> Result<Explanation, Failure> {
-        Ok(explain(store, &self.subscriber).await?)
+        Ok(explain_with_patience(store, &self.subscriber, Duration::from_secs(self.patience)).await?)
     }
 }
 

@@ -12,3 +12,4 @@ mod support;
 mod top;
 mod watching;
 mod why;
+mod worker;

@@ -44,7 +44,7 @@ impl Kind for Postgres {
     type Store = PgEventStore;
 
     fn place() -> Place<Self> {
-        Place::new(postgres_url())
+        Place::at(postgres_url())
     }
 
     async fn open(place: &Place<Self>) -> PgEventStore {
@@ -80,7 +80,7 @@ pub async fn execute(url: &str, sql: &str) {
 }
 
 impl<K: Kind> Place<K> {
-    fn new(url: String) -> Self {
+    pub fn at(url: String) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let (pid, n) = (std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let schema = format!("hw_cli_{pid}_{n}_{:x}", fastrand::u32(..));
@@ -138,7 +138,9 @@ impl<K: Kind> Place<K> {
             .replace(&self.folder.display().to_string(), "[folder]")
             .replace(host.trim(), "[host]");
         // How wide a column is depends on what was redacted.
-        let words = |line: &str| line.split("   ").map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ");
+        let words = |line: &str| {
+            line.split("   ").map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")
+        };
         redact(&text).lines().map(|line| words(line) + "\n").collect()
     }
 
