@@ -166,6 +166,8 @@ macro_rules! for_each_case {
                 positions_of_another_life_write_nothing [17];
                 checkpoints_are_there_when_a_log_is_opened_again [16, 17];
                 pauses_are_kept [25];
+                reports_come_back_as_they_were_made [32];
+                a_former_leader_says_nothing_any_more [32];
             }
             transactions {
                 what_is_written_comes_with_the_checkpoint [18];
@@ -178,6 +180,7 @@ macro_rules! for_each_case {
                 what_cannot_be_committed_is_said_and_leaves_nothing [18];
                 a_letter_and_its_checkpoint_are_one [18, 22];
                 a_reset_is_one_with_what_it_empties [17, 24, 27];
+                a_reset_leaves_the_letters_before_it [24, 33];
             }
             dead_letters {
                 a_letter_tells_everything [24];
@@ -303,6 +306,22 @@ macro_rules! for_each_case {
                 without_spread_everything_stays_where_it_is [31];
                 subscribers_go_where_they_prefer_to_be [31];
                 what_is_in_trouble_is_not_moved [31];
+            }
+            reporting {
+                a_leader_says_how_it_is [32];
+                who_stands_by_says_nothing [30, 32];
+                who_has_nothing_to_do_says_nothing [32];
+                what_cannot_be_said_hinders_nobody [32];
+                an_overview_shows_every_subscriber [32];
+                it_is_explained_why_a_subscriber_is_where_it_is [32];
+                whoever_is_waited_for_is_named_from_outside [6, 32];
+            }
+            steering {
+                a_checkpoint_is_moved_while_nobody_leads [33];
+                no_checkpoint_is_moved_under_a_leader [33];
+                a_forced_move_is_followed_by_who_leads [17, 33];
+                a_forced_move_gets_past_what_halts [23, 33];
+                what_cannot_be_moved_to_is_refused [33];
             }
             troubled {
                 nothing_is_lost_or_counted_twice_in_bad_weather [18, 19, 20, 21, 22, 23, 24];

@@ -253,3 +253,27 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
     tallied(&*harness, &store, &renewed, "b", advance(1, 2)).await.expect("the new one does");
     assert_eq!(harness.tallies(&store).await, counts([("b", 1)]));
 }
+
+pub(crate) async fn a_reset_leaves_the_letters_before_it<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let stream = new_stream();
+    let mut from = 0;
+    for at in [2, 5, 6, 9] {
+        close(&store, &fence, Closing::Bury { letter: &letter(stream, at), from }).await;
+        from = at;
+    }
+    let open = async || {
+        let letters = store.letters(&LetterQuery::default()).await.expect("letters can be read");
+        letters.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>()
+    };
+    let nonce = fence.term.nonce;
+    let closed = close(&store, &fence, Closing::Reset { to: 5, by: "anna", nonce }).await;
+    assert_eq!(open().await, [2, 5], "what comes anew is archived, and nothing else");
+    assert_eq!(closed.term.nonce, nonce, "the same nonce may be kept");
+    assert!(put(&store, to(&fence, 9)).await.is_some(), "the old term writes nothing any more, for all that");
+    let renewed = Fence { term: closed.term, ..fence };
+    close(&store, &renewed, Closing::Reset { to: 20, by: "anna", nonce }).await;
+    assert_eq!(position(&store, "projection:orders").await, Some(20), "on, past what was never seen");
+    assert_eq!(open().await, [2, 5], "nothing of that comes anew");
+}

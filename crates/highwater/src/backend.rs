@@ -111,9 +111,10 @@ pub enum Closing<'a> {
         /// What came of it.
         outcome: &'a RequestOutcome,
     },
-    /// The subscriber starts again: its open letters are archived, its checkpoint is set back, and its term is raised.
+    /// The subscriber goes on from elsewhere: its checkpoint is set, its term is raised, and its open letters beyond that
+    /// place are archived, because it sees those events anew. Letters up to there stay as they are.
     Reset {
-        /// Where it starts.
+        /// After which position it goes on.
         to: u64,
         /// Who asked for it.
         by: &'a str,

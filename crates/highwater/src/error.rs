@@ -174,6 +174,18 @@ pub enum Error {
         id: Uuid,
     },
 
+    /// Somebody processes for the subscriber, or may do so, and would go on from where it is. Nothing was changed: stop it
+    /// first, or force it.
+    #[error("{subscriber_id:?} is being processed: {reason}; stop that first, or force it")]
+    Led {
+        /// The subscriber.
+        subscriber_id: String,
+        /// By whom, and how far that is known.
+        reason: String,
+        /// Who that is, if it is known.
+        leader: Option<Box<crate::Leader>>,
+    },
+
     /// A subscriber did not get there in time. It goes on; wait again, or find out what keeps it.
     #[error(
         "{subscriber_id:?} has not reached {wanted} within {waited:?}: {}",
@@ -362,6 +374,14 @@ pub enum Invalid {
     /// A name that cannot be a subscriber's.
     #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
     SubscriberId(String),
+    /// A position where the log has not got to.
+    #[error("position {wanted} is beyond the end of the log, which is at {head}")]
+    Position {
+        /// The position.
+        wanted: u64,
+        /// The highest committed event.
+        head: u64,
+    },
     /// Upcasters that contradict each other.
     #[error("upcaster from {event_type} v{schema_version}: {reason}")]
     Upcaster {

@@ -59,7 +59,7 @@ enum Part {
 
 impl Part {
     fn of<H>(case: &Case<H>) -> Self {
-        const DELIVERY: [&str; 16] = [
+        const DELIVERY: [&str; 18] = [
             "checkpoints",
             "transactions",
             "dead_letters",
@@ -75,6 +75,8 @@ impl Part {
             "rebuilding",
             "fencing",
             "instances",
+            "reporting",
+            "steering",
             "troubled",
         ];
         if DELIVERY.contains(&case.topic) { Self::Delivery } else { Self::Log }
@@ -289,6 +291,11 @@ broken! {
         ends_a_pause_with_the_term: FaultyHarness::new(checkpoints::EndsAPauseWithTheTerm);
         tells_of_checkpoints_that_are_not_stored: FaultyHarness::new(checkpoints::TellsOfCheckpointsThatAreNotStored);
         settles_too_much: FaultyHarness::new(checkpoints::SettlesTooMuch);
+        loses_reports: FaultyHarness::new(checkpoints::LosesReports);
+        believes_former_leaders: FaultyHarness::new(checkpoints::BelievesFormerLeaders::default());
+        leaves_out_what_comes_with_a_late_report: FaultyHarness::new(checkpoints::LeavesOutWhatComesWithALateReport);
+        reports_no_errors: FaultyHarness::new(checkpoints::Reports(|report| report.last_error = None));
+        reports_another_term: FaultyHarness::new(checkpoints::Reports(|report| report.term += 1));
 
         // Transactions.
         fences_no_transaction: FaultyHarness::new(transactions::FencesNoTransaction);
@@ -305,6 +312,7 @@ broken! {
         buries_without_a_letter: FaultyHarness::new(transactions::Commits(transactions::no_letter));
         resets_without_a_new_term: FaultyHarness::new(transactions::ResetsWithoutANewTerm);
         resets_without_archiving: FaultyHarness::new(transactions::ResetsWithoutArchiving);
+        archives_everything: FaultyHarness::new(transactions::ArchivesEverything);
 
         // Leadership.
         lets_everybody_lead: FaultyHarness::new(leadership::Candidates(|| leadership::LetsEverybodyLead));
@@ -338,6 +346,7 @@ broken! {
         // Dead letters.
         opens_no_letter_again: FaultyHarness::new(letters::OpensNoLetterAgain);
         shows_letters_of_all_streams: FaultyHarness::new(letters::Asks(letters::of_all_streams));
+        shows_letters_of_all_types: FaultyHarness::new(letters::Asks(letters::of_all_types));
         shows_letters_of_everybody: FaultyHarness::new(letters::Asks(letters::of_everybody));
         shows_the_first_page_again: FaultyHarness::new(letters::Asks(letters::first_page));
         shows_letters_in_any_state: FaultyHarness::new(letters::Asks(letters::in_any_state));

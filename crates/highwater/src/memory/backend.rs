@@ -215,9 +215,11 @@ impl State {
     }
 
     fn reset(&mut self, subscriber_id: &str, to: u64, by: &str, nonce: Uuid) -> Term {
-        let open = |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.state.is_open();
-        let open: Vec<Uuid> = self.letters.values().filter(open).map(|letter| letter.id).collect();
-        for letter in open {
+        let anew = |letter: &&DeadLetter| {
+            letter.subscriber_id == subscriber_id && letter.state.is_open() && letter.global_sequence > to
+        };
+        let anew: Vec<Uuid> = self.letters.values().filter(anew).map(|letter| letter.id).collect();
+        for letter in anew {
             self.resolve(letter, LetterState::Archived, by, None);
         }
         let term = Term { nonce, ..self.new_term() };
