@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 mod append;
+mod checkpoint;
 mod completions;
 mod dead_letters;
 mod doctor;
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Top(top::Top),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Checkpoint),
     Rebuild(rebuild::Rebuild),
     Pause(pause::Pause),
     Resume(pause::Resume),
@@ -53,6 +56,7 @@ impl Command {
             Self::Why(command) => command.run(global).await,
             Self::Top(command) => command.run(global).await,
             Self::DeadLetters(command) => command.run(global).await,
+            Self::Checkpoint(command) => command.run(global).await,
             Self::Rebuild(command) => command.run(global).await,
             Self::Pause(command) => command.run(global).await,
             Self::Resume(command) => command.run(global).await,

@@ -105,6 +105,7 @@ impl From<Error> for Failure {
             Error::NotFound { what: "dead letter", .. } => {
                 "; `highwater dead-letters list --state all` lists those there are"
             }
+            Error::Led { .. } => " (--force)",
             Error::Denied { .. } => "; use a role that may, or grant it (docs/postgres-roles.sql)",
             _ => "",
         };

@@ -27,7 +27,7 @@ pub(crate) struct Asking {
     pub(crate) by: String,
 }
 
-fn whoever() -> String {
+pub(crate) fn whoever() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     user.filter(|user| !user.trim().is_empty()).unwrap_or_else(|| format!("process {}", std::process::id()))
 }

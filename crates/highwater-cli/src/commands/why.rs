@@ -35,7 +35,8 @@ impl Why {
         } else {
             let subscriber = &explanation.subscriber;
             let (id, state, at) = (&subscriber.subscriber_id, subscriber.state(), subscriber.checkpoint);
-            let line = format!("{id} is {state}, at {} of {}.", words::number(at), words::number(explanation.frontier));
+            let frontier = words::number(explanation.frontier);
+            let line = format!("{id}: {state}, at {} of {frontier}.", words::number(at));
             out.line(&words::one_line(&line))?;
             for cause in &explanation.causes {
                 out.line(&words::one_line(&cause.to_string()))?;

@@ -4,6 +4,7 @@
 mod appending;
 mod ending;
 mod letters;
+mod looking_after;
 mod reading;
 mod redact;
 mod refusals;

@@ -55,13 +55,20 @@ fn time(text: &str) -> Option<(usize, &'static str)> {
 /// `340 ms`, `1 min 5 s`, `1.2s`, `pid 4242`.
 fn quantity(text: &str) -> Option<(usize, &'static str)> {
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    for (name, redacted) in [("pid ", "pid [pid]"), ("pid\":", "pid\":[pid]"), ("process ", "process [pid]")] {
+    for (name, redacted) in
+        [("pid ", "pid [pid]"), ("pid\":", "pid\":[pid]"), ("process ", "process [pid]"), ("Process ", "Process [pid]")]
+    {
         let number = text.strip_prefix(name).map_or(0, digits);
         if number > 0 {
             return Some((name.len() + number, redacted));
         }
     }
     let length = digits(text);
+    // A transaction, as PostgreSQL calls it.
+    if let Some(rest) = text[length..].strip_prefix('/').filter(|_| length > 0) {
+        let second = digits(rest);
+        return rest[second..].starts_with(" (pid ").then_some((length + 1 + second, "[transaction]"));
+    }
     let rest = text[length..].strip_prefix(' ').filter(|_| length > 0)?;
     let units = ["ms", "min", "s", "h", "d", "seconds", "second", "minutes", "minute"];
     let ends =

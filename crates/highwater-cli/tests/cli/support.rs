@@ -312,6 +312,24 @@ impl Mended {
     }
 }
 
+/// Counts.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(std::sync::Arc<AtomicU64>);
+
+impl Counter {
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
 /// Waits until a condition holds.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + PATIENCE;

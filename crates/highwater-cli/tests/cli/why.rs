@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use highwater::{
     Backend, BoxError, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig, SubscriberOptions,
-    observer_fn,
+    SubscriptionState, observer_fn,
 };
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -50,10 +50,11 @@ on_each_backend! {
     async fn it_has_caught_up_or_was_paused_or_stopped<K>(place: Place<K>) {
         let store = place.store().await;
         let bus = EventBus::new(store.clone(), coordinated());
-        picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
         say(&store, "a", "good").await;
         check("why_caught_up", &because(&place, PICKY, "caught_up").await);
         place.run(&["pause", PICKY]).await.fine();
+        eventually("it is paused", async || subscription.state() == SubscriptionState::Paused).await;
         say(&store, "a", "later").await;
         check("why_paused", &because(&place, PICKY, "paused").await);
         place.run(&["resume", PICKY]).await.fine();
@@ -143,7 +144,7 @@ on_each_backend! {
         };
         doing(&bus, "projection:slow", FailurePolicy::DeadLetter, slowly).await;
         let said = because(&place, "projection:slow", "catching_up").await;
-        assert!(said.contains("projection:slow is catching up"), "{said}");
+        assert!(said.contains("projection:slow: catching up, at "), "{said}");
         bus.shutdown().await.unwrap();
     }
 }
@@ -187,8 +188,9 @@ async fn push_is_degraded_behind_a_pooler() {
     let pooler = ThrowawayPgBouncer::start(&postgres, PoolMode::Transaction).unwrap();
     let place = Place::<Postgres>::at(postgres.url());
     place.run(&["init"]).await.fine();
-    let config = PgConfig { schema: place.schema.clone(), ..PgConfig::default() };
-    let store = PgEventStore::connect_with(&pooler.url(), config).await.unwrap();
+    let leadership_url = Some(pooler.url());
+    let config = PgConfig { schema: place.schema.clone(), leadership_url, ..PgConfig::default() };
+    let store = PgEventStore::connect_with(&place.url, config).await.unwrap();
     let alone = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..coordinated() };
     let bus = EventBus::new(store.clone(), alone);
     picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
