@@ -8,7 +8,7 @@ use sqlx::{Connection, Row};
 
 use crate::connect::{Connector, fit};
 use crate::error::failed;
-use crate::pooler::{Session, is_own_session, no_session};
+use crate::pooler::{Session, is_own_session};
 use crate::store::PgEventStore;
 
 /// The newest major version that the tests have run with.
@@ -124,30 +124,37 @@ pub(super) async fn pooler(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
     let inner = &store.inner;
     let has_direct = inner.config.leadership_url.is_some();
     let mut findings = Vec::new();
-    if has_direct && let Session::Lent(found) = session(store, &inner.direct).await? {
-        let lent = format!("leadership_url is no way past the pooler: {found}; instances cannot coordinate");
-        findings.push(Finding::bad(TOPIC, lent, "give a direct URL there, or let the pooler work in session mode"));
+    if has_direct && let Some(lent) = lent(store, &inner.direct).await? {
+        let found = format!("leadership_url is no way past it, so that instances cannot coordinate: {lent}");
+        findings.push(Finding::bad(TOPIC, found, "give a direct URL there, or let the pooler work in session mode"));
     }
-    match session(store, &inner.connector).await? {
-        Session::Own => {}
-        Session::Lent(found) if has_direct => {
-            let lent = format!("{found}; settings reach whoever gets the session next, synchronous_commit among them");
-            findings.push(Finding::warning(
-                TOPIC,
-                lent,
-                "give the store a direct URL, or let the pooler work in session mode",
-            ));
-        }
-        Session::Lent(found) => {
-            let advice =
-                "give the store a direct URL or let the pooler work in session mode; see Poolers in docs/operating.md";
-            findings.push(Finding::bad(TOPIC, no_session(&found).to_string(), advice));
-        }
+    if let Some(lent) = lent(store, &inner.connector).await? {
+        let advice =
+            "give the store a direct URL, or let the pooler work in session mode; see Poolers in docs/operating.md";
+        findings.push(match has_direct {
+            true => {
+                let found =
+                    format!("settings reach whoever gets the session next, synchronous_commit among them: {lent}");
+                Finding::warning(TOPIC, found, advice)
+            }
+            false => {
+                Finding::bad(TOPIC, format!("instances cannot coordinate, and LISTEN hears nothing: {lent}"), advice)
+            }
+        });
     }
     if findings.is_empty() {
         findings.push(Finding::good(TOPIC, "every connection is a session of its own"));
     }
     Ok(findings)
+}
+
+/// What gives away that sessions are lent out on this way, if they are. Through some poolers one gets nowhere at all.
+async fn lent(store: &PgEventStore, way: &Connector) -> Result<Option<String>, Error> {
+    match session(store, way).await {
+        Ok(Session::Own) => Ok(None),
+        Ok(Session::Lent(found)) | Err(Error::NoSession { reason: found }) => Ok(Some(found)),
+        Err(error) => Err(error),
+    }
 }
 
 async fn session(store: &PgEventStore, way: &Connector) -> Result<Session, Error> {
