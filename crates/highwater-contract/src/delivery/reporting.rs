@@ -203,6 +203,8 @@ pub(crate) async fn an_overview_shows_every_subscriber<H: Harness>(harness: Arc<
     let overview = within("an overview", Overview::of(&elsewhere)).await.expect("the store answers");
     assert_eq!((overview.frontier, overview.head), (events[5], events[5]));
     assert_eq!(overview.open_writers, [], "nobody is waited for");
+    let failed = |report: &Report| report.last_error.is_some();
+    reported(&elsewhere, "projection:bad", "its error is told", failed).await;
     let bad = is(&elsewhere, "projection:bad", "live").await;
     assert_eq!((bad.checkpoint, bad.lag_events, bad.lag), (events[5], 0, Duration::ZERO));
     assert_eq!((bad.dead_letters, bad.parked_streams, bad.time_left), (4, 1, Some(Duration::ZERO)));
