@@ -76,7 +76,7 @@ impl Asking {
             return Err(Failure::refused(format!("{} failed again{because}", words::number(sum.failed))));
         }
         if sum.error.is_some() {
-            return Err(Failure::refused(format!("not everything could be done{because}")));
+            return Err(Failure::refused(format!("it could not be done{because}")));
         }
         match (open, self.wait) {
             (0, _) => Ok(()),

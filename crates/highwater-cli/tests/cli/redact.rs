@@ -55,9 +55,13 @@ fn time(text: &str) -> Option<(usize, &'static str)> {
 /// `340 ms`, `1 min 5 s`, `1.2s`, `pid 4242`.
 fn quantity(text: &str) -> Option<(usize, &'static str)> {
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    for (name, redacted) in
-        [("pid ", "pid [pid]"), ("pid\":", "pid\":[pid]"), ("process ", "process [pid]"), ("Process ", "Process [pid]")]
-    {
+    for (name, redacted) in [
+        ("pid ", "pid [pid]"),
+        ("pid\":", "pid\":[pid]"),
+        ("process ", "process [pid]"),
+        ("Process ", "Process [pid]"),
+        ("term\":", "term\":[term]"),
+    ] {
         let number = text.strip_prefix(name).map_or(0, digits);
         if number > 0 {
             return Some((name.len() + number, redacted));
