@@ -3,9 +3,12 @@
 mod append;
 mod checkpoint;
 mod completions;
+mod copy;
 mod dead_letters;
 mod doctor;
 mod events;
+mod export;
+mod import;
 mod init;
 mod man;
 mod pause;
@@ -39,6 +42,9 @@ pub(crate) enum Command {
     Rebuild(rebuild::Rebuild),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Export(export::Export),
+    Import(import::Import),
+    Copy(copy::Copy),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Man(man::Man),
@@ -60,6 +66,9 @@ impl Command {
             Self::Rebuild(command) => command.run(global).await,
             Self::Pause(command) => command.run(global).await,
             Self::Resume(command) => command.run(global).await,
+            Self::Export(command) => command.run(global).await,
+            Self::Import(command) => command.run(global).await,
+            Self::Copy(command) => command.run(global).await,
             Self::Doctor(command) => command.run(global).await,
             Self::Completions(command) => command.run(global),
             Self::Man(command) => command.run(global),
@@ -68,6 +77,7 @@ impl Command {
 
     /// URLs beside the one that every command has.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
-        std::iter::empty()
+        let copy = if let Self::Copy(copy) = self { Some(copy) } else { None };
+        copy.into_iter().flat_map(copy::Copy::urls)
     }
 }

@@ -62,6 +62,13 @@ impl Target {
         self.open().await
     }
 
+    /// Makes a store where there is none, and brings it up to date: to be filled.
+    pub(crate) async fn open_new(&self) -> Result<Database, Failure> {
+        let database = self.open_as_it_is(true).await?;
+        with!(&database, store => store.initialize().await)?;
+        Ok(database)
+    }
+
     /// Opens a store as it is, to look at it or to set it up.
     pub(crate) async fn open_as_it_is(&self, create: bool) -> Result<Database, Failure> {
         match self {

@@ -88,7 +88,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } => Exit::Conflict,
-            Error::Invalid(_) => Exit::Usage,
+            Error::Invalid(_) | Error::Import { .. } => Exit::Usage,
             Error::UnknownSubscriber(_) | Error::NotFound { .. } => Exit::NotFound,
             Error::Unavailable { .. }
             | Error::UnknownOutcome { .. }
@@ -105,6 +105,7 @@ impl From<Error> for Failure {
             Error::NotFound { what: "dead letter", .. } => {
                 "; `highwater dead-letters list --state all` lists those there are"
             }
+            Error::Import { .. } => "; nothing was stored",
             Error::Led { .. } => " (--force)",
             Error::Denied { .. } => "; use a role that may, or grant it (docs/postgres-roles.sql)",
             _ => "",

@@ -83,6 +83,7 @@ mod log;
 mod memory;
 mod support;
 mod transactions;
+mod transfer;
 mod wakeups;
 
 pub use case::{Case, cases, run};

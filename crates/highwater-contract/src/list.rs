@@ -192,6 +192,19 @@ macro_rules! for_each_case {
                 requests_stay_open_until_they_are_finished [24];
                 only_what_was_resolved_long_ago_is_purged [24];
             }
+            transfer {
+                a_store_is_filled_with_everything_as_it_is [34];
+                what_is_filled_goes_on_where_it_was [34];
+                only_an_empty_store_is_filled [34];
+                a_filling_that_was_interrupted_goes_on [34];
+                what_breaks_the_order_is_not_filled_in [34];
+                a_filling_locks_everybody_else_out [35];
+                only_one_fills_at_a_time [35];
+                a_filling_can_be_abandoned [35];
+                a_copy_holds_the_same [34];
+                an_export_is_imported_as_the_same_bytes [34];
+                a_bad_import_leaves_nothing_behind [34, 35];
+            }
             leadership {
                 of_fifty_who_wait_one_leads_at_a_time [28];
                 of_fifty_who_try_at_once_one_leads [28];

@@ -30,7 +30,7 @@ struct Adopt {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "events",
@@ -77,6 +77,15 @@ const MIGRATIONS: [Migration; 5] = [
         sql: include_str!("../migrations/0005_reports.sql"),
         adopt: None,
         creates: &["event_bus_reports"],
+        oldest: 3,
+    },
+    Migration {
+        version: 6,
+        name: "filling",
+        does: "creates the table of what a store is being filled from",
+        sql: include_str!("../migrations/0006_filling.sql"),
+        adopt: None,
+        creates: &["filling"],
         oldest: 3,
     },
 ];

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::{
     BoxFuture, Checkpoints, DeadLetters, Diagnose, Error, Fence, Leadership, Log, NewLetter, RequestOutcome, Term,
-    Wakeups,
+    Transfer, Wakeups,
 };
 
 /// A backend that the delivery engine can run on.
@@ -20,7 +20,9 @@ use crate::{
 /// - `commit` checks the fence again in its last statement before the commit. Everything in the transaction becomes
 ///   visible together with the closing, or nothing does, and it survives a crash of the server.
 /// - A transaction that is dropped leaves nothing behind.
-pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Diagnose + Clone + 'static {
+pub trait Backend:
+    Log + Wakeups + Checkpoints + DeadLetters + Leadership + Diagnose + Transfer + Clone + 'static
+{
     /// An open transaction, as it is handed to a transactional projection.
     type Tx: Send + 'static;
 

@@ -238,6 +238,38 @@ pub enum Error {
         reason: String,
     },
 
+    /// The store is being filled with what another one holds, and takes nothing else. Nothing was stored: finish the filling,
+    /// or abandon it.
+    #[error("being filled: {reason}; finish that, or abandon it")]
+    BeingFilled {
+        /// From what, and since when.
+        reason: String,
+    },
+
+    /// Only an empty store can be filled. Nothing was changed: take another one.
+    #[error("not empty: this store holds {found}; fill one that is empty")]
+    NotEmpty {
+        /// What it holds.
+        found: String,
+    },
+
+    /// What was filled in is not what the source holds. The store stays locked: abandon it, and find out why.
+    #[error("the copy differs: {difference}")]
+    CopyDiffers {
+        /// The first difference.
+        difference: String,
+    },
+
+    /// A line of an export cannot be taken in. Nothing was stored: mend the file, or export again.
+    #[error("line {line} cannot be imported")]
+    Import {
+        /// Which line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+
     /// The role may not do this. Grant what is missing.
     #[error("not permitted: cannot {action}")]
     Denied {
@@ -382,6 +414,9 @@ pub enum Invalid {
         /// The highest committed event.
         head: u64,
     },
+    /// Something that cannot be filled into a store.
+    #[error("cannot be filled in: {0}")]
+    Filling(String),
     /// Upcasters that contradict each other.
     #[error("upcaster from {event_type} v{schema_version}: {reason}")]
     Upcaster {

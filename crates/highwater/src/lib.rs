@@ -36,6 +36,7 @@
 //!   [`EventObserver`]: code that is handed events.
 //! - The contracts a backend fulfils, over raw [`Record`]s: [`Log`] and [`Wakeups`].
 //! - [`codec`]: how an enum becomes a record and back. [`Upcasters`]: how old records become new ones.
+//! - [`transfer`]: moving a whole store: copying, exporting, importing.
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
 
 mod append;
@@ -66,6 +67,7 @@ mod repair;
 mod store;
 mod stored;
 mod subscriber;
+pub mod transfer;
 mod upcast;
 mod wakeups;
 
@@ -107,6 +109,7 @@ pub use repair::{Moved, Repair};
 pub use store::EventStore;
 pub use stored::already_stored;
 pub use subscriber::{IntoSubscriber, ObserverFn, Subscriber, observer_fn};
+pub use transfer::{FilledCheckpoint, Filling, Transfer, Unfinished};
 pub use upcast::Upcasters;
 pub use wakeups::{Wakeup, Wakeups};
 

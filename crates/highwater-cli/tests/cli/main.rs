@@ -5,6 +5,7 @@ mod appending;
 mod ending;
 mod letters;
 mod looking_after;
+mod moving;
 mod reading;
 mod redact;
 mod refusals;

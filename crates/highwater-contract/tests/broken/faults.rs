@@ -11,5 +11,6 @@ pub(crate) mod letters;
 pub(crate) mod reading;
 pub(crate) mod repeating;
 pub(crate) mod transactions;
+pub(crate) mod transfer;
 pub(crate) mod upcasting;
 pub(crate) mod wakeups;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use drawn::{DrawnHarness, Flaw};
 use faults::{
     appending, calling, checkpoints, diagnose, input, keeping, leadership, letters, reading, repeating, transactions,
-    upcasting, wakeups,
+    transfer, upcasting, wakeups,
 };
 use faulty::{Fault, FaultyHarness};
 use highwater::{ExpectedVersion, Instance, LeaderHold};
@@ -59,10 +59,11 @@ enum Part {
 
 impl Part {
     fn of<H>(case: &Case<H>) -> Self {
-        const DELIVERY: [&str; 18] = [
+        const DELIVERY: [&str; 19] = [
             "checkpoints",
             "transactions",
             "dead_letters",
+            "transfer",
             "leadership",
             "following",
             "resuming",
@@ -358,5 +359,26 @@ broken! {
         loses_requests: FaultyHarness::new(letters::LosesRequests);
         knows_no_parked_streams: FaultyHarness::new(letters::KnowsNoParkedStreams);
         counts_nothing_as_parked: FaultyHarness::new(letters::CountsNothingAsParked);
+
+        // Being filled.
+        fills_in_no_metadata: FaultyHarness::new(transfer::Fills::records(transfer::without_metadata));
+        closes_holes: FaultyHarness::new(transfer::Fills::records(transfer::without_holes));
+        fills_in_half_a_batch: FaultyHarness::new(transfer::Fills::records(transfer::half));
+        fills_in_no_pauses: FaultyHarness::new(transfer::Fills::checkpoints(transfer::not_paused));
+        fills_in_no_last_events: FaultyHarness::new(transfer::Fills::checkpoints(transfer::without_events));
+        fills_in_no_attempts: FaultyHarness::new(transfer::Fills::letters(transfer::without_attempts));
+        fills_in_open_letters_alone: FaultyHarness::new(transfer::Fills::letters(transfer::open_ones));
+        fills_in_no_requests: FaultyHarness::new(transfer::Fills::requests(Vec::clear));
+        fills_in_anything: FaultyHarness::new(transfer::FillsInAnything);
+        fills_whatever_it_holds: FaultyHarness::new(transfer::FillsWhateverItHolds);
+        stays_locked_when_filled: FaultyHarness::new(transfer::StaysLockedWhenFilled);
+        starts_fillings_again: FaultyHarness::new(transfer::StartsFillingsAgain);
+        goes_on_from_anywhere: FaultyHarness::new(transfer::GoesOnFromAnywhere);
+        keeps_what_was_told_before: FaultyHarness::new(transfer::KeepsWhatWasToldBefore::default());
+        fills_without_a_lock: FaultyHarness::new(transfer::FillsWithoutALock);
+        unlocks_when_interrupted: FaultyHarness::new(transfer::UnlocksWhenInterrupted);
+        lets_two_fill: FaultyHarness::new(transfer::LetsTwoFill);
+        abandons_nothing: FaultyHarness::new(transfer::AbandonsNothing);
+        abandons_the_lock_alone: FaultyHarness::new(transfer::AbandonsTheLockAlone);
     }
 }
