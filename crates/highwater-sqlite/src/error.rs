@@ -1,7 +1,5 @@
 //! From the driver's errors to ours: by SQLite's result code, never by the text of a message.
 
-use std::time::Duration;
-
 use highwater::Error;
 
 /// What an error of SQLite is about: its result code without what extends it.
@@ -55,7 +53,9 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
         Some(Code::ReadOnly | Code::Permission | Code::CantOpen) => Error::Denied { action, source: error.into() },
         Some(Code::NotADatabase) => Error::Unfit { reason: "the file is not a SQLite database".to_owned() },
         Some(Code::Corrupt) => Error::Unfit {
-            reason: format!("the database is damaged ({error}); restore a backup, or try the sqlite3 command's .recover"),
+            reason: format!(
+                "the database is damaged ({error}); restore a backup, or try the sqlite3 command's .recover"
+            ),
         },
         // A table or a column that is not there.
         Some(Code::Other) => Error::Unfit { reason: format!("{error}; call initialize()") },
@@ -69,17 +69,5 @@ pub(crate) fn commit_failed(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error) {
         Some(Code::Io) | None => Error::UnknownOutcome { source: error.into() },
         _ => failed(action, error),
-    }
-}
-
-/// Does something unless it takes too long.
-pub(crate) async fn in_time<T>(
-    patience: Duration,
-    action: &'static str,
-    doing: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    match tokio::time::timeout(patience, doing).await {
-        Ok(done) => done,
-        Err(elapsed) => Err(Error::Unavailable { action, source: elapsed.into() }),
     }
 }

@@ -45,6 +45,7 @@ mod config;
 mod connect;
 mod dead_letters;
 mod deliver;
+mod diagnose;
 mod error;
 mod gate;
 mod leadership;

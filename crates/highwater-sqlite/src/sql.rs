@@ -24,7 +24,10 @@ impl Appends {
         let one = include_str!("../sql/append.sql").trim_end();
         let (_, row) = one.rsplit_once('\n').expect("the statement ends with a line of parameters");
         // Safe: the text is ours.
-        Self(APPEND_ROWS.map(|rows| AssertSqlSafe(format!("{one}{}", format!(", {row}").repeat(rows - 1))).into_sql_str()))
+        Self(
+            APPEND_ROWS
+                .map(|rows| AssertSqlSafe(format!("{one}{}", format!(", {row}").repeat(rows - 1))).into_sql_str()),
+        )
     }
 
     /// The statement for as many of so many events as fit, and how many that are.
@@ -43,7 +46,10 @@ statements! {
     checkpoint_take_over,
     checkpoints,
     claim_file,
+    commit,
     data_version,
+    diagnose_file,
+    diagnose_journal,
     fence_keep,
     fence_leader,
     fence_lock,
@@ -79,6 +85,7 @@ statements! {
     migrations,
     migrations_create,
     migrations_record,
+    no_waiting,
     parked,
     pause,
     paused,
@@ -92,6 +99,10 @@ statements! {
     requests_open,
     requests_purge,
     resume,
+    rollback,
+    savepoint,
+    savepoint_back,
+    savepoint_release,
     term_draw,
     wal,
 }
