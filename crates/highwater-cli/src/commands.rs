@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 mod append;
+mod backup;
 mod checkpoint;
 mod completions;
 mod copy;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Export(export::Export),
     Import(import::Import),
     Copy(copy::Copy),
+    Backup(backup::Backup),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Man(man::Man),
@@ -69,6 +71,7 @@ impl Command {
             Self::Export(command) => command.run(global).await,
             Self::Import(command) => command.run(global).await,
             Self::Copy(command) => command.run(global).await,
+            Self::Backup(command) => command.run(global).await,
             Self::Doctor(command) => command.run(global).await,
             Self::Completions(command) => command.run(global),
             Self::Man(command) => command.run(global),

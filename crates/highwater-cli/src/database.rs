@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use highwater::Backend;
+use highwater::{Backend, Error};
 use highwater_postgres::{PgConfig, PgEventStore};
+use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, note};
 
 /// How long to wait for a connection: somebody sits in front of it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -14,6 +15,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// An open event store.
 #[derive(Debug, Clone)]
 pub(crate) enum Database {
+    Sqlite(SqliteEventStore),
     Postgres(PgEventStore),
 }
 
@@ -21,6 +23,7 @@ pub(crate) enum Database {
 macro_rules! with {
     ($database:expr, $store:ident => $done:expr) => {
         match $database {
+            $crate::database::Database::Sqlite($store) => $done,
             $crate::database::Database::Postgres($store) => $done,
         }
     };
@@ -59,7 +62,20 @@ impl Target {
 
     /// The same, and makes an SQLite file where there is none: nobody should have to read a manual before the first event.
     pub(crate) async fn open_or_make(&self) -> Result<Database, Failure> {
-        self.open().await
+        if !self.is_missing().await {
+            return self.open().await;
+        }
+        let database = self.open_new().await?;
+        note(&format!("made {self}"));
+        Ok(database)
+    }
+
+    /// Whether it is a file that is not there.
+    pub(crate) async fn is_missing(&self) -> bool {
+        match self {
+            Self::Sqlite { url } => matches!(open_file(url, false).await, Err(Error::Unavailable { .. })),
+            Self::Postgres { .. } => false,
+        }
     }
 
     /// Makes a store where there is none, and brings it up to date: to be filled.
@@ -72,7 +88,15 @@ impl Target {
     /// Opens a store as it is, to look at it or to set it up.
     pub(crate) async fn open_as_it_is(&self, create: bool) -> Result<Database, Failure> {
         match self {
-            Self::Sqlite { .. } => Err(Failure::new(Exit::Database, format!("SQLite is not there yet {create}"))),
+            Self::Sqlite { url } => match open_file(url, create).await {
+                Ok(store) => Ok(Database::Sqlite(store)),
+                Err(error @ Error::Unavailable { .. }) if !create => {
+                    Err(Failure::from(error).framed("", "; `highwater init` makes one"))
+                }
+                // A URL that cannot be used is no store that can be opened.
+                Err(error @ Error::Invalid(_)) => Err(Failure::from(error).because(Exit::Database)),
+                Err(error) => Err(error.into()),
+            },
             Self::Postgres { url, schema } => {
                 let config =
                     PgConfig { schema: schema.clone(), connect_timeout: CONNECT_TIMEOUT, ..PgConfig::default() };
@@ -91,6 +115,10 @@ impl Target {
             }
         }
     }
+}
+
+async fn open_file(url: &str, create: bool) -> Result<SqliteEventStore, Error> {
+    SqliteEventStore::open_with(url, SqliteConfig { create, ..SqliteConfig::default() }).await
 }
 
 /// Without its password.

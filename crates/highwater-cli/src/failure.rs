@@ -51,6 +51,11 @@ impl Failure {
         self
     }
 
+    /// The same, counted as another kind.
+    pub(crate) fn because(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
     /// The same in other words.
     pub(crate) fn replacing(mut self, text: &str, by: &str) -> Self {
         self.message = self.message.map(|message| message.replace(text, by));
@@ -107,7 +112,7 @@ impl From<Error> for Failure {
             }
             Error::Import { .. } => "; nothing was stored",
             Error::Led { .. } => " (--force)",
-            Error::Denied { .. } => "; use a role that may, or grant it (docs/postgres-roles.sql)",
+            Error::Denied { .. } => "; let somebody do it who may, or grant what is missing",
             _ => "",
         };
         Self::new(exit, format!("{}{advice}", describe(&error)))

@@ -28,6 +28,9 @@ pub(crate) struct Init {
 impl Init {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let target = global.target()?;
+        if self.check && target.is_missing().await {
+            return nothing_there(&target, global);
+        }
         let database = target.open_as_it_is(!self.check).await?;
         with!(database, store => self.on(&store, &target, global).await)
     }
@@ -57,4 +60,14 @@ impl Init {
         }
         out.finish()
     }
+}
+
+/// A file that is not there cannot be asked, and looking must not make it.
+fn nothing_there(target: &Target, global: &Global) -> Result<(), Failure> {
+    let mut out = global.output();
+    match global.json {
+        true => out.value(&json!({ "store": target.to_string(), "missing": true }))?,
+        false => out.line(&format!("there is no {target}; `highwater init` would make it"))?,
+    }
+    out.finish()
 }

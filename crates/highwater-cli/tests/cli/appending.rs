@@ -1,6 +1,6 @@
 //! `init` and `append`.
 
-use crate::support::{Kind, Place, Postgres, on_each_backend};
+use crate::support::{Kind, Place, on_each_backend};
 
 on_each_backend! {
     async fn events_are_appended_one_by_one<K>(place: Place<K>) {

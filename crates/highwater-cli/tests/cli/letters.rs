@@ -2,7 +2,7 @@
 
 use highwater::{Backend, EventBus, FailurePolicy, LetterQuery};
 
-use crate::support::{Kind, Mended, Place, Postgres, coordinated, eventually, on_each_backend, picky, say};
+use crate::support::{Kind, Mended, Place, coordinated, eventually, on_each_backend, picky, say};
 
 async fn letters<B: Backend>(store: &B) -> Vec<String> {
     let letters = store.letters(&LetterQuery::default()).await.unwrap();

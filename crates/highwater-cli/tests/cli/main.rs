@@ -3,6 +3,7 @@
 
 mod appending;
 mod ending;
+mod files;
 mod letters;
 mod looking_after;
 mod moving;

@@ -2,7 +2,7 @@
 
 use highwater::{EventBus, FailurePolicy, Transfer as _};
 
-use crate::support::{Kind, Mended, Place, Postgres, Ran, coordinated, eventually, on_each_backend, picky, say};
+use crate::support::{Kind, Mended, Place, Ran, coordinated, eventually, on_each_backend, picky, say};
 
 /// A store with events, a checkpoint, a pause, a letter and an open request; nobody runs any more.
 async fn filled<K: Kind>(place: &Place<K>) -> K::Store {

@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{Kind, PATIENCE, Place, Postgres, on_each_backend, say};
+use crate::support::{Kind, PATIENCE, Place, on_each_backend, say};
 
 async fn filled<K: Kind>(place: &Place<K>) {
     place.run(&["init"]).await.fine();

@@ -2,9 +2,7 @@
 
 use highwater::{BoxError, Event, EventBus, FailurePolicy, Projection, SubscriptionState, observer_fn};
 
-use crate::support::{
-    Counter, Kind, Mended, Note, Place, Postgres, coordinated, eventually, on_each_backend, picky, say,
-};
+use crate::support::{Counter, Kind, Mended, Note, Place, coordinated, eventually, on_each_backend, picky, say};
 
 on_each_backend! {
     async fn a_subscriber_is_paused_and_resumed_from_outside<K>(place: Place<K>) {

@@ -10,6 +10,7 @@ use highwater::{
     SubscriberOptions, Subscription, observer_fn, stream_id,
 };
 use highwater_postgres::{PgConfig, PgEventStore};
+use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
@@ -61,6 +62,24 @@ impl Kind for Postgres {
         });
         dropped.join().unwrap();
     }
+}
+
+pub struct Sqlite;
+
+impl Kind for Sqlite {
+    type Store = SqliteEventStore;
+
+    fn place() -> Place<Self> {
+        let mut place = Place::at(String::new());
+        place.url = format!("sqlite:{}", place.folder.join("shop.db").display());
+        place
+    }
+
+    async fn open(place: &Place<Self>) -> SqliteEventStore {
+        SqliteEventStore::open(&place.url).await.unwrap()
+    }
+
+    fn clean(_: &Place<Self>) {}
 }
 
 /// The server for tests.
@@ -134,8 +153,8 @@ impl<K: Kind> Place<K> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let text = text
             .replace(&self.url, "[url]")
-            .replace(&self.schema, "[schema]")
             .replace(&self.folder.display().to_string(), "[folder]")
+            .replace(&self.schema, "[schema]")
             .replace(host.trim(), "[host]");
         // How wide a column is depends on what was redacted.
         let words = |line: &str| {
@@ -250,8 +269,13 @@ macro_rules! on_each_backend {
             async fn test<$kind: Kind>($place: Place<$same>) $body
 
             #[tokio::test(flavor = "multi_thread")]
+            async fn sqlite() {
+                test(crate::support::Sqlite::place()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
             async fn postgres() {
-                test(Postgres::place()).await;
+                test(crate::support::Postgres::place()).await;
             }
         }
     };

@@ -37,9 +37,10 @@ impl Terminal {
 
     /// Waits until something is on the screen.
     async fn shows(&mut self, text: &str) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
         while !self.seen.contains(text) {
             let mut bytes = [0; 4_096];
-            let read = tokio::time::timeout(PATIENCE, self.screen.read(&mut bytes)).await;
+            let read = tokio::time::timeout_at(deadline, self.screen.read(&mut bytes)).await;
             let read = read.unwrap_or_else(|_| panic!("{text:?} is not shown in time: {:?}", self.seen)).unwrap();
             assert!(read > 0, "it ends without showing {text:?}: {:?}", self.seen);
             self.seen.push_str(&String::from_utf8_lossy(&bytes[..read]));

@@ -2,7 +2,7 @@
 
 use highwater::{Checkpoints as _, EventBus, FailurePolicy};
 
-use crate::support::{Kind, Mended, Place, Postgres, coordinated, eventually, on_each_backend, picky, say};
+use crate::support::{Kind, Mended, Place, coordinated, eventually, on_each_backend, picky, say};
 
 on_each_backend! {
     async fn status_shows_how_everything_stands<K>(place: Place<K>) {

@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use highwater::{Backend, EventBus, FailurePolicy};
 use highwater_postgres::{PgConfig, PgEventStore};
+use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Kind, Mended, Place, coordinated, picky};
@@ -55,6 +56,9 @@ async fn a_worker_processes_until_it_is_killed() {
         return;
     };
     let job: Job = serde_json::from_str(&job).unwrap();
+    if job.url.starts_with("sqlite:") {
+        return work(SqliteEventStore::open(&job.url).await.unwrap()).await;
+    }
     let config = PgConfig { schema: job.schema, ..PgConfig::default() };
     work(PgEventStore::connect_with(&job.url, config).await.unwrap()).await;
 }
