@@ -139,9 +139,9 @@ macro_rules! for_each_case {
                 random_histories_at_once_can_be_put_in_order [1, 2, 3, 4, 5, 6, 9];
             }
             diagnose {
-                a_healthy_store_has_nothing_bad_about_it_and_nothing_planned [32];
-                what_is_not_good_says_what_to_do [32];
-                looking_changes_nothing_and_waits_for_nobody [32];
+                a_healthy_store_has_nothing_bad_about_it_and_nothing_planned [36];
+                what_is_not_good_says_what_to_do [36];
+                looking_changes_nothing_and_waits_for_nobody [36];
             }
             wakeups {
                 an_append_wakes_everybody_who_waits [12];

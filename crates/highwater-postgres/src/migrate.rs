@@ -73,7 +73,7 @@ const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 5,
         name: "reports",
-        does: "creates the table of what leaders say of themselves",
+        does: "creates the table of what leaders report",
         sql: include_str!("../migrations/0005_reports.sql"),
         adopt: None,
         creates: &["event_bus_reports"],
@@ -82,7 +82,7 @@ const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 6,
         name: "filling",
-        does: "creates the table of what a store is being filled from",
+        does: "creates the table that locks a store while it is being filled",
         sql: include_str!("../migrations/0006_filling.sql"),
         adopt: None,
         creates: &["filling"],

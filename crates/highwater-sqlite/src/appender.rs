@@ -17,7 +17,7 @@ use crate::config::SqliteConfig;
 use crate::connect::Connector;
 use crate::error::{Code, code, commit_failed, failed};
 use crate::gate::{self, Gate, Permit};
-use crate::sql::Appends;
+use crate::sql::Inserts;
 use crate::wakeups;
 use crate::write::{self, Heads};
 
@@ -28,7 +28,7 @@ const SMALL: usize = 64;
 pub(crate) fn start(
     connector: &Connector,
     gate: &Gate,
-    sql: &Arc<Appends>,
+    sql: &Arc<Inserts>,
     config: &SqliteConfig,
     hints: &watch::Sender<u64>,
 ) -> AppendQueue {
@@ -53,7 +53,7 @@ struct Task {
     connector: Connector,
     connection: Option<SqliteConnection>,
     gate: Gate,
-    sql: Arc<Appends>,
+    sql: Arc<Inserts>,
     hints: watch::Sender<u64>,
     timeout: Duration,
     events_max: usize,
@@ -136,7 +136,7 @@ impl Task {
 /// Everybody in as few statements as there can be. `None` when somebody's ids are taken: then it has to be taken back.
 async fn together(
     connection: &mut SqliteConnection,
-    sql: &Appends,
+    sql: &Inserts,
     group: &[QueuedAppend],
 ) -> Result<Option<Answers>, Error> {
     let appends: Vec<_> = group.iter().map(|request| &request.append).collect();
@@ -165,7 +165,7 @@ async fn together(
 }
 
 /// One after the other, in the same transaction.
-async fn singly(connection: &mut SqliteConnection, sql: &Appends, group: &[QueuedAppend]) -> Result<Answers, Error> {
+async fn singly(connection: &mut SqliteConnection, sql: &Inserts, group: &[QueuedAppend]) -> Result<Answers, Error> {
     let mut answers = Vec::with_capacity(group.len());
     for request in group {
         match write::store(connection, sql, &request.append).await {

@@ -55,6 +55,7 @@ mod place;
 mod row;
 mod sql;
 mod store;
+mod transfer;
 mod unit_of_work;
 mod wakeups;
 mod write;

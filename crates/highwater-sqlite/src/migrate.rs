@@ -28,7 +28,7 @@ struct Migration {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 1,
         name: "events",
@@ -49,6 +49,20 @@ const MIGRATIONS: [Migration; 3] = [
         does: "creates the tables of leaders and instances",
         sql: include_str!("../migrations/0003_leadership.sql"),
         oldest: 3,
+    },
+    Migration {
+        version: 4,
+        name: "reports",
+        does: "creates the table of what leaders report",
+        sql: include_str!("../migrations/0004_reports.sql"),
+        oldest: 4,
+    },
+    Migration {
+        version: 5,
+        name: "filling",
+        does: "creates the table that locks a store while it is being filled",
+        sql: include_str!("../migrations/0005_filling.sql"),
+        oldest: 5,
     },
 ];
 

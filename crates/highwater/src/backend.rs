@@ -21,7 +21,7 @@ use crate::{
 ///   visible together with the closing, or nothing does, and it survives a crash of the server.
 /// - A transaction that is dropped leaves nothing behind.
 pub trait Backend:
-    Log + Wakeups + Checkpoints + DeadLetters + Leadership + Diagnose + Transfer + Clone + 'static
+    Log + Wakeups + Checkpoints + DeadLetters + Leadership + Transfer + Diagnose + Clone + 'static
 {
     /// An open transaction, as it is handed to a transactional projection.
     type Tx: Send + 'static;

@@ -8,7 +8,7 @@ use crate::{BoxFuture, Error};
 ///
 /// # Contract
 ///
-/// - Looking changes nothing, and waits for no writer and no lock that another holds for long \[G32\].
+/// - Looking changes nothing, and waits for no writer and no lock that another holds for long \[G36\].
 /// - Findings come in the same order every time. Everything that is not good says what to do.
 /// - What cannot be looked at is a finding, not an error. What the role may not see is a [`Severity::Note`].
 /// - Nothing is planned once [`initialize`](crate::Backend::initialize) has returned.

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{AskColumns, BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups};
+use highwater::{
+    AskColumns, BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups,
+};
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 use sqlx::{Connection, Postgres, Row};
