@@ -34,6 +34,7 @@
 //! - The vocabulary: [`Event`], [`Metadata`], [`Append`], [`ExpectedVersion`], [`Error`].
 //! - [`EventStore`]: what applications call. [`Evolve`]: state folded from a stream. [`Projection`] and
 //!   [`EventObserver`]: code that is handed events.
+//! - [`Overview`], [`explain`] and [`Repair`]: subscribers seen and steered from outside.
 //! - The contracts a backend fulfils, over raw [`Record`]s: [`Log`] and [`Wakeups`].
 //! - [`codec`]: how an enum becomes a record and back. [`Upcasters`]: how old records become new ones.
 //! - [`transfer`]: moving a whole store: copying, exporting, importing.

@@ -266,7 +266,7 @@ async fn what_runs_out_is_said_in_time() {
     let store = db.store().await;
     let (mut admin, mut others) = (db.connection().await, Vec::new());
     assert_eq!(find(&store, "connections", "of the server").await.severity, Severity::Good);
-    for _ in 0..20 {
+    for _ in 0..30 {
         others.push(PgConnection::connect(&db.url).await.unwrap());
     }
     assert_found(&store, Severity::Warning, "connections", "of the server", "max_connections").await;
