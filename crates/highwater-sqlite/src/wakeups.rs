@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use highwater::{Appended, Wakeup, Wakeups};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::connect::Connector;
@@ -33,7 +34,7 @@ pub(crate) struct SqliteWakeups {
 
 #[derive(Debug, Default)]
 struct Watching {
-    task: Option<tokio::task::JoinHandle<()>>,
+    task: Option<JoinHandle<()>>,
     trouble: Arc<Mutex<Option<String>>>,
 }
 
@@ -50,7 +51,8 @@ impl SqliteWakeups {
     fn watch(&self) {
         self.wanted.notify_one();
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        if watching.task.is_none() {
+        // One that has ended went with its runtime.
+        if watching.task.as_ref().is_none_or(JoinHandle::is_finished) {
             let hints = Hints { sender: self.hints.clone(), wanted: self.wanted.clone() };
             let (connector, interval, trouble) = (self.connector.clone(), self.interval, watching.trouble.clone());
             watching.task = Some(tokio::spawn(watch(hints, connector, interval, trouble)));
