@@ -12,6 +12,7 @@ mod redact;
 mod refusals;
 mod steering;
 mod support;
+mod terminal;
 mod top;
 mod watching;
 mod why;
