@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use highwater::{
     BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, StateColumns, Taken, Term,
-    Transfer,
 };
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -52,20 +51,13 @@ impl Checkpoints for SqliteEventStore {
     }
 
     fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        Box::pin(async move {
-            // A trigger says so only where there is a row.
-            if let Some(unfinished) = self.filling().await? {
-                return Err(unfinished.into_error());
-            }
-            self.write("pause or resume a subscriber", PATIENCE, async move |tx| {
-                match paused {
-                    true => sqlx::query(sql::pause).bind(subscriber_id).bind(now()).execute(&mut *tx).await?,
-                    false => sqlx::query(sql::resume).bind(subscriber_id).execute(&mut *tx).await?,
-                };
-                sqlx::query_scalar(sql::known).bind(subscriber_id).fetch_one(&mut *tx).await
-            })
-            .await
-        })
+        Box::pin(self.write("pause or resume a subscriber", PATIENCE, async move |tx| {
+            match paused {
+                true => sqlx::query(sql::pause).bind(subscriber_id).bind(now()).execute(&mut *tx).await?,
+                false => sqlx::query(sql::resume).bind(subscriber_id).execute(&mut *tx).await?,
+            };
+            sqlx::query_scalar(sql::known).bind(subscriber_id).fetch_one(&mut *tx).await
+        }))
     }
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
