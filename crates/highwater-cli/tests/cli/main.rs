@@ -7,6 +7,7 @@ mod files;
 mod letters;
 mod looking_after;
 mod moving;
+mod players;
 mod reading;
 mod redact;
 mod refusals;
