@@ -1,0 +1,1 @@
+SELECT 0, count(*) FROM event_bus_dlq WHERE state <> 'replayed'
