@@ -15,7 +15,7 @@ GRANT EXECUTE ON FUNCTION highwater.append, highwater.append_one, highwater.appe
 CREATE ROLE highwater_subscriber NOLOGIN IN ROLE highwater_reader;
 GRANT SELECT, INSERT, UPDATE, DELETE ON highwater.event_bus_checkpoints, highwater.event_bus_pauses, highwater.event_bus_dlq,
     highwater.event_bus_dlq_attempts, highwater.event_bus_requests, highwater.event_bus_leaders,
-    highwater.event_bus_instances TO highwater_subscriber;
+    highwater.event_bus_instances, highwater.event_bus_reports TO highwater_subscriber;
 GRANT USAGE ON SEQUENCE highwater.event_bus_terms TO highwater_subscriber;
 
 -- Operators also see what other roles' transactions run, and since when.

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
     Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
-    LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, ReadLimit, Refused, Request, StreamPage,
-    StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, ReadLimit, Refused, Report, Request,
+    StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use uuid::Uuid;
 
@@ -28,6 +28,8 @@ pub enum Call<'a> {
     Begin(&'a Fence),
     /// To close one.
     Commit(&'a Fence, Closing<'a>),
+    /// To say how a subscriber is.
+    Report(&'a [Report]),
     /// To look at checkpoints, letters or requests.
     Look,
     /// To pause somebody or to file a request.
@@ -164,6 +166,14 @@ impl<B: Backend> Checkpoints for Flaky<B> {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.paused(subscriber_ids)))
+    }
+
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.pass(Call::Report(reports), self.inner.store_reports(reports)))
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.reports()))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Checkpoints on PostgreSQL.
 
+mod reports;
 mod writer;
 
 use std::time::Duration;
 
-use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Taken, Term};
+use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, Taken, Term};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};
@@ -86,6 +87,14 @@ impl Checkpoints for PgEventStore {
             })
             .await
         })
+    }
+
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.look("store reports in time", self.write_reports(reports)))
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
+        Box::pin(in_time(ANSWER_TIMEOUT, "read reports in time", self.read_reports()))
     }
 }
 

@@ -123,4 +123,5 @@ fn matching<'q>(statement: &SqlStr, query: &'q LetterQuery) -> Query<'q, Postgre
         .bind(query.since)
         .bind(query.until)
         .bind(states)
+        .bind(&query.event_type)
 }

@@ -19,7 +19,7 @@ struct Migration {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 1,
         name: "events",
@@ -45,6 +45,13 @@ const MIGRATIONS: [Migration; 4] = [
         version: 4,
         name: "leadership",
         sql: include_str!("../migrations/0004_leadership.sql"),
+        adopt: None,
+        oldest: 3,
+    },
+    Migration {
+        version: 5,
+        name: "reports",
+        sql: include_str!("../migrations/0005_reports.sql"),
         adopt: None,
         oldest: 3,
     },

@@ -85,6 +85,8 @@ statements! {
     read_all_of_types,
     read_stream_backwards,
     read_stream_forwards,
+    reports,
+    reports_store,
     request,
     request_file,
     request_finish,

@@ -3,6 +3,7 @@
 mod desk;
 mod health;
 mod letters;
+mod reporter;
 mod subscription;
 mod waiting;
 
@@ -85,12 +86,14 @@ struct Inner<B: Backend> {
     nudge: Notify,
     /// Since when there has been something in the log that readers wait for, whenever somebody asked.
     unsettled_since: Mutex<Option<Instant>>,
+    /// What other processes have been told of the subscribers here.
+    said: reporter::Said,
 }
 
 #[derive(Default)]
 struct State {
     entries: HashMap<Arc<str>, Arc<Entry>>,
-    /// What serves all subscribers: tail, writer, desk. Started with the first.
+    /// What serves all subscribers: tail, writer, desk, reporter. Started with the first.
     services: Vec<JoinHandle<()>>,
     shut_down: bool,
 }
@@ -137,7 +140,8 @@ impl<B: Backend> EventBus<B> {
         let tail = Arc::new(Tail::new(&config));
         let shared = Arc::new(Shared { tail, writer: Arc::default(), backend: store, coordinator });
         let (state, unsettled_since) = (Mutex::default(), Mutex::default());
-        let inner = Inner { config, shared, state, nudge: Notify::new(), unsettled_since };
+        let said = reporter::Said::default();
+        let inner = Inner { config, shared, state, nudge: Notify::new(), unsettled_since, said };
         Self { inner: Arc::new(inner) }
     }
 
@@ -236,6 +240,7 @@ impl<B: Backend> EventBus<B> {
         };
         let deadline = tokio::time::Instant::now() + self.inner.config.shutdown_timeout;
         let stopped = self.inner.stop(&entries).await;
+        self.inner.last_words(&entries).await;
         // Whoever cannot give back in time is found to be gone by the others.
         let closing = self.inner.shared.coordinator.close();
         let patience = deadline.max(tokio::time::Instant::now() + CLOSE_TIMEOUT);
@@ -255,6 +260,7 @@ impl<B: Backend> EventBus<B> {
             tokio::spawn(shared.tail.clone().run(shared.backend.clone())),
             tokio::spawn(shared.writer.clone().run(shared.backend.clone())),
             tokio::spawn(desk::run(self.inner.clone())),
+            tokio::spawn(reporter::run(self.inner.clone())),
         ]
     }
 

@@ -20,6 +20,8 @@ use crate::{BoxFuture, Error, Instance};
 /// - [`store_checkpoints`](Self::store_checkpoints) never moves a checkpoint back: a write that arrives late, behind a
 ///   newer one, changes nothing and counts as stored. It may lose writes when the *server* crashes, never when a client does:
 ///   that means redelivery, and never loss.
+/// - Reports inform and decide nothing \[G32\]. One report a subscriber is kept: that of the highest term, and of that term
+///   the one that came last.
 pub trait Checkpoints: Send + Sync {
     /// Makes the claimant the one who processes for a subscriber, and says where to go on. A subscriber that is new starts
     /// after the claim's `start`, and that is stored, as is who it is.
@@ -43,6 +45,13 @@ pub trait Checkpoints: Send + Sync {
 
     /// Which of these subscribers are paused.
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>>;
+
+    /// Stores what leaders say of themselves, at most one report a subscriber. One of an older term than what is stored is
+    /// left out, without a word. It may lose reports when the *server* crashes.
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// What leaders said of themselves last, by subscriber.
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>>;
 }
 
 /// The right of one instance to process for a subscriber. Numbers grow with every change; the nonce tells terms apart that
@@ -178,4 +187,72 @@ pub struct Checkpoint {
     pub term: Term,
     /// The life of the server that this comes from.
     pub incarnation: u64,
+}
+
+/// What the leader of a subscriber says of itself, for whoever looks from outside. It is believed while its term holds and
+/// its leader does: what stands here may be older than what has become of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// The number of the term it is led with.
+    pub term: u64,
+    /// What it is doing.
+    pub state: ReportedState,
+    /// Up to where it has handled everything; its checkpoint may be behind that.
+    pub position: u64,
+    /// Events that it handled per second, lately.
+    pub rate: f64,
+    /// The last error of its handler or of the store, if there ever was one.
+    pub last_error: Option<String>,
+    /// Why events of other processes are found by polling alone; `None` when they are pushed.
+    pub push_degraded: Option<String>,
+    /// When it was said, by the leader's clock.
+    pub reported_at: DateTime<Utc>,
+}
+
+/// What a leader says that it is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReportedState {
+    /// It is behind, and reads by itself.
+    CatchingUp,
+    /// It is where the log is, and gets events as they come.
+    Live,
+    /// An event failed and will be tried again.
+    Retrying {
+        /// The event's place in the log.
+        global_sequence: u64,
+        /// How often it has failed.
+        failures: u32,
+        /// When it is tried again.
+        next_at: DateTime<Utc>,
+    },
+    /// The store does not do what it should.
+    Disconnected,
+    /// Somebody paused it.
+    Paused,
+    /// It has stopped in front of an event, and waits to be resumed.
+    Halted {
+        /// Why.
+        reason: String,
+    },
+    /// It has been unsubscribed or shut down.
+    Stopped,
+}
+
+impl ReportedState {
+    /// The state's name, as it is stored.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CatchingUp => "catching_up",
+            Self::Live => "live",
+            Self::Retrying { .. } => "retrying",
+            Self::Disconnected => "disconnected",
+            Self::Paused => "paused",
+            Self::Halted { .. } => "halted",
+            Self::Stopped => "stopped",
+        }
+    }
 }

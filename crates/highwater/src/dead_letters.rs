@@ -138,6 +138,8 @@ pub struct LetterQuery {
     pub subscriber_id: Option<String>,
     /// Of this stream.
     pub stream_id: Option<Uuid>,
+    /// Of this event type, as it is stored.
+    pub event_type: Option<String>,
     /// Written at this time or later.
     pub since: Option<DateTime<Utc>>,
     /// Written before this time.
@@ -155,6 +157,7 @@ impl Default for LetterQuery {
         Self {
             subscriber_id: None,
             stream_id: None,
+            event_type: None,
             since: None,
             until: None,
             states: vec![LetterState::Dead, LetterState::Parked],

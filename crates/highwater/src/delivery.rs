@@ -25,3 +25,5 @@ mod retry;
 pub(crate) mod status;
 pub(crate) mod tail;
 pub(crate) mod writer;
+
+pub(crate) use journal::cut;

@@ -49,12 +49,14 @@ mod delivery;
 mod error;
 mod event;
 mod evolve;
+mod explain;
 mod leadership;
 mod limits;
 mod log;
 mod memory;
 mod metadata;
 mod observer;
+mod overview;
 mod paging;
 mod record;
 mod store;
@@ -66,7 +68,9 @@ mod wakeups;
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
 pub use backend::{Backend, Begun, Closed, Closing};
 pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
-pub use checkpoints::{Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Taken, Term};
+pub use checkpoints::{
+    Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Report, ReportedState, Taken, Term,
+};
 pub use codec::EventTypes;
 pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
 pub use dead_letters::{
@@ -79,6 +83,7 @@ pub use delivery::status::{Progress, SubscriptionState};
 pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
+pub use explain::{Cause, Explanation, explain, explain_with_patience};
 pub use leadership::{
     Candidate, Coordinator, Held, Instance, Leader, LeaderHold, Leadership, LeadershipGuard, LeadershipSettings,
     LocalCoordinator, Member, ProjectorCoordinator, View, Want,
@@ -88,6 +93,7 @@ pub use log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage
 pub use memory::{MemoryCoordinator, MemoryEventStore, MemoryTx, MemoryUnitOfWork};
 pub use metadata::Metadata;
 pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection};
+pub use overview::{Overview, SubscriberOverview};
 pub use paging::EventStream;
 pub use record::{NewRecord, Record};
 pub use store::EventStore;

@@ -12,7 +12,7 @@ use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
     Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
     LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, OpenWriter, Page, ReadLimit,
-    Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Refused, Report, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
@@ -164,6 +164,14 @@ impl Checkpoints for Drawn {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.shared.beside.paused(subscriber_ids)
+    }
+
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        self.shared.beside.store_reports(reports)
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
+        self.shared.beside.reports()
     }
 }
 

@@ -8,7 +8,7 @@ use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
     Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, ExpectedVersion, Fence, Instance, Leader, Leadership,
     LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, NewRecord, OpenWriter, Page,
-    ReadLimit, Record, Refused, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
@@ -104,6 +104,14 @@ pub(crate) trait Fault: Send + Sync + 'static {
         paused: bool,
     ) -> BoxFuture<'a, Result<bool, Error>> {
         sound.memory.set_paused(subscriber_id, paused)
+    }
+
+    fn store_reports<'a>(&'a self, sound: &'a Sound, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        sound.memory.store_reports(reports)
+    }
+
+    fn reports<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Vec<Report>, Error>> {
+        sound.memory.reports()
     }
 
     fn parked<'a>(
@@ -361,6 +369,14 @@ impl Checkpoints for Faulty {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.sound.memory.paused(subscriber_ids)
+    }
+
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        self.fault.store_reports(&self.sound, reports)
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
+        self.fault.reports(&self.sound)
     }
 }
 

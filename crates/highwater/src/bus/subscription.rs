@@ -124,6 +124,7 @@ impl<B: Backend> Subscription<B> {
     /// [`Error::ShutdownTimedOut`] when it was not done in time and was aborted.
     pub async fn unsubscribe(self) -> Result<(), Error> {
         let stopped = self.bus.inner.stop(std::slice::from_ref(&self.entry)).await;
+        self.bus.inner.last_words(std::slice::from_ref(&self.entry)).await;
         // Only now, so that nobody of the same name can start before it has ended.
         let mut state = self.bus.inner.state();
         if state.entries.get(&self.entry.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {

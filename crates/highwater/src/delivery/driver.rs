@@ -296,10 +296,11 @@ impl<B: Backend> Driver<B> {
         let rate = self.rate.per_second(Instant::now());
         let front_at = self.machine.current().map(|record| record.created_at);
         let leads = self.fence.is_some() && !self.machine.is_taking();
+        let term = self.fence.as_ref().map(|fence| fence.term.number);
         self.status.send_if_modified(|status| {
             let same = status.handled == handled && status.stored == stored && status.state == state;
             (status.state, status.handled, status.stored, status.rate) = (state, handled, stored, rate);
-            status.leads = leads;
+            (status.leads, status.term) = (leads, term);
             (status.front_at, status.at) = (front_at, self.published);
             !same
         });

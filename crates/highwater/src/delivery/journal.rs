@@ -135,10 +135,15 @@ impl Journal {
     }
 }
 
-/// An error's text as it is stored: free of NUL, which PostgreSQL's text cannot hold, and cut.
+/// An error's text as it is stored.
 pub(super) fn storable(error: &BoxError) -> String {
+    cut(&chain(error.as_ref()))
+}
+
+/// Free of NUL, which PostgreSQL's text cannot hold, and cut.
+pub(crate) fn cut(text: &str) -> String {
     const BYTES_MAX: usize = 8 << 10;
-    let mut text = chain(error.as_ref()).replace('\0', "\u{fffd}");
+    let mut text = text.replace('\0', "\u{fffd}");
     if text.len() > BYTES_MAX {
         let end = (0..=BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(end);

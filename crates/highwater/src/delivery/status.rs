@@ -130,6 +130,8 @@ pub(crate) struct Status {
     pub(crate) rate: f64,
     /// Whether it leads: if not, only what is stored tells where it is.
     pub(crate) leads: bool,
+    /// The term it has, as far as it knows: also while it looks whether that still holds.
+    pub(crate) term: Option<u64>,
     /// When this was last said.
     pub(crate) at: Instant,
     /// When the event in front was made.
@@ -145,6 +147,7 @@ impl Status {
             stored: 0,
             rate: 0.0,
             leads: false,
+            term: None,
             at: Instant::now(),
             front_at: None,
             last_error: None,

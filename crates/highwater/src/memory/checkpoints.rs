@@ -4,7 +4,7 @@ use chrono::Utc;
 
 use super::MemoryEventStore;
 use super::delivery::Row;
-use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Taken, Term};
+use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, Taken, Term};
 
 impl Checkpoints for MemoryEventStore {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
@@ -80,6 +80,22 @@ impl Checkpoints for MemoryEventStore {
             let state = self.delivery.state();
             Ok(subscriber_ids.iter().filter(|id| state.paused.contains(*id)).cloned().collect())
         })
+    }
+
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let mut state = self.delivery.state();
+            for report in reports {
+                if state.reports.get(&report.subscriber_id).is_none_or(|known| known.term <= report.term) {
+                    state.reports.insert(report.subscriber_id.clone(), report.clone());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
+        Box::pin(async { Ok(self.delivery.state().reports.values().cloned().collect()) })
     }
 }
 

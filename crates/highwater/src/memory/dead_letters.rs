@@ -103,6 +103,7 @@ impl DeadLetters for MemoryEventStore {
 fn matches(query: &LetterQuery, letter: &DeadLetter) -> bool {
     query.subscriber_id.as_ref().is_none_or(|id| *id == letter.subscriber_id)
         && query.stream_id.is_none_or(|id| id == letter.stream_id)
+        && query.event_type.as_ref().is_none_or(|name| *name == letter.event_type)
         && query.since.is_none_or(|since| letter.created_at >= since)
         && query.until.is_none_or(|until| letter.created_at < until)
         && query.states.contains(&letter.state)

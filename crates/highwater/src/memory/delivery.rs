@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use uuid::Uuid;
 
-use crate::{DeadLetter, Error, Fence, LetterAttempt, Refused, Request, Term};
+use crate::{DeadLetter, Error, Fence, LetterAttempt, Refused, Report, Request, Term};
 
 /// How long to wait for a transaction that holds a checkpoint.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,6 +26,7 @@ pub(super) struct State {
     pub(super) checkpoints: BTreeMap<String, Row>,
     pub(super) terms: u64,
     pub(super) paused: BTreeSet<String>,
+    pub(super) reports: BTreeMap<String, Report>,
     pub(super) letters: BTreeMap<Uuid, DeadLetter>,
     pub(super) attempts: HashMap<Uuid, Vec<LetterAttempt>>,
     pub(super) requests: Vec<Request>,

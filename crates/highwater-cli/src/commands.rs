@@ -1,0 +1,66 @@
+//! The commands, one a file.
+
+mod append;
+mod completions;
+mod dead_letters;
+mod events;
+mod init;
+mod man;
+mod pause;
+mod read;
+mod rebuild;
+mod status;
+mod tail;
+mod top;
+mod why;
+
+use clap::Subcommand;
+
+use crate::arguments::Global;
+use crate::failure::Failure;
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Init(init::Init),
+    Append(append::Append),
+    Read(read::Read),
+    Events(events::Events),
+    Tail(tail::Tail),
+    Status(status::Status),
+    Why(why::Why),
+    Top(top::Top),
+    #[command(subcommand)]
+    DeadLetters(dead_letters::DeadLetters),
+    Rebuild(rebuild::Rebuild),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+impl Command {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        match self {
+            Self::Init(command) => command.run(global).await,
+            Self::Append(command) => command.run(global).await,
+            Self::Read(command) => command.run(global).await,
+            Self::Events(command) => command.run(global).await,
+            Self::Tail(command) => command.run(global).await,
+            Self::Status(command) => command.run(global).await,
+            Self::Why(command) => command.run(global).await,
+            Self::Top(command) => command.run(global).await,
+            Self::DeadLetters(command) => command.run(global).await,
+            Self::Rebuild(command) => command.run(global).await,
+            Self::Pause(command) => command.run(global).await,
+            Self::Resume(command) => command.run(global).await,
+            Self::Completions(command) => command.run(global),
+            Self::Man(command) => command.run(global),
+        }
+    }
+
+    /// URLs beside the one that every command has.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+}

@@ -1,0 +1,137 @@
+//! `highwater append`
+
+mod input;
+mod line;
+mod storing;
+
+use std::str::FromStr;
+
+use chrono::Utc;
+use clap::Args;
+use highwater::{Backend, ExpectedVersion, NewRecord};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::arguments::Global;
+use crate::database::{Missing, with};
+use crate::failure::Failure;
+use crate::stream::StreamName;
+use crate::words;
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater append order/17 Placed '{\"cents\":1299}'
+  highwater append order/17 Shipped --expect 1 --metadata '{\"actor\":\"anna\"}'
+  echo '{\"stream\":\"order/18\",\"type\":\"Placed\",\"data\":{\"cents\":5}}' | highwater append --stdin
+  highwater events --json --database sqlite:old.db | highwater append --stdin
+
+Lines for --stdin:
+  {\"stream\", \"type\", \"data\", \"metadata\"?, \"id\"?, \"schema_version\"?, \"created_at\"?,
+   \"expected\"?: \"any\" | \"none\" | \"exists\" | VERSION}
+  Lines are stored in their order. At the first that cannot be, everything before it is stored and nothing from it on.
+  Lines with ids can be sent again: what is stored already is left as it is.";
+
+/// Append events
+///
+/// Makes an SQLite file when there is none.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Append {
+    /// The stream: a UUID, or a name such as order/17
+    #[arg(required_unless_present = "stdin")]
+    stream: Option<StreamName>,
+    /// The type of the event
+    #[arg(value_name = "TYPE", required_unless_present = "stdin")]
+    event_type: Option<String>,
+    /// What happened
+    #[arg(value_name = "JSON", default_value = "null")]
+    data: String,
+    /// Where the stream must be: any, none (it must not exist), exists, or the version of its last event
+    #[arg(long, value_name = "VERSION", conflicts_with = "stdin")]
+    expect: Option<Expectation>,
+    /// The event's id; sending the same again stores it once. Default: a new one
+    #[arg(long, value_name = "UUID", conflicts_with = "stdin")]
+    id: Option<Uuid>,
+    /// What is known besides: a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}", conflicts_with = "stdin")]
+    metadata: String,
+    /// The version of the layout of the data. Default: 1
+    #[arg(long, value_name = "N", conflicts_with = "stdin")]
+    schema_version: Option<u32>,
+    /// Read events from stdin, one JSON object a line
+    #[arg(long, conflicts_with_all = ["stream", "event_type", "data"])]
+    stdin: bool,
+}
+
+/// What is expected of a stream, as it is written on the command line and in lines.
+#[derive(Debug, Clone, Copy)]
+struct Expectation(ExpectedVersion);
+
+impl FromStr for Expectation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(match text {
+            "any" => ExpectedVersion::Any,
+            "none" => ExpectedVersion::NoStream,
+            "exists" => ExpectedVersion::StreamExists,
+            version => {
+                let version = version.parse();
+                ExpectedVersion::Exact(version.map_err(|_| "it is any, none, exists or a version".to_owned())?)
+            }
+        }))
+    }
+}
+
+impl Append {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        // What is wrong with the event itself is said before anything is made.
+        let one = self.one()?;
+        let database = global.target()?.open(Missing::Made).await?;
+        with!(database, store => match one {
+            Some((stream, append)) => store_one(&store, &stream, &append, global).await,
+            None => storing::run(&store, global).await,
+        })
+    }
+
+    fn one(&self) -> Result<Option<(StreamName, highwater::Append)>, Failure> {
+        let (Some(stream), Some(event_type)) = (&self.stream, &self.event_type) else { return Ok(None) };
+        let record = NewRecord {
+            id: self.id.unwrap_or_else(Uuid::now_v7),
+            stream_id: stream.id,
+            event_type: event_type.clone(),
+            schema_version: self.schema_version.unwrap_or_default(),
+            data: self.data.clone(),
+            metadata: self.metadata.clone(),
+            created_at: Utc::now(),
+        };
+        let expected = self.expect.map_or(ExpectedVersion::Any, |expect| expect.0);
+        let append = highwater::Append::to(stream.id).expecting(expected).record(record);
+        append.checked(&highwater::Limits::default())?;
+        Ok(Some((stream.clone(), append)))
+    }
+}
+
+async fn store_one<B: Backend>(
+    store: &B,
+    stream: &StreamName,
+    append: &highwater::Append,
+    global: &Global,
+) -> Result<(), Failure> {
+    let done = storing::send(store, append).await?;
+    let mut out = global.output();
+    if global.json {
+        out.value(&json!({
+            "global_sequence": done.global_sequence,
+            "stream": stream.id.to_string(),
+            "version": done.stream_version,
+            "id": append.event_ids().next().map(|id| id.to_string()),
+            "repeated": done.repeated,
+        }))?;
+    } else {
+        let (at, version) = (words::number(done.global_sequence), words::number(done.stream_version));
+        let stored = if done.repeated { "had been stored before" } else { "stored" };
+        out.line(&format!("{stored} at {at}, as version {version} of {stream}"))?;
+    }
+    out.finish()
+}

@@ -1,0 +1,130 @@
+//! Which letters.
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use highwater::{Backend, DeadLetter, LetterQuery, LetterState};
+use uuid::Uuid;
+
+use crate::failure::Failure;
+use crate::requests::{must_exist, nothing};
+use crate::stream::StreamName;
+use crate::times;
+
+/// Letters in a page.
+const PAGE: usize = 100;
+
+/// A choice of letters by what they are about. What is not given does not matter.
+#[derive(Debug, Args)]
+pub(crate) struct Choice {
+    /// Of this subscriber
+    #[arg(long, value_name = "SUBSCRIBER")]
+    pub(super) subscriber: Option<String>,
+    /// Of events of this stream
+    #[arg(long, value_name = "STREAM")]
+    pub(super) stream: Option<StreamName>,
+    /// Of events of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) event_type: Option<String>,
+    /// Written at this time or later: 2026-11-15, 2026-11-15T08:00:00Z, or how long ago: 30m, 2h, 7d
+    #[arg(long, value_name = "TIME", value_parser = times::parse)]
+    pub(super) since: Option<DateTime<Utc>>,
+    /// Written before this time
+    #[arg(long, value_name = "TIME", value_parser = times::parse)]
+    pub(super) until: Option<DateTime<Utc>>,
+}
+
+/// Letters for something to be done with: by their ids, or many at once.
+#[derive(Debug, Args)]
+pub(crate) struct Several {
+    /// Letters by their ids, as `dead-letters list` shows them
+    #[arg(value_name = "LETTER", conflicts_with_all = ["subscriber", "stream", "event_type", "since", "until", "all"])]
+    pub(super) letters: Vec<Uuid>,
+    #[command(flatten)]
+    pub(super) choice: Choice,
+    /// All open letters of all subscribers
+    #[arg(long, conflicts_with_all = ["subscriber", "stream", "event_type", "since", "until"])]
+    pub(super) all: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+}
+
+impl Choice {
+    fn is_empty(&self) -> bool {
+        let Self { subscriber, stream, event_type, since, until } = self;
+        subscriber.is_none() && stream.is_none() && event_type.is_none() && since.is_none() && until.is_none()
+    }
+
+    /// Whether letters have to be picked one by one.
+    pub(super) fn picks(&self) -> bool {
+        self.event_type.is_some() || self.since.is_some() || self.until.is_some()
+    }
+
+    pub(super) fn query(&self, states: Vec<LetterState>) -> LetterQuery {
+        LetterQuery {
+            subscriber_id: self.subscriber.clone(),
+            stream_id: self.stream.as_ref().map(|stream| stream.id),
+            event_type: self.event_type.clone(),
+            since: self.since,
+            until: self.until,
+            states,
+            limit: PAGE,
+            ..LetterQuery::default()
+        }
+    }
+
+    /// Refuses a subscriber that is not there.
+    pub(super) async fn check<B: Backend>(&self, store: &B) -> Result<(), Failure> {
+        match &self.subscriber {
+            Some(subscriber) => must_exist(store, subscriber).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Several {
+    /// Refuses when nothing was chosen, or everything by mistake.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.letters.is_empty() && !self.all && self.choice.is_empty() {
+            let message = "say which letters: their ids, or --subscriber, --stream, --type, --since, --until, or --all";
+            return Err(Failure::usage(message));
+        }
+        Ok(())
+    }
+}
+
+/// Letters, page by page.
+pub(super) struct Pages<'a, B> {
+    store: &'a B,
+    query: LetterQuery,
+    end: bool,
+}
+
+impl<'a, B: Backend> Pages<'a, B> {
+    pub(super) fn new(store: &'a B, query: LetterQuery) -> Self {
+        Self { store, query, end: false }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<DeadLetter>>, Failure> {
+        if self.end {
+            return Ok(None);
+        }
+        let letters = self.store.letters(&self.query).await?;
+        self.end = letters.len() < self.query.limit;
+        match letters.last() {
+            Some(last) => self.query.after = Some(last.cursor()),
+            None => return Ok(None),
+        }
+        Ok(Some(letters))
+    }
+}
+
+/// How many letters there are; none is an error of its own.
+pub(super) async fn count<B: Backend>(store: &B, query: &LetterQuery) -> Result<u64, Failure> {
+    match store.count_letters(query).await? {
+        0 => Err(nothing("open dead letter of this kind")),
+        count => Ok(count),
+    }
+}
+
+pub(super) const OPEN: [LetterState; 2] = [LetterState::Dead, LetterState::Parked];

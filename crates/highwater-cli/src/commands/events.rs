@@ -1,0 +1,57 @@
+//! `highwater events`
+
+use clap::Args;
+use highwater::Backend;
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::Failure;
+use crate::reading::Reading;
+use crate::record::Listing;
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater events
+  highwater events --since 1000 --type Placed --type Shipped
+  highwater events --json | jq .data";
+
+/// Show the events of all streams, in order
+///
+/// Ends with what was there when it began. Waits for transactions that may still bring an event before that, and says so.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Events {
+    /// Only what comes after this position
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    since: u64,
+    /// Only events of this type; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// How many events to show at most
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+impl Events {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let database = global.open().await?;
+        with!(database, store => self.on(&store, global).await)
+    }
+
+    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+        let (mut out, mut listing) = (global.output(), Listing::new());
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let target = store.head().await?;
+        let mut reading = Reading::new(store, self.since, &self.types);
+        while left > 0
+            && let Some(records) = reading.page_up_to(target).await?
+        {
+            for record in records.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+                listing.show(&mut out, record)?;
+                left -= 1;
+            }
+            out.flush()?;
+        }
+        out.finish()
+    }
+}

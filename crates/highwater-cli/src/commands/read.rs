@@ -1,0 +1,76 @@
+//! `highwater read`
+
+use clap::Args;
+use highwater::{Backend, Direction, ReadLimit, StreamRead};
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::{Exit, Failure};
+use crate::record::Listing;
+use crate::stream::StreamName;
+
+/// Records in a page.
+const PAGE_EVENTS: usize = 1_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater read order/17
+  highwater read order/17 --backwards --limit 1
+  highwater read 0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d --json";
+
+/// Show the events of one stream
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Read {
+    /// The stream: a UUID, or a name such as order/17
+    stream: StreamName,
+    /// The first version to show
+    #[arg(long, value_name = "VERSION")]
+    from: Option<u64>,
+    /// How many events to show at most
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// From new to old
+    #[arg(long)]
+    backwards: bool,
+}
+
+impl Read {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let database = global.open().await?;
+        with!(database, store => self.on(&store, global).await)
+    }
+
+    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+        let (mut out, mut listing) = (global.output(), Listing::new());
+        let direction = if self.backwards { Direction::Backwards } else { Direction::Forwards };
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut from = self.from.unwrap_or(if self.backwards { u64::MAX } else { 1 });
+        let mut found = false;
+        while left > 0 {
+            let limit = ReadLimit::events(PAGE_EVENTS.min(usize::try_from(left).unwrap_or(PAGE_EVENTS)));
+            let page = store.read_stream(self.stream.id, StreamRead { from, direction, limit }).await?;
+            for record in &page.records {
+                listing.show(&mut out, record)?;
+            }
+            out.flush()?;
+            left -= page.records.len() as u64;
+            let Some(last) = page.records.last() else { break };
+            found = true;
+            if page.end {
+                break;
+            }
+            from = if self.backwards { last.stream_version - 1 } else { last.stream_version + 1 };
+        }
+        if !found && self.is_missing(store).await? {
+            let message = format!("there is no stream {}: nothing was ever appended to it", self.stream);
+            return Err(Failure::new(Exit::NotFound, message));
+        }
+        out.finish()
+    }
+
+    async fn is_missing<B: Backend>(&self, store: &B) -> Result<bool, Failure> {
+        let first = StreamRead { from: 1, direction: Direction::Forwards, limit: ReadLimit::events(1) };
+        Ok(store.read_stream(self.stream.id, first).await?.records.is_empty())
+    }
+}

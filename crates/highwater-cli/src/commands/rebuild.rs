@@ -1,0 +1,45 @@
+//! `highwater rebuild`
+
+use clap::Args;
+use highwater::Backend;
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::Failure;
+use crate::requests::{Asking, bus, must_exist};
+use crate::terminal;
+
+/// Empty a projection's read model and let it start again from the beginning
+///
+/// It is done by whoever leads for the subscriber, in one step: the read model is emptied, the checkpoint set back, and the
+/// dead letters are archived. One that cannot be reset is left as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  highwater rebuild projection:revenue")]
+pub(crate) struct Rebuild {
+    /// The subscriber
+    subscriber: String,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+impl Rebuild {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let database = global.open().await?;
+        with!(database, store => self.on(&store, global).await)
+    }
+
+    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+        must_exist(store, &self.subscriber).await?;
+        let question = format!("Empty the read model of {} and start it again from the beginning?", self.subscriber);
+        terminal::confirm(&question, self.yes)?;
+        let bus = bus(store);
+        let filed = bus.dead_letters().by(&self.asking.by).rebuild(&self.subscriber).await?.id();
+        let mut out = global.output();
+        let done = format!("{} starts again from the beginning", self.subscriber);
+        self.asking.finish(store, &[filed], |_| done.clone(), &mut out).await?;
+        out.finish()
+    }
+}

@@ -1,0 +1,183 @@
+//! `highwater status`
+
+use clap::Args;
+use highwater::{Backend, LeaderHold, OpenWriter, Overview, SubscriberOverview};
+use serde_json::{Value, json};
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{Cell, Table};
+use crate::terminal::Paint;
+use crate::{reading, words};
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater status
+  highwater status --json | jq '.subscribers[] | select(.lag_events > 1000)'";
+
+/// Show how every subscriber stands
+///
+/// What it does, who leads, where its checkpoint is, how far behind it is in events and in time, how fast it is and how long
+/// that takes, its dead letters, and its last error. `highwater why` says more about one of them.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Status {}
+
+impl Status {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let database = global.open().await?;
+        let overview = with!(database, store => look(&store).await)?;
+        let mut out = global.output();
+        match global.json {
+            true => out.value(&self::json(&overview))?,
+            false => tell(&overview, &mut out)?,
+        }
+        out.finish()
+    }
+}
+
+async fn look<B: Backend>(store: &B) -> Result<Overview, Failure> {
+    Ok(Overview::of(store).await?)
+}
+
+fn tell(overview: &Overview, out: &mut Output) -> Result<(), Failure> {
+    out.line(&log(overview))?;
+    for writer in &overview.open_writers {
+        let waiting = format!("readers wait for {}", reading::describe(writer));
+        out.line(&out.paint(&words::one_line(&waiting), Paint::Yellow))?;
+    }
+    if overview.subscribers.is_empty() {
+        return out.line("no subscribers yet");
+    }
+    out.line("")?;
+    let titles = ["subscriber", "state", "leader", ">checkpoint", ">lag", ">behind", ">rate", ">left", ">dead", "last error"];
+    let mut table = Table::new(&titles);
+    for subscriber in &overview.subscribers {
+        table.row(cells(subscriber));
+    }
+    out.table(&table)
+}
+
+/// The log in a line.
+pub(super) fn log(overview: &Overview) -> String {
+    match overview.head {
+        0 => "the log is empty".to_owned(),
+        head if head > overview.frontier => {
+            format!("the log is settled up to {} of {}", words::number(overview.frontier), words::number(head))
+        }
+        head => format!("the log is settled up to its end, {}", words::number(head)),
+    }
+}
+
+fn cells(subscriber: &SubscriberOverview) -> [Cell; 10] {
+    [
+        (&subscriber.subscriber_id).into(),
+        state(subscriber),
+        leader(subscriber).into(),
+        words::number(subscriber.checkpoint).into(),
+        words::number(subscriber.lag_events).into(),
+        behind(subscriber).into(),
+        words::rate(subscriber.rate).into(),
+        left(subscriber).into(),
+        dead(subscriber),
+        subscriber.last_error.as_deref().unwrap_or_default().into(),
+    ]
+}
+
+pub(super) fn state(subscriber: &SubscriberOverview) -> Cell {
+    let paint = match subscriber.state() {
+        "live" => Paint::Green,
+        "catching up" => Paint::Bold,
+        "paused" | "stopped" => Paint::Dim,
+        "retrying" => Paint::Yellow,
+        _ => Paint::Red,
+    };
+    Cell::painted(subscriber.state(), paint)
+}
+
+fn leader(subscriber: &SubscriberOverview) -> String {
+    let Some(leader) = &subscriber.leader else { return "none".to_owned() };
+    let instance = &leader.instance;
+    let who = format!("{} pid {}, {}", instance.host, instance.pid, words::duration(words::since(leader.since)));
+    match leader.hold {
+        LeaderHold::Held => who,
+        LeaderHold::Gone => "none".to_owned(),
+        LeaderHold::Unknown => format!("{who}, if it still runs"),
+    }
+}
+
+pub(super) fn behind(subscriber: &SubscriberOverview) -> String {
+    if subscriber.lag_events == 0 { "-".to_owned() } else { words::duration(subscriber.lag) }
+}
+
+pub(super) fn left(subscriber: &SubscriberOverview) -> String {
+    match subscriber.time_left {
+        Some(left) if subscriber.lag_events > 0 => words::duration(left),
+        None => "?".to_owned(),
+        Some(_) => "-".to_owned(),
+    }
+}
+
+pub(super) fn dead(subscriber: &SubscriberOverview) -> Cell {
+    match subscriber.dead_letters {
+        0 => 0.into(),
+        letters => Cell::painted(words::number(letters), Paint::Red),
+    }
+}
+
+fn json(overview: &Overview) -> Value {
+    json!({
+        "frontier": overview.frontier,
+        "head": overview.head,
+        "open_writers": overview.open_writers.iter().map(writer).collect::<Vec<_>>(),
+        "subscribers": overview.subscribers.iter().map(subscriber).collect::<Vec<_>>(),
+    })
+}
+
+fn writer(writer: &OpenWriter) -> Value {
+    json!({
+        "transaction": writer.transaction,
+        "pid": writer.pid,
+        "seconds": writer.age.map(|age| age.as_secs_f64()),
+        "application": writer.application_name,
+        "last_statement": writer.last_statement,
+        "hidden": writer.hidden,
+    })
+}
+
+fn subscriber(subscriber: &SubscriberOverview) -> Value {
+    let leader = subscriber.leader.as_ref().map(|leader| {
+        json!({
+            "host": leader.instance.host,
+            "pid": leader.instance.pid,
+            "instance": leader.instance.id.to_string(),
+            "label": leader.instance.label,
+            "since": words::exact(leader.since),
+            "hold": match leader.hold {
+                LeaderHold::Held => "held",
+                LeaderHold::Gone => "gone",
+                LeaderHold::Unknown => "unknown",
+            },
+        })
+    });
+    json!({
+        "subscriber": subscriber.subscriber_id,
+        "state": subscriber.state(),
+        "leader": leader,
+        "term": subscriber.term,
+        "checkpoint": subscriber.checkpoint,
+        "checkpoint_at": words::exact(subscriber.checkpoint_at),
+        "lag_events": subscriber.lag_events,
+        "lag_seconds": subscriber.lag.as_secs_f64(),
+        "rate": subscriber.rate,
+        "seconds_left": subscriber.time_left.map(|left| left.as_secs_f64()),
+        "paused": subscriber.paused,
+        "dead_letters": subscriber.dead_letters,
+        "parked_streams": subscriber.parked_streams,
+        "last_error": subscriber.last_error,
+        "push_degraded": subscriber.report.as_ref().and_then(|report| report.push_degraded.as_deref()),
+        "reported_at": subscriber.report.as_ref().map(|report| words::exact(report.reported_at)),
+    })
+}

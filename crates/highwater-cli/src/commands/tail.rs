@@ -1,0 +1,140 @@
+//! `highwater tail`
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use clap::Args;
+use highwater::{Backend, Error, Record, Wakeup};
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::{Failure, describe, note};
+use crate::output::Output;
+use crate::reading::Reading;
+use crate::record::Listing;
+
+/// How often to look without being woken.
+const POLL: Duration = Duration::from_millis(500);
+/// How often to try again when the database cannot be reached.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater tail
+  highwater tail -f --type Placed
+  highwater tail -n 0 -f --json | while read -r event; do echo \"$event\"; done";
+
+/// Show the last events, and with -f those that come
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Tail {
+    /// How many of the last events to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    lines: u32,
+    /// Go on with new events as they are appended, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    /// Only events of this type; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+}
+
+impl Tail {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let database = global.open().await?;
+        with!(database, store => self.on(&store, global).await)
+    }
+
+    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+        let (mut out, mut listing) = (global.output(), Listing::new());
+        // Before looking: what is appended in between wakes us.
+        let wakeup = store.wakeups();
+        let target = store.head().await?;
+        for record in self.last(store, target).await? {
+            listing.show(&mut out, &record)?;
+        }
+        out.flush()?;
+        if self.follow {
+            let reading = Reading::new(store, target, &self.types);
+            return self.follow(store, reading, wakeup, &mut out, &mut listing).await;
+        }
+        out.finish()
+    }
+
+    /// The last events up to a position. Looks further and further back until there are enough.
+    async fn last<B: Backend>(&self, store: &B, target: u64) -> Result<VecDeque<Record>, Failure> {
+        let wanted = self.lines as usize;
+        let mut back = u64::from(self.lines);
+        let mut last = VecDeque::new();
+        while wanted > 0 {
+            let after = target.saturating_sub(back);
+            let mut reading = Reading::new(store, after, &self.types);
+            last.clear();
+            while let Some(records) = reading.page_up_to(target).await? {
+                last.extend(records);
+                let more = last.len().saturating_sub(wanted);
+                last.drain(..more);
+            }
+            if last.len() >= wanted || after == 0 {
+                break;
+            }
+            back = back.saturating_mul(8);
+        }
+        Ok(last)
+    }
+
+    /// Until somebody ends it. A lost connection is no reason to.
+    async fn follow<B: Backend>(
+        &self,
+        store: &B,
+        mut reading: Reading<'_, B>,
+        mut wakeup: Wakeup,
+        out: &mut Output,
+        listing: &mut Listing,
+    ) -> Result<(), Failure> {
+        let mut lost = false;
+        loop {
+            match next(store, &mut reading, &mut wakeup).await {
+                Ok(records) => {
+                    if lost {
+                        note("the database is there again");
+                    }
+                    lost = false;
+                    for record in &records {
+                        listing.show(out, record)?;
+                    }
+                    out.flush()?;
+                }
+                Err(error) if error.is_retryable() || matches!(error, Error::Interrupted { .. }) => {
+                    if !lost {
+                        note(&format!("{}; trying again until it works", describe(&error)));
+                    }
+                    lost = true;
+                    tokio::time::sleep(TRY_AGAIN).await;
+                    if let Err(error) = reading.resume().await
+                        && !error.is_retryable()
+                    {
+                        return Err(error.into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The next events; none when it only was worth looking.
+async fn next<B: Backend>(store: &B, reading: &mut Reading<'_, B>, wakeup: &mut Wakeup) -> Result<Vec<Record>, Error> {
+    if let Some(records) = reading.page().await? {
+        return Ok(records);
+    }
+    if store.head().await? > reading.after {
+        reading.wait_for_writers().await?;
+        return Ok(Vec::new());
+    }
+    tokio::select! {
+        Some(_) = wakeup.next() => {}
+        () = tokio::time::sleep(POLL) => {}
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,79 @@
+//! `highwater why`
+
+use clap::Args;
+use highwater::{Backend, Cause, Explanation, explain};
+use serde_json::json;
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::Failure;
+use crate::words;
+
+/// Say why a subscriber is where it is
+///
+/// In sentences, the most important first, each with what to do.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  highwater why projection:revenue")]
+pub(crate) struct Why {
+    /// The subscriber
+    subscriber: String,
+}
+
+impl Why {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let database = global.open().await?;
+        let explanation = with!(database, store => self.on(&store).await)?;
+        let mut out = global.output();
+        if global.json {
+            out.value(&self::json(&explanation))?;
+        } else {
+            let subscriber = &explanation.subscriber;
+            let at = words::number(subscriber.checkpoint);
+            let line = format!("{} is at {at}: {}.", subscriber.subscriber_id, subscriber.state());
+            out.line(&words::one_line(&line))?;
+            for cause in &explanation.causes {
+                out.line(&words::one_line(&cause.to_string()))?;
+            }
+        }
+        out.finish()
+    }
+
+    async fn on<B: Backend>(&self, store: &B) -> Result<Explanation, Failure> {
+        Ok(explain(store, &self.subscriber).await?)
+    }
+}
+
+fn json(explanation: &Explanation) -> serde_json::Value {
+    let subscriber = &explanation.subscriber;
+    let causes: Vec<_> =
+        explanation.causes.iter().map(|cause| json!({ "cause": name(cause), "text": cause.to_string() })).collect();
+    json!({
+        "subscriber": subscriber.subscriber_id,
+        "state": subscriber.state(),
+        "checkpoint": subscriber.checkpoint,
+        "frontier": explanation.frontier,
+        "head": explanation.head,
+        "causes": causes,
+    })
+}
+
+/// For programs, which should not have to read sentences.
+fn name(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::CaughtUp { .. } => "caught_up",
+        Cause::CatchingUp { .. } => "catching_up",
+        Cause::WaitingForWriters { .. } => "waiting_for_writers",
+        Cause::NobodyLeads { .. } => "nobody_leads",
+        Cause::Stopped { .. } => "stopped",
+        Cause::Uncoordinated { .. } => "uncoordinated",
+        Cause::NotMoving { .. } => "not_moving",
+        Cause::Retrying { .. } => "retrying",
+        Cause::Halted { .. } => "halted",
+        Cause::Paused => "paused",
+        Cause::Disconnected { .. } => "disconnected",
+        Cause::ParkedStreams { .. } => "parked_streams",
+        Cause::DeadLetters { .. } => "dead_letters",
+        Cause::PushDegraded { .. } => "push_degraded",
+        _ => "other",
+    }
+}

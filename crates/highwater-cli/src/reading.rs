@@ -1,0 +1,93 @@
+//! Reading everything in order, and saying what is waited for.
+
+use std::time::{Duration, Instant};
+
+use highwater::{Backend, Error, EventTypes, OpenWriter, ReadLimit, Record};
+
+use crate::failure::{Failure, note};
+use crate::words;
+
+/// Records in a page.
+const PAGE_EVENTS: usize = 1_000;
+/// After how long it is worth saying that something is waited for.
+const WORTH_SAYING: Duration = Duration::from_secs(1);
+/// How long to wait before looking again whether an open writer has ended: at first, and at most.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+
+/// Everything after a position, page by page.
+pub(crate) struct Reading<'a, B> {
+    store: &'a B,
+    types: EventTypes,
+    /// Up to here everything has been read.
+    pub(crate) after: u64,
+    incarnation: Option<u64>,
+    waiting: Option<Instant>,
+    pause: Duration,
+    told: bool,
+}
+
+impl<'a, B: Backend> Reading<'a, B> {
+    pub(crate) fn new(store: &'a B, after: u64, types: &[String]) -> Self {
+        let types = if types.is_empty() { EventTypes::All } else { EventTypes::only(types.to_vec()) };
+        Self { store, types, after, incarnation: None, waiting: None, pause: LOOK_AGAIN.0, told: false }
+    }
+
+    /// What there is now. `None`: nothing new, or nothing that could be shown yet.
+    pub(crate) async fn page(&mut self) -> Result<Option<Vec<Record>>, Error> {
+        let page = self.store.read_all(self.after, &self.types, ReadLimit::events(PAGE_EVENTS)).await?;
+        if self.incarnation.replace(page.incarnation).is_some_and(|before| before != page.incarnation) {
+            let reason = "the server was restarted or replaced while it was being read".to_owned();
+            return Err(Error::Interrupted { reason });
+        }
+        if page.complete_to <= self.after {
+            return Ok(None);
+        }
+        self.after = page.complete_to;
+        (self.waiting, self.pause, self.told) = (None, LOOK_AGAIN.0, false);
+        Ok(Some(page.records))
+    }
+
+    /// The next page of what was there when `target` was the end; `None` when all of that has been read. Waits for writers
+    /// that may still bring something, and says so.
+    pub(crate) async fn page_up_to(&mut self, target: u64) -> Result<Option<Vec<Record>>, Failure> {
+        while self.after < target {
+            if let Some(mut records) = self.page().await? {
+                records.retain(|record| record.global_sequence <= target);
+                return Ok(Some(records));
+            }
+            self.wait_for_writers().await?;
+        }
+        Ok(None)
+    }
+
+    /// Waits a little for whoever is still writing. When that takes long, says who it is.
+    pub(crate) async fn wait_for_writers(&mut self) -> Result<(), Error> {
+        let waiting = self.waiting.get_or_insert_with(Instant::now).elapsed();
+        if waiting >= WORTH_SAYING && !self.told {
+            self.told = true;
+            let writers = self.store.open_writers().await?;
+            let who: Vec<_> = writers.iter().map(describe).collect();
+            if !who.is_empty() {
+                note(&format!("waiting for what is still being written, after {}: {}", self.after, who.join("; ")));
+            }
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LOOK_AGAIN.1);
+        Ok(())
+    }
+
+    /// Starts again from what is certain, after the connection was lost or the server replaced.
+    pub(crate) async fn resume(&mut self) -> Result<(), Error> {
+        self.incarnation = None;
+        self.after = self.after.min(self.store.head().await?);
+        Ok(())
+    }
+}
+
+pub(crate) fn describe(writer: &OpenWriter) -> String {
+    let pid = writer.pid.map_or_else(|| writer.transaction.clone(), |pid| format!("process {pid}"));
+    let name = writer.application_name.as_deref().filter(|name| !name.is_empty());
+    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    let age = writer.age.map(|age| format!(", open for {}", words::duration(age))).unwrap_or_default();
+    format!("{pid}{name}{age}")
+}

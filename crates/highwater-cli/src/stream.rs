@@ -1,0 +1,50 @@
+//! How people call a stream.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+/// A stream, by its id or by a name such as `order/17`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamName {
+    pub(crate) id: Uuid,
+    /// As it was given.
+    name: String,
+}
+
+impl FromStr for StreamName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let id = match name.split_once('/') {
+            Some((category, key)) if !category.is_empty() && !key.is_empty() => highwater::stream_id(category, key),
+            _ => Uuid::parse_str(name)
+                .map_err(|_| "a stream is a UUID, or a name of two parts such as order/17".to_owned())?,
+        };
+        Ok(Self { id, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_mapped_as_the_library_maps_them() {
+        let id = |name: &str| name.parse::<StreamName>().map(|stream| stream.id);
+        assert_eq!(id("order/17"), Ok(highwater::stream_id("order", "17")));
+        assert_eq!(id("order/17/items"), Ok(highwater::stream_id("order", "17/items")));
+        let uuid = Uuid::now_v7();
+        assert_eq!(id(&uuid.to_string()), Ok(uuid));
+        for bad in ["", "order", "/17", "order/", "0191"] {
+            assert!(id(bad).is_err(), "{bad:?} is no stream");
+        }
+    }
+}

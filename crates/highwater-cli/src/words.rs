@@ -1,0 +1,109 @@
+//! Numbers, times and texts as people read them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+/// `1,234,567`.
+pub(crate) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1 event`, `1,200 events`.
+pub(crate) fn count(many: u64, what: &str) -> String {
+    let plural = if many == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", number(many))
+}
+
+/// The two largest units, and no more than can be taken in at a glance.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{} ms", duration.as_millis()),
+        1..60 => format!("{seconds} s"),
+        60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
+        3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
+    }
+}
+
+fn two(large: u64, unit: &str, small: u64, smaller: &str) -> String {
+    if small == 0 { format!("{large} {unit}") } else { format!("{large} {unit} {small} {smaller}") }
+}
+
+/// A time in UTC, to the second.
+pub(crate) fn time(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// A time as programs read it.
+pub(crate) fn exact(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true)
+}
+
+/// How long ago something was; times in the future, by another machine's clock, are now.
+pub(crate) fn since(at: DateTime<Utc>) -> Duration {
+    (Utc::now() - at).to_std().unwrap_or_default()
+}
+
+/// Events a second.
+pub(crate) fn rate(rate: f64) -> String {
+    if rate == 0.0 {
+        "0/s".to_owned()
+    } else if rate < 10.0 {
+        format!("{rate:.1}/s")
+    } else {
+        format!("{}/s", number(rate.round() as u64))
+    }
+}
+
+/// A text without anything that could move the cursor or break a line: it may come from anybody.
+pub(crate) fn one_line(text: &str) -> String {
+    // Whoever can reverse the order of what is shown can make it say something else.
+    let bad = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(bad) {
+        return text.to_owned();
+    }
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if bad(c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let numbers = [0, 999, 1_000, 1_234_567].map(number);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!((count(1, "event"), count(2_000, "event")), ("1 event".to_owned(), "2,000 events".to_owned()));
+    }
+
+    #[test]
+    fn durations_have_two_units_at_most() {
+        let durations = [0, 340, 1_999, 60_000, 61_000, 3_600_000, 90_061_000].map(Duration::from_millis).map(duration);
+        assert_eq!(durations, ["0 ms", "340 ms", "1 s", "1 min", "1 min 1 s", "1 h", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn what_anybody_may_have_written_cannot_steer_the_terminal() {
+        assert_eq!(one_line("\u{1b}[2Jgone\n\u{202e}x ü"), "\\u{1b}[2Jgone\\n\\u{202e}x ü");
+    }
+}

@@ -1,0 +1,192 @@
+//! What the leaders in this process say of themselves, kept where other processes can see it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::{CLOSE_TIMEOUT, Entry, Inner};
+use crate::delivery::cut;
+use crate::{Backend, Error, Report, ReportedState, SubscriptionState};
+
+/// How soon is told what matters, and how often at most anything is: all subscribers together.
+const TELL_INTERVAL: Duration = Duration::from_millis(250);
+/// How often is told where one is that moves.
+const MOVE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long to leave the store alone that has not taken a report.
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// What was said last of each subscriber, and when.
+#[derive(Debug, Default)]
+pub(super) struct Said(Mutex<HashMap<Arc<str>, (Report, Instant)>>);
+
+/// Tells what has changed, until the bus is shut down. One that nothing happens to says nothing.
+pub(super) async fn run<B: Backend>(inner: Arc<Inner<B>>) {
+    loop {
+        let told = inner.tell(|entry| if entry.control.borrow().stop { None } else { report(entry) }).await;
+        let pause = match told {
+            Ok(()) => TELL_INTERVAL,
+            // It informs, and nothing depends on it; what is wrong with the store is said elsewhere.
+            Err(error) => {
+                tracing::debug!(%error, "cannot report how subscribers are; trying again");
+                TROUBLE_INTERVAL
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+impl<B: Backend> Inner<B> {
+    async fn tell(&self, report: impl Fn(&Entry) -> Option<Report>) -> Result<(), Error> {
+        let entries: Vec<_> = self.state().entries.values().cloned().collect();
+        self.tell_of(&entries, report).await
+    }
+
+    /// Stores the reports that say something new, in one go.
+    async fn tell_of(&self, entries: &[Arc<Entry>], report: impl Fn(&Entry) -> Option<Report>) -> Result<(), Error> {
+        // For as long as it is being stored: what is said last must not be overtaken by what was said before.
+        let mut said = self.said.0.lock().await;
+        let push_degraded = self.shared.backend.push_degraded().map(|reason| cut(&reason));
+        let mut news = Vec::new();
+        for entry in entries {
+            let Some(report) = report(entry) else { continue };
+            let report = Report { push_degraded: push_degraded.clone(), ..report };
+            let before = said.get(&entry.id);
+            if before.is_none_or(|(before, at)| is_news(before, &report, at.elapsed())) {
+                news.push((entry.id.clone(), report));
+            }
+        }
+        if news.is_empty() {
+            return Ok(());
+        }
+        let reports: Vec<Report> = news.iter().map(|(_, report)| report.clone()).collect();
+        self.shared.backend.store_reports(&reports).await?;
+        let now = Instant::now();
+        said.extend(news.into_iter().map(|(id, report)| (id, (report, now))));
+        Ok(())
+    }
+
+    /// Says of subscribers that have led here that they have stopped, if that can be said soon.
+    pub(super) async fn last_words(&self, entries: &[Arc<Entry>]) {
+        let stopped = |entry: &Entry| {
+            let report = Report { state: ReportedState::Stopped, rate: 0.0, ..of(entry)? };
+            Some(report)
+        };
+        match tokio::time::timeout(CLOSE_TIMEOUT, self.tell_of(entries, stopped)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "cannot report that subscribers have stopped"),
+            Err(_) => tracing::debug!("it could not be reported in time that subscribers have stopped"),
+        }
+    }
+}
+
+/// What a subscriber that leads here says of itself; nothing while it is only about to.
+fn report(entry: &Entry) -> Option<Report> {
+    let report = of(entry)?;
+    let state = match entry.state() {
+        SubscriptionState::Starting | SubscriptionState::Standby { .. } => return None,
+        SubscriptionState::CatchingUp { .. } => ReportedState::CatchingUp,
+        SubscriptionState::Live { .. } => ReportedState::Live,
+        SubscriptionState::Retrying { global_sequence, failures, next_at, .. } => {
+            ReportedState::Retrying { global_sequence, failures, next_at }
+        }
+        SubscriptionState::Disconnected { error } => {
+            let (state, last_error) = (ReportedState::Disconnected, Some(cut(&error)));
+            return Some(Report { state, last_error, ..report });
+        }
+        SubscriptionState::Paused => ReportedState::Paused,
+        SubscriptionState::Halted { reason } => ReportedState::Halted { reason: cut(&reason) },
+        SubscriptionState::Stopped => ReportedState::Stopped,
+    };
+    Some(Report { state, ..report })
+}
+
+/// A report of who leads here, but for its state.
+fn of(entry: &Entry) -> Option<Report> {
+    let status = entry.status.borrow();
+    Some(Report {
+        subscriber_id: entry.id.to_string(),
+        term: status.term?,
+        state: ReportedState::Stopped,
+        position: status.handled,
+        rate: status.progress(0, Duration::ZERO).rate,
+        last_error: status.last_error.as_deref().map(cut),
+        push_degraded: None,
+        reported_at: Utc::now(),
+    })
+}
+
+/// Whether something matters that has changed, or something moves that was not told of for a while.
+fn is_news(before: &Report, now: &Report, since: Duration) -> bool {
+    let same = before.term == now.term
+        && is_same(&before.state, &now.state)
+        && before.last_error == now.last_error
+        && before.push_degraded == now.push_degraded;
+    let moved = before.position != now.position && since >= MOVE_INTERVAL;
+    // Once, when it has come to rest.
+    let rests = before.position == now.position && before.rate > 0.0 && now.rate == 0.0;
+    !same || moved || rests
+}
+
+/// When an event is tried again follows from how often it has failed, and is reckoned anew whenever it is shown.
+fn is_same(before: &ReportedState, now: &ReportedState) -> bool {
+    let failing = |state: &ReportedState| match state {
+        ReportedState::Retrying { global_sequence, failures, .. } => Some((*global_sequence, *failures)),
+        _ => None,
+    };
+    before == now || failing(before).is_some_and(|before| Some(before) == failing(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(position: u64, rate: f64) -> Report {
+        Report {
+            subscriber_id: "projection:orders".to_owned(),
+            term: 7,
+            state: ReportedState::Live,
+            position,
+            rate,
+            last_error: None,
+            push_degraded: None,
+            reported_at: Utc::now(),
+        }
+    }
+
+    #[test]
+    fn who_is_idle_says_nothing() {
+        assert!(!is_news(&live(5, 0.0), &live(5, 0.0), Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn who_moves_says_so_once_a_second_and_once_when_it_rests() {
+        assert!(!is_news(&live(5, 10.0), &live(6, 12.0), Duration::from_millis(900)));
+        assert!(is_news(&live(5, 10.0), &live(6, 12.0), Duration::from_secs(1)));
+        assert!(!is_news(&live(6, 12.0), &live(6, 11.0), Duration::from_secs(10)));
+        assert!(is_news(&live(6, 12.0), &live(6, 0.0), Duration::ZERO));
+    }
+
+    #[test]
+    fn what_matters_is_said_at_once() {
+        let before = live(5, 0.0);
+        let retrying = |failures, seconds| {
+            let next_at = Utc::now() + Duration::from_secs(seconds);
+            Report { state: ReportedState::Retrying { global_sequence: 6, failures, next_at }, ..live(5, 0.0) }
+        };
+        for now in [
+            Report { term: 8, ..before.clone() },
+            Report { last_error: Some("no room".to_owned()), ..before.clone() },
+            Report { push_degraded: Some("a pooler".to_owned()), ..before.clone() },
+            Report { state: ReportedState::Halted { reason: "no room".to_owned() }, ..before.clone() },
+            retrying(1, 1),
+        ] {
+            assert!(is_news(&before, &now, Duration::ZERO), "{now:?}");
+        }
+        assert!(is_news(&retrying(1, 1), &retrying(2, 1), Duration::ZERO));
+        assert!(!is_news(&retrying(1, 1), &retrying(1, 2), Duration::ZERO), "the same wait, reckoned anew");
+    }
+}

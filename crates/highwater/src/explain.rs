@@ -1,0 +1,251 @@
+//! Why a subscriber is where it is, in words, for whoever looks from outside.
+
+mod words;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::overview::PATIENCE;
+use crate::{
+    Backend, DeadLetter, Error, Leader, LeaderHold, LetterQuery, OpenWriter, Overview, Report, ReportedState,
+    SubscriberOverview,
+};
+
+/// Says why a subscriber is where it is. It is asked of the store alone: no bus is needed, and none of the subscriber's code.
+///
+/// ```
+/// use highwater::{Claim, Checkpoints, MemoryEventStore, explain};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryEventStore::new();
+/// store.take_over(&Claim::of("projection:orders")).await?;
+/// for cause in explain(&store, "projection:orders").await?.causes {
+///     println!("{cause}");
+/// }
+/// # Ok::<(), highwater::Error>(()) }).unwrap();
+/// ```
+///
+/// # Errors
+/// [`Error::UnknownSubscriber`], and when the store cannot be asked.
+pub async fn explain<B: Backend>(store: &B, subscriber_id: &str) -> Result<Explanation, Error> {
+    explain_with_patience(store, subscriber_id, PATIENCE).await
+}
+
+/// The same, where a leader that is behind and does not move is named after another time than ten seconds.
+///
+/// # Errors
+/// As [`explain`].
+pub async fn explain_with_patience<B: Backend>(
+    store: &B,
+    subscriber_id: &str,
+    patience: Duration,
+) -> Result<Explanation, Error> {
+    crate::subscriber::check_id(subscriber_id)?;
+    let mut overview = Overview::look(store, Some(subscriber_id), patience).await?;
+    let subscriber = overview.subscribers.pop().ok_or_else(|| Error::UnknownSubscriber(subscriber_id.to_owned()))?;
+    let open =
+        if subscriber.dead_letters > 0 { store.letters(&LetterQuery::of(subscriber_id)).await? } else { Vec::new() };
+    let causes = causes(&overview, &subscriber, &open);
+    Ok(Explanation { frontier: overview.frontier, head: overview.head, subscriber, causes })
+}
+
+/// Why a subscriber is where it is.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// How it stands.
+    pub subscriber: SubscriberOverview,
+    /// Up to where the log is settled.
+    pub frontier: u64,
+    /// The highest committed event, settled or not.
+    pub head: u64,
+    /// Everything that matters, the most important first; one at least.
+    pub causes: Vec<Cause>,
+}
+
+/// A reason why a subscriber is where it is. Shown, it is a sentence or two, which also say what to do.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It has handled everything that is settled.
+    CaughtUp {
+        /// Where that is.
+        checkpoint: u64,
+    },
+    /// It is behind, and works on it.
+    CatchingUp {
+        /// At most so many events.
+        lag_events: u64,
+        /// Events per second.
+        rate: f64,
+        /// How long it will take; none when that cannot be said.
+        time_left: Option<Duration>,
+    },
+    /// It is where the log is settled, and something behind that waits for transactions to end.
+    WaitingForWriters {
+        /// Up to where the log is settled.
+        frontier: u64,
+        /// The highest event behind that.
+        head: u64,
+        /// The transactions, the oldest first, as far as they may be seen.
+        writers: Vec<OpenWriter>,
+    },
+    /// Nobody processes for it.
+    NobodyLeads {
+        /// Who did last; `None` when nobody is known to have.
+        last: Option<Leader>,
+        /// When it was last heard of: its last report or checkpoint.
+        heard_of: DateTime<Utc>,
+    },
+    /// It was unsubscribed or shut down, as it should be, and nobody has gone on.
+    Stopped {
+        /// When.
+        at: DateTime<Utc>,
+        /// Who did process.
+        leader: Option<Leader>,
+    },
+    /// Its leader runs without coordination: whether it still does cannot be told.
+    Uncoordinated {
+        /// Who that is.
+        leader: Leader,
+        /// When it was last heard of: its last report or checkpoint.
+        heard_of: DateTime<Utc>,
+    },
+    /// Somebody leads and is behind, and nothing happens.
+    NotMoving {
+        /// Since when.
+        since: DateTime<Utc>,
+        /// At most so many events.
+        lag_events: u64,
+        /// Who leads.
+        leader: Option<Leader>,
+    },
+    /// An event has failed, and is tried again.
+    Retrying {
+        /// The event's place in the log.
+        global_sequence: u64,
+        /// How often it has failed.
+        failures: u32,
+        /// When it is tried again.
+        next_at: DateTime<Utc>,
+        /// What it failed with.
+        error: Option<String>,
+    },
+    /// It has stopped in front of an event.
+    Halted {
+        /// Why.
+        reason: String,
+    },
+    /// Somebody paused it.
+    Paused,
+    /// Its leader does not get on with the store.
+    Disconnected {
+        /// What the store said.
+        error: Option<String>,
+    },
+    /// Streams wait behind events that failed.
+    ParkedStreams {
+        /// How many.
+        count: u64,
+        /// The first of them in the order of the log, if it is among the first letters.
+        first: Option<Uuid>,
+    },
+    /// Events that it could not take in wait to be dealt with.
+    DeadLetters {
+        /// How many.
+        count: u64,
+        /// The first of them in the order of the log.
+        first: Option<Box<DeadLetter>>,
+    },
+    /// Other processes' events are found by polling alone.
+    PushDegraded {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Everything that matters: first what keeps it from moving, then how far it is, then what else is to be done.
+fn causes(overview: &Overview, subscriber: &SubscriberOverview, open: &[DeadLetter]) -> Vec<Cause> {
+    let report = subscriber.report.as_ref();
+    let mut causes = Vec::new();
+    if subscriber.paused {
+        causes.push(Cause::Paused);
+    }
+    causes.extend(absent(subscriber));
+    causes.extend(report.and_then(trouble));
+    let (lag_events, leader) = (subscriber.lag_events, subscriber.leader.clone());
+    causes.extend(subscriber.still_since.map(|since| Cause::NotMoving { since, lag_events, leader }));
+    // Of who is where it should be this matters less.
+    let mut uncoordinated = uncoordinated(subscriber);
+    if lag_events > 0 {
+        causes.extend(uncoordinated.take());
+    }
+    causes.extend(whereabouts(overview, subscriber));
+    if subscriber.parked_streams > 0 {
+        let first = open.iter().find(|letter| letter.parks).map(|letter| letter.stream_id);
+        causes.push(Cause::ParkedStreams { count: subscriber.parked_streams, first });
+    }
+    if subscriber.dead_letters > 0 {
+        let first = open.first().cloned().map(Box::new);
+        causes.push(Cause::DeadLetters { count: subscriber.dead_letters, first });
+    }
+    let degraded = report.filter(|_| subscriber.is_led()).and_then(|report| report.push_degraded.clone());
+    causes.extend(degraded.map(|reason| Cause::PushDegraded { reason }));
+    causes.extend(uncoordinated);
+    causes
+}
+
+fn heard_of(subscriber: &SubscriberOverview) -> DateTime<Utc> {
+    let reported_at = subscriber.report.as_ref().map(|report| report.reported_at);
+    subscriber.checkpoint_at.max(reported_at.unwrap_or(subscriber.checkpoint_at))
+}
+
+/// Nobody is there.
+fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
+    if subscriber.is_led() {
+        return None;
+    }
+    let leader = subscriber.leader.clone();
+    Some(match &subscriber.report {
+        Some(Report { state: ReportedState::Stopped, reported_at, .. }) => Cause::Stopped { at: *reported_at, leader },
+        _ => Cause::NobodyLeads { last: leader, heard_of: heard_of(subscriber) },
+    })
+}
+
+/// Who leads is not well.
+fn trouble(report: &Report) -> Option<Cause> {
+    let error = report.last_error.clone();
+    match &report.state {
+        ReportedState::Halted { reason } => Some(Cause::Halted { reason: reason.clone() }),
+        ReportedState::Disconnected => Some(Cause::Disconnected { error }),
+        ReportedState::Retrying { global_sequence, failures, next_at } => {
+            Some(Cause::Retrying { global_sequence: *global_sequence, failures: *failures, next_at: *next_at, error })
+        }
+        _ => None,
+    }
+}
+
+fn uncoordinated(subscriber: &SubscriberOverview) -> Option<Cause> {
+    let leader = subscriber.leader.clone().filter(|leader| leader.hold == LeaderHold::Unknown)?;
+    subscriber.is_led().then(|| Cause::Uncoordinated { leader, heard_of: heard_of(subscriber) })
+}
+
+/// How far it is. Of who is behind for another reason, that one says enough.
+fn whereabouts(overview: &Overview, subscriber: &SubscriberOverview) -> Option<Cause> {
+    let (frontier, head) = (overview.frontier, overview.head);
+    if subscriber.lag_events > 0 {
+        let troubled = subscriber.report.as_ref().and_then(trouble).is_some();
+        let works = subscriber.is_led() && !subscriber.paused && !troubled && subscriber.still_since.is_none();
+        let (lag_events, rate, time_left) = (subscriber.lag_events, subscriber.rate, subscriber.time_left);
+        return works.then_some(Cause::CatchingUp { lag_events, rate, time_left });
+    }
+    if head > frontier {
+        return Some(Cause::WaitingForWriters { frontier, head, writers: overview.open_writers.clone() });
+    }
+    Some(Cause::CaughtUp { checkpoint: subscriber.checkpoint })
+}
+
+#[cfg(test)]
+mod tests;

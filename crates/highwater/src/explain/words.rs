@@ -1,0 +1,215 @@
+//! Causes in sentences.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::{Cause, Explanation};
+use crate::{DeadLetter, Leader, OpenWriter};
+
+/// Characters of a statement or an error that are shown.
+const SHOWN_MAX: usize = 300;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subscriber = &self.subscriber;
+        write!(
+            f,
+            "{} is {}, at {} of {}.",
+            subscriber.subscriber_id,
+            subscriber.state(),
+            subscriber.checkpoint,
+            self.frontier
+        )?;
+        self.causes.iter().try_for_each(|cause| write!(f, "\n{cause}"))
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CaughtUp { checkpoint } => {
+                write!(f, "It has handled everything, up to {checkpoint}. There is nothing to do.")
+            }
+            Self::CatchingUp { lag_events, rate, time_left } => catching_up(f, *lag_events, *rate, *time_left),
+            Self::WaitingForWriters { frontier, head, writers } => waiting(f, *frontier, *head, writers),
+            Self::NobodyLeads { last: None, .. } => f.write_str(
+                "Nobody processes for it, and nobody is known to have. Start an instance that subscribes it.",
+            ),
+            Self::NobodyLeads { last: Some(leader), heard_of } => write!(
+                f,
+                "Nobody processes for it. {} did so last, since {}, and was last heard of {}: it ended without a word, or \
+                 could not be reached any more. Start an instance that subscribes it, and look why that one ended.",
+                Who(leader),
+                When(leader.since),
+                Ago(*heard_of),
+            ),
+            Self::Stopped { at, leader } => {
+                let who = leader.as_ref().map_or_else(|| "Its leader".to_owned(), |leader| Who(leader).to_string());
+                write!(f, "{who} stopped it in good order {}. Start an instance that subscribes it.", Ago(*at))
+            }
+            Self::Uncoordinated { leader, heard_of } => write!(
+                f,
+                "{} processes for it without coordination, so it cannot be told whether it still runs; it was last heard of \
+                 {}. Look at that process, or run it with InstanceMode::Coordinated.",
+                Who(leader),
+                Ago(*heard_of),
+            ),
+            Self::NotMoving { since, lag_events, leader } => {
+                let who = leader.as_ref().map_or_else(|| "Its leader".to_owned(), |leader| Who(leader).to_string());
+                write!(
+                    f,
+                    "{who} leads, but has not moved since {} ({}), with up to {lag_events} events to handle. A handler may \
+                     hang, or the process be stopped or cut off: look at it, and restart it if it does not answer.",
+                    When(*since),
+                    Ago(*since),
+                )
+            }
+            Self::Retrying { global_sequence, failures, next_at, error } => write!(
+                f,
+                "Event {global_sequence} has failed {failures} times and is tried again at {}: {}. Mend what it fails at; if \
+                 it keeps failing it goes the way the subscriber's failure policy says.",
+                When(*next_at),
+                shown(error.as_deref().unwrap_or("no error was told")),
+            ),
+            Self::Halted { reason } => write!(
+                f,
+                "It is halted: {}. Mend that, and resume it where it runs or restart that process.",
+                shown(reason)
+            ),
+            Self::Paused => f.write_str("Somebody paused it. Resume it, and it goes on from where it is."),
+            Self::Disconnected { error } => write!(
+                f,
+                "Its leader does not get on with the store: {}. It tries until it does; look at the connection between them.",
+                shown(error.as_deref().unwrap_or("no error was told")),
+            ),
+            Self::ParkedStreams { count, first } => {
+                write!(f, "{count} {} behind an event that failed", plural(*count, "stream waits", "streams wait"))?;
+                if let Some(first) = first {
+                    write!(f, ", the first of them {first}")?;
+                }
+                f.write_str(". Replay the stream once what it fails at is mended, or discard the event in front.")
+            }
+            Self::DeadLetters { count, first } => dead_letters(f, *count, first.as_deref()),
+            Self::PushDegraded { reason } => write!(
+                f,
+                "Other processes' events are found by polling alone: {}. Nothing is lost by that, it only takes longer.",
+                shown(reason)
+            ),
+        }
+    }
+}
+
+fn catching_up(f: &mut fmt::Formatter<'_>, lag_events: u64, rate: f64, time_left: Option<Duration>) -> fmt::Result {
+    write!(f, "It is catching up: up to {lag_events} events are left")?;
+    match time_left {
+        Some(left) => write!(f, ", which takes about {} at {rate:.0} events a second. Wait for it.", Span(left)),
+        None => f.write_str(", and how fast it gets on is not known yet. Look again in a few seconds."),
+    }
+}
+
+fn waiting(f: &mut fmt::Formatter<'_>, frontier: u64, head: u64, writers: &[OpenWriter]) -> fmt::Result {
+    write!(
+        f,
+        "It has handled everything that is settled, up to {frontier}; what comes after that, up to {head}, waits for "
+    )?;
+    if writers.is_empty() {
+        return f.write_str("a transaction that has ended by now. Look again.");
+    }
+    let what = plural(writers.len() as u64, "a transaction that is still open", "transactions that are still open");
+    write!(f, "{what}: ")?;
+    for (at, writer) in writers.iter().enumerate() {
+        write!(f, "{}{}", if at == 0 { "" } else { "; " }, writer.transaction)?;
+        let facts = [
+            writer.pid.map(|pid| format!("pid {pid}")),
+            writer.age.map(|age| format!("open for {}", Span(age))),
+            writer
+                .application_name
+                .as_deref()
+                .filter(|name| !name.is_empty())
+                .map(|name| format!("application {name}")),
+            writer.last_statement.as_deref().map(|statement| format!("last statement: {}", shown(statement))),
+            writer.hidden.clone(),
+        ];
+        let facts: Vec<String> = facts.into_iter().flatten().collect();
+        if !facts.is_empty() {
+            write!(f, " ({})", facts.join(", "))?;
+        }
+    }
+    f.write_str(". Have it committed or rolled back, or end its process.")
+}
+
+fn dead_letters(f: &mut fmt::Formatter<'_>, count: u64, first: Option<&DeadLetter>) -> fmt::Result {
+    write!(f, "{count} dead {} open", plural(count, "letter is", "letters are"))?;
+    if let Some(first) = first {
+        let error = first.error_message.as_deref().unwrap_or("it waits behind another");
+        write!(
+            f,
+            ", the first for event {} ({}, {}): {}",
+            first.global_sequence,
+            first.event_type,
+            Ago(first.created_at),
+            shown(error)
+        )?;
+    }
+    f.write_str(". Replay them once that is mended, or discard them.")
+}
+
+fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
+    if count == 1 { one } else { many }
+}
+
+/// Cut, in one line, and without a full stop of its own.
+fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.trim_end_matches('.');
+    match line.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// A leader by its process.
+struct Who<'a>(&'a Leader);
+
+impl fmt::Display for Who<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instance = &self.0.instance;
+        write!(f, "Process {} on {}", instance.pid, instance.host)?;
+        instance.label.as_ref().map_or(Ok(()), |label| write!(f, " ({label})"))
+    }
+}
+
+/// A time to the second.
+struct When(DateTime<Utc>);
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.format("%Y-%m-%d %H:%M:%S UTC"))
+    }
+}
+
+/// How long ago something was.
+struct Ago(DateTime<Utc>);
+
+impl fmt::Display for Ago {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ago", Span((Utc::now() - self.0).to_std().unwrap_or_default()))
+    }
+}
+
+/// A length of time, in the unit that suits it.
+struct Span(Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs() {
+            0 => write!(f, "{} ms", self.0.as_millis()),
+            seconds @ 1..120 => write!(f, "{seconds} s"),
+            seconds @ 120..7_200 => write!(f, "{} min", seconds / 60),
+            seconds @ 7_200..172_800 => write!(f, "{} h", seconds / 3_600),
+            seconds => write!(f, "{} days", seconds / 86_400),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! How everything stands, seen from any process: from what is stored, without a bus and without the subscribers' code.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::{
+    Backend, Checkpoint, Error, EventTypes, Leader, LeaderHold, LetterQuery, OpenWriter, ReadLimit, Report,
+    ReportedState,
+};
+
+/// For how long a leader may be behind without moving before that is said.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to ask where the log is settled, and how long to wait in between: who has not seen open writers begin learns
+/// it from the second answer on.
+const LOOKS: (u32, Duration) = (10, Duration::from_millis(5));
+
+/// How a log and all its subscribers stand.
+///
+/// ```
+/// use highwater::{MemoryEventStore, Overview};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryEventStore::new();
+/// for subscriber in Overview::of(&store).await?.subscribers {
+///     println!("{} {} {}", subscriber.subscriber_id, subscriber.state(), subscriber.lag_events);
+/// }
+/// # Ok::<(), highwater::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overview {
+    /// Up to where the log is settled, as far as can be told: while writers are open that were not seen to begin, there may
+    /// be more.
+    pub frontier: u64,
+    /// The highest committed event, settled or not.
+    pub head: u64,
+    /// The transactions that readers wait for; only looked for when `head` is beyond `frontier`.
+    pub open_writers: Vec<OpenWriter>,
+    /// All that have ever been started, by name.
+    pub subscribers: Vec<SubscriberOverview>,
+}
+
+/// How one subscriber stands.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SubscriberOverview {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Where it goes on.
+    pub checkpoint: u64,
+    /// When that was last written.
+    pub checkpoint_at: DateTime<Utc>,
+    /// The number of the term that holds.
+    pub term: u64,
+    /// How many numbers lie between its checkpoint and the frontier: at most so many events.
+    pub lag_events: u64,
+    /// The age of the oldest event beyond its checkpoint, whether it wants that or not; zero when there is none.
+    pub lag: Duration,
+    /// Who leads, or led last; `None` when nobody is known to have.
+    pub leader: Option<Leader>,
+    /// Whether somebody paused it.
+    pub paused: bool,
+    /// What its leader says of itself: only what still counts. That it has stopped counts for as long as nobody else leads.
+    pub report: Option<Report>,
+    /// Events that it handles per second; zero when nobody says so.
+    pub rate: f64,
+    /// How long it will take at this rate; none when that cannot be said.
+    pub time_left: Option<Duration>,
+    /// Open dead letters.
+    pub dead_letters: u64,
+    /// Streams that wait behind one of them.
+    pub parked_streams: u64,
+    /// The last error that was reported, by whichever leader.
+    pub last_error: Option<String>,
+    /// Since when it has not moved although it could have, if that is longer than it should be.
+    pub still_since: Option<DateTime<Utc>>,
+}
+
+impl SubscriberOverview {
+    /// What it is doing, in a word or two.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        let said = self.report.as_ref().map(|report| &report.state);
+        match said {
+            _ if self.paused => "paused",
+            Some(ReportedState::Stopped) => "stopped",
+            _ if !self.is_led() => "nobody leads",
+            Some(ReportedState::Halted { .. }) => "halted",
+            Some(ReportedState::Retrying { .. }) => "retrying",
+            Some(ReportedState::Disconnected) => "disconnected",
+            _ if self.still_since.is_some() => "not moving",
+            Some(ReportedState::Live) => "live",
+            Some(ReportedState::CatchingUp) => "catching up",
+            // Not said yet, or not any more.
+            _ if self.lag_events == 0 => "live",
+            _ => "catching up",
+        }
+    }
+
+    /// Whether somebody leads, or may do so where that cannot be told.
+    #[must_use]
+    pub fn is_led(&self) -> bool {
+        let stopped = self.report.as_ref().is_some_and(|report| report.state == ReportedState::Stopped);
+        !stopped && self.leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone)
+    }
+}
+
+impl Overview {
+    /// Looks how everything stands.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn of<B: Backend>(store: &B) -> Result<Self, Error> {
+        Self::look(store, None, PATIENCE).await
+    }
+
+    /// The same for one subscriber at most, and with a patience of one's own.
+    pub(crate) async fn look<B: Backend>(store: &B, only: Option<&str>, patience: Duration) -> Result<Self, Error> {
+        let mut checkpoints = store.checkpoints().await?;
+        let (settled, head) = ends(store).await?;
+        // What somebody has passed is settled, also when that is not known here.
+        let reached = checkpoints.iter().map(|checkpoint| checkpoint.global_sequence).max().unwrap_or(0);
+        let mut frontier = settled.max(reached.min(head));
+        checkpoints.retain(|checkpoint| only.is_none_or(|only| only == checkpoint.subscriber_id));
+        let mut oldest = HashMap::new();
+        let places: BTreeSet<u64> = checkpoints.iter().map(|checkpoint| checkpoint.global_sequence).collect();
+        for at in places.range(..head).copied() {
+            let page = store.read_all(at, &EventTypes::All, ReadLimit::events(1)).await?;
+            frontier = frontier.max(page.complete_to.min(head));
+            oldest.extend(page.records.first().map(|record| (at, record.created_at)));
+        }
+        let open_writers = if head > frontier { store.open_writers().await? } else { Vec::new() };
+        let known = Known::of(store, &checkpoints).await?;
+        let mut subscribers = Vec::with_capacity(checkpoints.len());
+        for checkpoint in checkpoints {
+            let oldest = oldest.get(&checkpoint.global_sequence).copied();
+            let mut subscriber = known.subscriber(checkpoint, frontier, oldest, patience);
+            if known.has_letters {
+                let id = &subscriber.subscriber_id;
+                subscriber.dead_letters = store.count_letters(&LetterQuery::of(id)).await?;
+                if subscriber.dead_letters > 0 {
+                    subscriber.parked_streams = store.parked(id).await?.len() as u64;
+                }
+            }
+            subscribers.push(subscriber);
+        }
+        Ok(Self { frontier, head, open_writers, subscribers })
+    }
+}
+
+/// Up to where the log is settled, and where it ends.
+pub(crate) async fn ends<B: Backend>(store: &B) -> Result<(u64, u64), Error> {
+    let head = store.head().await?;
+    let mut frontier = store.frontier().await?;
+    for _ in 1..LOOKS.0 {
+        if frontier >= head {
+            break;
+        }
+        tokio::time::sleep(LOOKS.1).await;
+        frontier = store.frontier().await?;
+    }
+    Ok((frontier, head.max(frontier)))
+}
+
+/// What is asked for once for all subscribers.
+struct Known {
+    leaders: HashMap<String, Leader>,
+    reports: HashMap<String, Report>,
+    paused: HashSet<String>,
+    has_letters: bool,
+}
+
+impl Known {
+    async fn of<B: Backend>(store: &B, checkpoints: &[Checkpoint]) -> Result<Self, Error> {
+        let ids: Vec<String> = checkpoints.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
+        let leaders = store.leaders().await?.into_iter();
+        let reports = store.reports().await?.into_iter();
+        Ok(Self {
+            leaders: leaders.map(|leader| (leader.subscriber_id.clone(), leader)).collect(),
+            reports: reports.map(|report| (report.subscriber_id.clone(), report)).collect(),
+            paused: store.paused(&ids).await?.into_iter().collect(),
+            // Mostly there are none: then nobody's need to be counted.
+            has_letters: store.count_letters(&LetterQuery::default()).await? > 0,
+        })
+    }
+
+    fn subscriber(
+        &self,
+        checkpoint: Checkpoint,
+        frontier: u64,
+        oldest: Option<DateTime<Utc>>,
+        patience: Duration,
+    ) -> SubscriberOverview {
+        let id = checkpoint.subscriber_id;
+        let leader = self.leaders.get(&id).cloned();
+        let said = self.reports.get(&id).cloned();
+        let last_error = said.as_ref().and_then(|report| report.last_error.clone());
+        let is_led = leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone);
+        let counts = |report: &Report| {
+            report.term == checkpoint.term.number && (is_led || report.state == ReportedState::Stopped)
+        };
+        let report = said.filter(counts);
+        let lag_events = frontier.saturating_sub(checkpoint.global_sequence);
+        let rate = report.as_ref().map_or(0.0, |report| report.rate);
+        let now = Utc::now();
+        let mut subscriber = SubscriberOverview {
+            paused: self.paused.contains(&id),
+            subscriber_id: id,
+            checkpoint: checkpoint.global_sequence,
+            checkpoint_at: checkpoint.updated_at,
+            term: checkpoint.term.number,
+            lag_events,
+            lag: oldest.filter(|_| lag_events > 0).and_then(|at| (now - at).to_std().ok()).unwrap_or_default(),
+            rate,
+            time_left: time_left(lag_events, rate),
+            leader,
+            report,
+            dead_letters: 0,
+            parked_streams: 0,
+            last_error,
+            still_since: None,
+        };
+        subscriber.still_since = still_since(&subscriber, oldest, now, patience);
+        subscriber
+    }
+}
+
+fn time_left(lag_events: u64, rate: f64) -> Option<Duration> {
+    if lag_events == 0 { Some(Duration::ZERO) } else { Duration::try_from_secs_f64(lag_events as f64 / rate).ok() }
+}
+
+/// Since when it has not moved, of what it could have done.
+fn still_since(
+    subscriber: &SubscriberOverview,
+    oldest: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
+    patience: Duration,
+) -> Option<DateTime<Utc>> {
+    let leader = subscriber.leader.as_ref().filter(|_| subscriber.is_led())?;
+    let may_rest = matches!(
+        subscriber.report.as_ref().map(|report| &report.state),
+        Some(ReportedState::Halted { .. } | ReportedState::Retrying { .. })
+    );
+    if subscriber.lag_events == 0 || subscriber.paused || may_rest {
+        return None;
+    }
+    let told = subscriber.report.as_ref().map(|report| report.reported_at);
+    let since = [Some(subscriber.checkpoint_at), told, Some(leader.since), oldest].into_iter().flatten().max()?;
+    (now - since).to_std().is_ok_and(|still| still >= patience).then_some(since)
+}
+
+#[cfg(test)]
+mod tests;
