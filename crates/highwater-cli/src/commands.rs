@@ -3,6 +3,7 @@
 mod append;
 mod completions;
 mod dead_letters;
+mod demo;
 mod events;
 mod init;
 mod man;
@@ -35,6 +36,9 @@ pub(crate) enum Command {
     Rebuild(rebuild::Rebuild),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Demo(demo::Demo),
+    #[command(hide = true)]
+    DemoInstance,
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -54,6 +58,8 @@ impl Command {
             Self::Rebuild(command) => command.run(global).await,
             Self::Pause(command) => command.run(global).await,
             Self::Resume(command) => command.run(global).await,
+            Self::Demo(command) => command.run(global).await,
+            Self::DemoInstance => demo::run_instance().await,
             Self::Completions(command) => command.run(global),
             Self::Man(command) => command.run(global),
         }

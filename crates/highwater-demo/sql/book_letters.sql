@@ -1,1 +1,1 @@
-SELECT 0, count(*) FROM event_bus_dlq WHERE state <> 'replayed'
+SELECT CAST(0 AS bigint), count(*) FROM event_bus_dlq WHERE state <> 'replayed'

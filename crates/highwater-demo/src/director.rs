@@ -135,7 +135,7 @@ async fn through_the_day<S: Shop>(
         }
         if !repaired && stage.elapsed() >= repair_at {
             repaired = true;
-            stage.repair();
+            stage.repair().await?;
         }
     }
     orders.result().await?
@@ -147,12 +147,12 @@ async fn catch_up<S: Shop>(stage: &mut Stage<'_, S>) -> Result<(), DemoError> {
     stage.no_more_orders()?;
     loop {
         let scene = stage.look().await?;
-        if scene.is_caught_up() && !stage.is_repairing() {
+        if scene.is_caught_up() && !stage.is_replaying() {
             if scene.letters == 0 {
                 return stage.happened(&Happening::CaughtUp { after: since.elapsed() });
             }
             // What was in hand while the addresses were repaired.
-            stage.repair();
+            stage.repair().await?;
         }
         if since.elapsed() > CATCH_UP_TIMEOUT {
             return Err(DemoError::NotCaughtUp { behind: scene.behind(), waited: CATCH_UP_TIMEOUT });

@@ -84,7 +84,7 @@ pub struct InstanceView {
     /// What has become of it.
     pub fate: Fate,
     /// The subscribers it leads.
-    pub leads: Vec<String>,
+    pub leads: Vec<&'static str>,
 }
 
 /// What has become of an instance.
@@ -101,12 +101,16 @@ pub enum Fate {
 pub struct SubscriberView {
     /// Its name.
     pub id: &'static str,
+    /// What it does, in a word or two.
+    pub state: &'static str,
+    /// Which instance leads.
+    pub leader: Option<u32>,
     /// Where it has got to; none before it was first led.
     pub checkpoint: Option<u64>,
     /// How far it is behind, in events.
     pub lag: u64,
-    /// Which instance leads.
-    pub leader: Option<u32>,
+    /// Dead letters that are open.
+    pub letters: u64,
 }
 
 /// Something that has happened.
@@ -159,7 +163,7 @@ pub struct Killed {
     /// Its process.
     pub pid: u32,
     /// The subscribers that it led.
-    pub led: Vec<String>,
+    pub led: Vec<&'static str>,
     /// When, in microseconds since 1970: before the signal was sent.
     pub at: i64,
 }
@@ -168,7 +172,7 @@ pub struct Killed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Takeover {
     /// For whom.
-    pub subscriber_id: String,
+    pub subscriber_id: &'static str,
     /// Who.
     pub by: u32,
     /// How long it took: from the kill to the time that the next instance wrote down when it was handed its first event.

@@ -52,7 +52,8 @@ fn tell(overview: &Overview, out: &mut Output) -> Result<(), Failure> {
         return out.line("no subscribers yet");
     }
     out.line("")?;
-    let titles = ["subscriber", "state", "leader", ">checkpoint", ">lag", ">behind", ">rate", ">left", ">dead", "last error"];
+    let titles =
+        ["subscriber", "state", "leader", ">checkpoint", ">lag", ">behind", ">rate", ">left", ">dead", "last error"];
     let mut table = Table::new(&titles);
     for subscriber in &overview.subscribers {
         table.row(cells(subscriber));

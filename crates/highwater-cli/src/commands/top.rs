@@ -1,8 +1,8 @@
 //! `highwater top`
 
 mod frame;
-mod history;
-mod screen;
+pub(super) mod history;
+pub(super) mod screen;
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -36,7 +36,11 @@ pub(crate) struct Top {
 
 fn interval(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is a number of seconds".to_owned())?;
-    if (0.1..=3_600.0).contains(&seconds) { Ok(seconds) } else { Err("it lies between 0.1 and 3600 seconds".to_owned()) }
+    if (0.1..=3_600.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("it lies between 0.1 and 3600 seconds".to_owned())
+    }
 }
 
 impl Top {
@@ -88,14 +92,14 @@ impl Top {
     }
 }
 
-enum Key {
+pub(super) enum Key {
     Quit,
     Interrupt,
     Redraw,
 }
 
 /// Keys, read on a thread of their own since reading cannot be interrupted. It ends with the process.
-fn keys() -> mpsc::Receiver<Key> {
+pub(super) fn keys() -> mpsc::Receiver<Key> {
     let (sender, receiver) = mpsc::channel(KEYS_MAX);
     std::thread::spawn(move || {
         while let Ok(event) = crossterm::event::read() {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{EventBus, Leader, LeaderHold, LetterQuery};
+use highwater::{EventBus, LetterQuery, Overview, RequestOutcome, SubscriberOverview};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Task;
@@ -38,7 +38,7 @@ pub(super) struct Stage<'a, S: Shop> {
     heads: VecDeque<(Instant, u64)>,
     killed: Option<Killed>,
     takeovers: Vec<Takeover>,
-    repair: Option<Task<Result<[Happening; 2], DemoError>>>,
+    replay: Option<Task<Result<RequestOutcome, DemoError>>>,
 }
 
 impl<'a, S: Shop> Stage<'a, S> {
@@ -65,7 +65,7 @@ impl<'a, S: Shop> Stage<'a, S> {
             heads: VecDeque::new(),
             killed: None,
             takeovers: Vec::new(),
-            repair: None,
+            replay: None,
         }
     }
 
@@ -98,10 +98,9 @@ impl<'a, S: Shop> Stage<'a, S> {
         let scene = self.scene().await?;
         self.till.close(scene.lag > BEHIND_MAX);
         self.notice_takeovers().await?;
-        if let Some(mut repair) = self.repair.take_if(|repair| repair.is_finished()) {
-            for what in repair.result().await?? {
-                self.happened(&what)?;
-            }
+        if let Some(mut replay) = self.replay.take_if(|replay| replay.is_finished()) {
+            let RequestOutcome { done, failed, .. } = replay.result().await??;
+            self.happened(&Happening::Replayed { done, failed })?;
         }
         self.audience.scene(&scene).map_err(DemoError::Show)?;
         Ok(scene)
@@ -126,22 +125,22 @@ impl<'a, S: Shop> Stage<'a, S> {
         Ok(())
     }
 
-    /// Repairs the addresses, and hands the dead letters over again: whoever leads does it, while orders go on.
-    pub(super) fn repair(&mut self) {
-        let (desk, bus) = (self.desk.clone(), self.bus.clone());
-        self.repair = Some(Task::new(async move {
-            let repaired = desk.execute(sql::ADDRESSES_REPAIR, &[]).await;
-            let addresses = repaired.map_err(DemoError::sql("repair addresses"))?;
-            let desk = bus.dead_letters().by("highwater demo");
-            let letters = desk.count(&LetterQuery::of(EMAILS)).await?;
-            let outcome = desk.replay_all(EMAILS).await?.done().await?;
-            let replayed = Happening::Replayed { done: outcome.done, failed: outcome.failed };
-            Ok([Happening::Repaired { addresses, letters }, replayed])
+    /// Repairs the addresses, and asks for the dead letters to be handed over again: whoever leads does it, while orders go
+    /// on.
+    pub(super) async fn repair(&mut self) -> Result<(), DemoError> {
+        let repaired = self.desk.execute(sql::ADDRESSES_REPAIR, &[]).await;
+        let addresses = repaired.map_err(DemoError::sql("repair addresses"))?;
+        let letters = self.bus.dead_letters().count(&LetterQuery::of(EMAILS)).await?;
+        self.happened(&Happening::Repaired { addresses, letters })?;
+        let bus = self.bus.clone();
+        self.replay = Some(Task::new(async move {
+            Ok(bus.dead_letters().by("highwater demo").replay_all(EMAILS).await?.done().await?)
         }));
+        Ok(())
     }
 
-    pub(super) fn is_repairing(&self) -> bool {
-        self.repair.is_some()
+    pub(super) fn is_replaying(&self) -> bool {
+        self.replay.is_some()
     }
 
     /// Stops the instances in an orderly way.
@@ -155,25 +154,14 @@ impl<'a, S: Shop> Stage<'a, S> {
         Ok((self.killed.ok_or(DemoError::NobodyLeads)?, self.takeovers))
     }
 
+    /// How things are, as any operator would see it.
     async fn scene(&mut self) -> Result<Scene, DemoError> {
-        let store = self.bus.store();
-        // The checkpoints before the end of the log: who has reached an end that is read later has reached it.
-        let checkpoints = store.checkpoints().await?;
-        let leaders = store.leaders().await?;
-        let letters = store.count_letters(&LetterQuery::default()).await?;
-        let head = store.head().await?;
-        let subscriber = |id| {
-            let checkpoint =
-                checkpoints.iter().find(|found| found.subscriber_id == id).map(|found| found.global_sequence);
-            let leader = leaders.iter().find(|leader| leader.subscriber_id == id).and_then(number);
-            SubscriberView { id, checkpoint, lag: head.saturating_sub(checkpoint.unwrap_or(0)), leader }
-        };
-        let subscribers: Vec<_> = SUBSCRIBERS.into_iter().map(subscriber).collect();
+        let overview = Overview::of(self.bus.store()).await?;
+        let subscribers: Vec<_> = SUBSCRIBERS.into_iter().map(|id| subscriber(id, &overview)).collect();
         let instances = self.company.members.iter().map(|member| {
             let leads = subscribers.iter().filter(|subscriber| subscriber.leader == Some(member.number));
             let fate = if member.killed { Fate::Killed } else { Fate::Running };
-            let leads = leads.map(|subscriber| subscriber.id.to_owned()).collect();
-            InstanceView { number: member.number, pid: member.pid, fate, leads }
+            InstanceView { number: member.number, pid: member.pid, fate, leads: leads.map(|led| led.id).collect() }
         });
         let lag = subscribers.iter().map(|subscriber| subscriber.lag).max().unwrap_or(0);
         Ok(Scene {
@@ -181,13 +169,13 @@ impl<'a, S: Shop> Stage<'a, S> {
             total: self.total,
             phase: self.phase,
             orders: self.till.accepted(),
-            head,
+            head: overview.head,
+            throughput: throughput(&mut self.heads, overview.head),
             lag,
-            letters,
+            letters: subscribers.iter().map(|subscriber| subscriber.letters).sum(),
             held_back: lag > BEHIND_MAX,
             instances: instances.collect(),
             subscribers,
-            throughput: throughput(&mut self.heads, head),
         })
     }
 
@@ -201,12 +189,16 @@ impl<'a, S: Shop> Stage<'a, S> {
         let rows = self.desk.rows(sql::FIRST_HANDLED_SINCE, &since).await;
         let mut rows: Vec<(String, i64, i64)> = rows.map_err(DemoError::sql("see who took over"))?;
         rows.sort_by_key(|(_, _, at)| *at);
+        let killed_at = killed.at;
         for id in killed.led.clone() {
-            let first = rows.iter().find(|(subscriber_id, _, _)| *subscriber_id == id);
+            let first = rows.iter().find(|(subscriber_id, _, _)| subscriber_id == id);
             let known = self.takeovers.iter().any(|takeover| takeover.subscriber_id == id);
-            if let Some((subscriber_id, by, at)) = first.filter(|_| !known) {
-                let after = Duration::from_micros(at.abs_diff(self.killed.as_ref().map_or(*at, |killed| killed.at)));
-                let takeover = Takeover { subscriber_id: subscriber_id.clone(), by: *by as u32, after };
+            if let Some((_, by, at)) = first.filter(|_| !known) {
+                let takeover = Takeover {
+                    subscriber_id: id,
+                    by: *by as u32,
+                    after: Duration::from_micros(at.abs_diff(killed_at)),
+                };
                 self.takeovers.push(takeover.clone());
                 self.happened(&Happening::TakenOver(takeover))?;
             }
@@ -215,12 +207,18 @@ impl<'a, S: Shop> Stage<'a, S> {
     }
 }
 
-/// Which of the instances it is: they are labelled with their numbers.
-fn number(leader: &Leader) -> Option<u32> {
-    if leader.hold != LeaderHold::Held {
-        return None;
+fn subscriber(id: &'static str, overview: &Overview) -> SubscriberView {
+    let found = overview.subscribers.iter().find(|subscriber| subscriber.subscriber_id == id);
+    let leader = found.filter(|found| found.is_led()).and_then(|found| found.leader.as_ref());
+    SubscriberView {
+        id,
+        state: found.map_or("starting", SubscriberOverview::state),
+        // Instances are labelled with their numbers.
+        leader: leader.and_then(|leader| leader.instance.label.as_deref()?.parse().ok()),
+        checkpoint: found.map(|found| found.checkpoint),
+        lag: overview.head.saturating_sub(found.map_or(0, |found| found.checkpoint)),
+        letters: found.map_or(0, |found| found.dead_letters),
     }
-    leader.instance.label.as_deref()?.parse().ok()
 }
 
 /// Events per second, over the last second.

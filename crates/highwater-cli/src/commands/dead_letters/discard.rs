@@ -51,7 +51,9 @@ impl Discard {
             filed.push(desk.discard(letter, &self.reason).await?.id());
         }
         let mut out = global.output();
-        self.asking.finish(store, &filed, |done| format!("{} discarded", words::count(done, "letter")), &mut out).await?;
+        self.asking
+            .finish(store, &filed, |done| format!("{} discarded", words::count(done, "letter")), &mut out)
+            .await?;
         out.finish()
     }
 

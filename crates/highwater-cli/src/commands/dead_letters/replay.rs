@@ -42,7 +42,9 @@ impl Replay {
     async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
         let filed = if self.several.letters.is_empty() { self.many(store).await? } else { self.these(store).await? };
         let mut out = global.output();
-        self.asking.finish(store, &filed, |done| format!("{} replayed", words::count(done, "letter")), &mut out).await?;
+        self.asking
+            .finish(store, &filed, |done| format!("{} replayed", words::count(done, "letter")), &mut out)
+            .await?;
         out.finish()
     }
 

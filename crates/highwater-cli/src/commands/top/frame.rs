@@ -65,8 +65,7 @@ pub(super) fn lines(
 }
 
 fn table(overview: &Overview, history: &History, plot: usize) -> Table {
-    let titles =
-        ["subscriber", "state", "leader", ">checkpoint", "", ">rate", "", ">lag", ">behind", ">left", ">dead"];
+    let titles = ["subscriber", "state", "leader", ">checkpoint", "", ">rate", "", ">lag", ">behind", ">left", ">dead"];
     let mut table = Table::new(&titles);
     for subscriber in &overview.subscribers {
         let pair = history.of(&subscriber.subscriber_id);
