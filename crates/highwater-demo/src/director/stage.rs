@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Over how long throughput is measured.
 const WINDOW: Duration = Duration::from_secs(1);
 /// How many events somebody may be behind before orders are held back: what is worked off in time at the end.
-const BEHIND_MAX: u64 = 5_000;
+const BEHIND_MAX: u64 = 3_000;
 
 pub(super) struct Stage<'a, S: Shop> {
     bus: EventBus<S>,
