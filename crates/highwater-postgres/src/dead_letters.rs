@@ -3,7 +3,7 @@
 mod row;
 
 use chrono::{DateTime, Utc};
-use highwater::{BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
+use highwater::{AskColumns, BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, Row, SqlStr};
@@ -55,11 +55,11 @@ impl DeadLetters for PgEventStore {
 
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let ask = row::Ask::of(&request.ask)?;
+            let ask = AskColumns::from(&request.ask);
             let filed = sqlx::query(self.inner.sql.request_file.clone())
                 .bind(request.id)
                 .bind(&request.subscriber_id)
-                .bind(ask.name)
+                .bind(ask.ask)
                 .bind(ask.letter)
                 .bind(ask.stream_id)
                 .bind(ask.reason)

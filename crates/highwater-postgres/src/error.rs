@@ -1,10 +1,8 @@
 //! From the driver's errors to ours: by SQLSTATE, never by the text of a message.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{BoxError, Error};
+use highwater::Error;
 
 /// The SQLSTATE of an error that the server sent.
 pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<String> {
@@ -61,50 +59,5 @@ pub(crate) async fn in_time<T>(
     match tokio::time::timeout(patience, doing).await {
         Ok(done) => done,
         Err(elapsed) => Err(Error::Unavailable { action, source: elapsed.into() }),
-    }
-}
-
-/// One error for several callers.
-#[derive(Debug, Clone)]
-pub(crate) struct Shared(Arc<Error>);
-
-impl Shared {
-    pub(crate) fn new(error: Error) -> Self {
-        Self(Arc::new(error))
-    }
-
-    /// The error for one of the callers: of the same kind, with the original as its source.
-    pub(crate) fn for_caller(&self) -> Error {
-        let source: BoxError = Box::new(self.clone());
-        match &*self.0 {
-            Error::UnknownOutcome { .. } => Error::UnknownOutcome { source },
-            Error::NotPrimary { reason } => Error::NotPrimary { reason: reason.clone() },
-            Error::Interrupted { reason } => Error::Interrupted { reason: reason.clone() },
-            Error::Unfit { reason } => Error::Unfit { reason: reason.clone() },
-            Error::Denied { action, .. } => Error::Denied { action, source },
-            Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
-            _ => Error::Unavailable { action: "append", source },
-        }
-    }
-
-    /// The same for those who want to lead.
-    pub(crate) fn for_leadership(&self) -> Error {
-        match &*self.0 {
-            Error::ShutDown => Error::ShutDown,
-            Error::Unavailable { action, .. } => Error::Unavailable { action, source: Box::new(self.clone()) },
-            _ => self.for_caller(),
-        }
-    }
-}
-
-impl fmt::Display for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl std::error::Error for Shared {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&*self.0)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::{
-    Append, Appended, BoxFuture, Direction, Error, EventTypes, Log, OpenWriter, Page, ReadLimit, StreamPage,
+    Append, Appended, BoxFuture, Direction, Error, EventTypes, Log, OpenWriter, Page, Prepared, ReadLimit, StreamPage,
     StreamRead, Upcasters,
 };
 use sqlx::Row;
@@ -13,7 +13,6 @@ use uuid::Uuid;
 use crate::error::failed;
 use crate::row::{self, Stopped, signed, unsigned};
 use crate::store::PgEventStore;
-use crate::write::Prepared;
 
 /// Records of one statement, whatever the caller asks for.
 const STREAM_EVENTS_MAX: usize = 20_000;

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Error, Invalid};
+use highwater::{AppendQueue, Error, Invalid};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::appender::Appender;
+use crate::appender;
 use crate::checkpoints::{ANSWER_TIMEOUT, Writer};
 use crate::config::PgConfig;
 use crate::connect::{self, Connector, Resting, Server};
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     /// The way to a session of one's own.
     pub(crate) direct: Connector,
     pub(crate) checkpoints: Writer,
-    pub(crate) appender: Appender,
+    pub(crate) appender: AppendQueue,
     pub(crate) wakeups: PgWakeups,
     looking: Mutex<()>,
     /// How many may be taken over at once: half of the pool.
@@ -106,7 +106,7 @@ impl PgEventStore {
         let wakeups = PgWakeups::new(connector.clone(), direct.clone(), sql.clone(), schema.channel());
         let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
         let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout);
-        let appender = Appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
+        let appender = appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
         let pool_connections_max = config.pool_connections_max as usize;
         let inner = Inner {
             config,

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use highwater::{Append, Appended, Error, Wakeups};
+use highwater::{Append, Appended, Error, Prepared, Wakeups};
 use sqlx::{Postgres, Transaction};
 
 use crate::connect;
 use crate::error::{append_failed, failed, is_lost, sqlstate};
 use crate::store::PgEventStore;
-use crate::write::{self, Prepared, Within};
+use crate::write::{self, Within};
 
 /// A transaction of this backend.
 pub type PgTx = Transaction<'static, Postgres>;

@@ -1,12 +1,9 @@
 //! Storing appends on a connection: what every way of appending shares.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{
-    Append, Appended, Error, ExpectedVersion, Invalid, Limits, NewRecord, Position, Upcasters, already_stored,
-};
+use highwater::{Appended, Error, ExpectedVersion, Position, Prepared, already_stored};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use uuid::Uuid;
@@ -19,39 +16,6 @@ use crate::sql::Sql;
 const ATTEMPTS_MAX: u32 = 50;
 /// After how much idleness a connection of ours is asked whether it is still there before anything is trusted to it.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(1);
-
-/// An append that was checked and is ready to be stored.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) streams: Vec<(Uuid, ExpectedVersion)>,
-    pub(crate) records: Arc<Vec<NewRecord>>,
-    schema_versions: Vec<i32>,
-    pub(crate) bytes: usize,
-}
-
-impl Prepared {
-    pub(crate) fn new(append: &Append, limits: &Limits, upcasters: &Upcasters) -> Result<Self, Invalid> {
-        let records = append.checked(limits)?;
-        Ok(Self {
-            streams: append.streams().to_vec(),
-            schema_versions: records.iter().map(|record| upcasters.version_to_store(record).cast_signed()).collect(),
-            bytes: records.iter().map(|record| record.data.len() + record.metadata.len()).sum(),
-            records,
-        })
-    }
-
-    fn ids(&self) -> Vec<Uuid> {
-        self.records.iter().map(|record| record.id).collect()
-    }
-
-    /// The first of its streams that is not as expected.
-    pub(crate) fn conflict(&self, heads: &HashMap<Uuid, u64>) -> Option<Error> {
-        self.streams.iter().find_map(|&(stream_id, expected)| {
-            let actual = heads.get(&stream_id).copied()?;
-            (!expected.accepts(actual)).then_some(Error::Conflict { stream_id, expected, actual })
-        })
-    }
-}
 
 /// What came of an attempt.
 #[derive(Debug)]

@@ -1,1 +1,67 @@
-//! Highwater on SQLite.
+//! Highwater on SQLite: embedded, in one file, with nothing to install. The same behaviour as on PostgreSQL, also between
+//! processes.
+//!
+//! ```
+//! use highwater::prelude::*;
+//! use highwater_sqlite::SqliteEventStore;
+//!
+//! # #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)] enum Order { Placed { cents: i64 } }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! # let folder = std::env::temp_dir().join(format!("highwater-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! # let path = folder.join("shop.db");
+//! let store = SqliteEventStore::open(&format!("sqlite:{}", path.display())).await?;
+//! store.initialize().await?;
+//! let order = stream_id("order", "17");
+//! let done = store.append(&Append::to(order).event(Order::Placed { cents: 1299 })).await?;
+//! assert_eq!(done.global_sequence, 1);
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), highwater::Error>(()) }).unwrap();
+//! ```
+//!
+//! # How the order comes about
+//!
+//! SQLite has one writer at a time, and every transaction that writes begins with `BEGIN IMMEDIATE`: numbers are drawn and
+//! become visible in the same order, so everything that can be read is settled. Readers never wait for the writer, nor the
+//! writer for them (WAL).
+//!
+//! # What is where
+//!
+//! - [`SqliteEventStore`] implements [`Backend`](highwater::Backend), and with it all contracts. [`SqliteConfig`] holds what
+//!   can be chosen.
+//! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
+//! - Leadership between processes is by locks on files in a folder beside the database, `<database>-locks`; see
+//!   [`SqliteCoordinator`].
+//!
+//! # What it deliberately does not do
+//!
+//! A leader that *hangs* is not taken over: its locks are the kernel's, and go when the process does. While a transaction is
+//! open nobody else can write, whichever subscriber or process they are.
+
+mod appender;
+mod backup;
+mod checkpoints;
+mod config;
+mod connect;
+mod dead_letters;
+mod deliver;
+mod error;
+mod gate;
+mod leadership;
+mod log;
+mod migrate;
+mod place;
+mod row;
+mod sql;
+mod store;
+mod unit_of_work;
+mod wakeups;
+mod write;
+
+pub use config::{SqliteConfig, Synchronous};
+pub use leadership::SqliteCoordinator;
+pub use store::SqliteEventStore;
+pub use unit_of_work::{Announcement, SqliteTx, UnitOfWork};
+
+/// The event bus on SQLite: the same engine as everywhere, over a [`SqliteEventStore`].
+pub type SqliteEventBus = highwater::EventBus<SqliteEventStore>;

@@ -293,6 +293,50 @@ impl Ask {
     }
 }
 
+/// What is asked for, in columns: how SQL backends store it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AskColumns<'a> {
+    /// Its name: "replay", "replay_stream", "replay_all", "discard", "rebuild".
+    pub ask: &'a str,
+    /// The letter it is about.
+    pub letter: Option<Uuid>,
+    /// The stream it is about.
+    pub stream_id: Option<Uuid>,
+    /// The reason that was given.
+    pub reason: Option<&'a str>,
+}
+
+impl<'a> From<&'a Ask> for AskColumns<'a> {
+    fn from(ask: &'a Ask) -> Self {
+        match ask {
+            Ask::Replay { letter } => Self { ask: "replay", letter: Some(*letter), ..Self::default() },
+            Ask::ReplayStream { stream_id } => {
+                Self { ask: "replay_stream", stream_id: Some(*stream_id), ..Self::default() }
+            }
+            Ask::ReplayAll => Self { ask: "replay_all", ..Self::default() },
+            Ask::Discard { letter, reason } => {
+                Self { ask: "discard", letter: Some(*letter), reason: Some(reason), ..Self::default() }
+            }
+            Ask::Rebuild => Self { ask: "rebuild", ..Self::default() },
+        }
+    }
+}
+
+impl AskColumns<'_> {
+    /// What is asked for; `None` when the columns do not say.
+    #[must_use]
+    pub fn read(&self) -> Option<Ask> {
+        Some(match (self.ask, self.letter, self.stream_id, self.reason) {
+            ("replay", Some(letter), ..) => Ask::Replay { letter },
+            ("replay_stream", _, Some(stream_id), _) => Ask::ReplayStream { stream_id },
+            ("replay_all", ..) => Ask::ReplayAll,
+            ("discard", Some(letter), _, Some(reason)) => Ask::Discard { letter, reason: reason.to_owned() },
+            ("rebuild", ..) => Ask::Rebuild,
+            _ => return None,
+        })
+    }
+}
+
 /// What came of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestOutcome {

@@ -1,10 +1,14 @@
 //! The one error of this crate and of its backends. Each kind says what the caller should do.
 
+mod shared;
+
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::ExpectedVersion;
+
+pub use shared::SharedError;
 
 /// Any error, boxed, as sources and handlers carry it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -67,6 +71,14 @@ pub enum Error {
         /// How long the caller waited.
         waited: Duration,
     },
+
+    /// This very task holds the only write transaction that the database can have, so it would wait for itself. Nothing was
+    /// stored: append on that transaction, or end it first.
+    #[error(
+        "this task holds the database's write transaction and would wait for itself: append on that transaction, or end it \
+         first"
+    )]
+    HoldsTransaction,
 
     /// A transaction that is still open holds the stream. Nothing was stored: try again later.
     #[error("stream held: another transaction has held a stream of this append for {waited:?}; nothing was stored")]

@@ -39,6 +39,7 @@
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
 
 mod append;
+mod append_queue;
 mod backend;
 mod bus;
 mod checkpoints;
@@ -58,6 +59,7 @@ mod metadata;
 mod observer;
 mod overview;
 mod paging;
+mod prepared;
 mod record;
 mod store;
 mod stored;
@@ -66,6 +68,7 @@ mod upcast;
 mod wakeups;
 
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
+pub use append_queue::{AppendQueue, Backlog, QueuedAppend};
 pub use backend::{Backend, Begun, Closed, Closing};
 pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
 pub use checkpoints::{
@@ -74,13 +77,13 @@ pub use checkpoints::{
 pub use codec::EventTypes;
 pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
 pub use dead_letters::{
-    Ask, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState, NewLetter,
-    Request, RequestOutcome,
+    Ask, AskColumns, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState,
+    NewLetter, Request, RequestOutcome,
 };
 #[doc(hidden)]
 pub use delivery::after_commit::appended_in_handler;
 pub use delivery::status::{Progress, SubscriptionState};
-pub use error::{BoxError, Error, Invalid};
+pub use error::{BoxError, Error, Invalid, SharedError};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
 pub use explain::{Cause, Explanation, explain, explain_with_patience};
@@ -95,6 +98,7 @@ pub use metadata::Metadata;
 pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection};
 pub use overview::{Overview, SubscriberOverview};
 pub use paging::EventStream;
+pub use prepared::Prepared;
 pub use record::{NewRecord, Record};
 pub use store::EventStore;
 pub use stored::already_stored;

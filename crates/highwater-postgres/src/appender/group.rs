@@ -2,10 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use highwater::ExpectedVersion;
+use highwater::{ExpectedVersion, QueuedAppend};
 use uuid::Uuid;
-
-use super::Request;
 
 /// Takes the next group from the front of the backlog; what cannot go with it stays, in order.
 ///
@@ -14,13 +12,13 @@ use super::Request;
 /// nobody is overtaken for ever. Appends to streams that are `in_flight` stay too: whoever works on those would be waited
 /// for. Callers who have gone are left out.
 pub(super) fn take(
-    backlog: &mut VecDeque<Request>,
+    backlog: &mut VecDeque<QueuedAppend>,
     in_flight: &HashSet<Uuid>,
     events_max: usize,
     bytes_max: usize,
-) -> Vec<Request> {
-    let mut group: Vec<Request> = Vec::new();
-    let mut stays: VecDeque<Request> = VecDeque::new();
+) -> Vec<QueuedAppend> {
+    let mut group: Vec<QueuedAppend> = Vec::new();
+    let mut stays: VecDeque<QueuedAppend> = VecDeque::new();
     let mut taken = HashSet::new();
     let mut blocked = HashSet::new();
     let (mut events, mut bytes) = (0, 0);
@@ -59,8 +57,7 @@ pub(super) fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::Prepared;
-    use highwater::{Append, ExpectedVersion, Limits, Upcasters};
+    use highwater::{Append, ExpectedVersion, Limits, Prepared, Upcasters};
     use tokio::sync::oneshot;
 
     #[derive(serde::Serialize)]
@@ -70,21 +67,21 @@ mod tests {
 
     type Answer = oneshot::Receiver<Result<highwater::Appended, highwater::Error>>;
 
-    fn request(streams: &[(u128, ExpectedVersion)]) -> (Request, Answer) {
+    fn request(streams: &[(u128, ExpectedVersion)]) -> (QueuedAppend, Answer) {
         let mut append = Append::to(Uuid::from_u128(streams[0].0));
         for (stream, expected) in streams {
             append = append.and_to(Uuid::from_u128(*stream)).expecting(*expected).event(Noted::Noted("x".repeat(98)));
         }
         let append = Prepared::new(&append, &Limits::default(), &Upcasters::new()).unwrap();
         let (answer, answered) = oneshot::channel();
-        (Request { append, answer }, answered)
+        (QueuedAppend { append, answer }, answered)
     }
 
-    fn backlog(requests: &[&[(u128, ExpectedVersion)]]) -> (VecDeque<Request>, Vec<Answer>) {
+    fn backlog(requests: &[&[(u128, ExpectedVersion)]]) -> (VecDeque<QueuedAppend>, Vec<Answer>) {
         requests.iter().map(|streams| request(streams)).unzip()
     }
 
-    fn streams(requests: impl IntoIterator<Item = Request>) -> Vec<u128> {
+    fn streams(requests: impl IntoIterator<Item = QueuedAppend>) -> Vec<u128> {
         requests.into_iter().map(|request| request.append.streams[0].0.as_u128()).collect()
     }
 

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::Error;
+use highwater::{Error, Prepared, QueuedAppend, SharedError};
 use sqlx::postgres::PgConnection;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Request, announce, events};
+use super::{announce, events};
 use crate::connect::Connector;
-use crate::error::{Shared, append_failed, is_lost, sqlstate};
+use crate::error::{append_failed, is_lost, sqlstate};
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
-use crate::write::{self, Alone, IDLE_MAX, Outcome, Prepared};
+use crate::write::{self, Alone, IDLE_MAX, Outcome};
 
 /// How long a group may wait for a row that another transaction is inserting. Streams that exist are never waited for;
 /// this is for two transactions that create the same one.
@@ -44,9 +44,9 @@ pub(super) struct Done {
     /// Streams that another transaction holds.
     pub(super) held: Vec<Uuid>,
     /// Who has to wait for them.
-    pub(super) wait: Vec<Request>,
+    pub(super) wait: Vec<QueuedAppend>,
     /// Who may go again.
-    pub(super) again: Vec<Request>,
+    pub(super) again: Vec<QueuedAppend>,
 }
 
 impl Lane {
@@ -55,8 +55,8 @@ impl Lane {
     }
 
     /// Stores a group and comes back for more.
-    pub(super) async fn store(self, group: Vec<Request>) -> Done {
-        let streams = group.iter().flat_map(Request::streams).collect();
+    pub(super) async fn store(self, group: Vec<QueuedAppend>) -> Done {
+        let streams = group.iter().flat_map(QueuedAppend::streams).collect();
         let (answered, events) = (group.len(), events(&group));
         let mut done =
             Done { lane: self, streams, answered, events, held: Vec::new(), wait: Vec::new(), again: Vec::new() };
@@ -91,7 +91,7 @@ impl Lane {
 }
 
 impl Done {
-    async fn store_group(&mut self, group: Vec<Request>) {
+    async fn store_group(&mut self, group: Vec<QueuedAppend>) {
         let outcome = {
             let appends: Vec<&Prepared> = group.iter().map(|request| &request.append).collect();
             let (sql, timeout) = (self.lane.sql.clone(), self.lane.timeout);
@@ -136,7 +136,7 @@ impl Done {
     }
 
     /// Everybody of a group that cannot be stored as one, one after the other.
-    async fn store_singly(&mut self, group: Vec<Request>) {
+    async fn store_singly(&mut self, group: Vec<QueuedAppend>) {
         let mut group = group.into_iter();
         while let Some(request) = group.next() {
             if let Err(error) = self.lane.connect().await {
@@ -180,8 +180,8 @@ fn concerns_some(error: &sqlx::Error) -> bool {
     })
 }
 
-fn refuse(group: Vec<Request>, error: Error) {
-    let shared = Shared::new(error);
+fn refuse(group: Vec<QueuedAppend>, error: Error) {
+    let shared = SharedError::new(error);
     for request in group {
         request.answer(Err(shared.for_caller()));
     }

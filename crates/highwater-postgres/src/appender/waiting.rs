@@ -4,13 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use highwater::Error;
+use highwater::{Error, Prepared, QueuedAppend};
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Request, announce};
+use super::announce;
 use crate::error::failed;
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
@@ -49,19 +49,19 @@ impl WaitingRoom {
     }
 
     /// Takes out of the backlog whoever is concerned.
-    pub(super) fn take_held(&self, backlog: &mut VecDeque<Request>) -> Vec<Request> {
+    pub(super) fn take_held(&self, backlog: &mut VecDeque<QueuedAppend>) -> Vec<QueuedAppend> {
         let held = lock(&self.held);
         if held.is_empty() {
             return Vec::new();
         }
-        let concerned = |request: &Request| request.streams().any(|stream| held.contains_key(&stream));
+        let concerned = |request: &QueuedAppend| request.streams().any(|stream| held.contains_key(&stream));
         let (concerned, rest): (Vec<_>, Vec<_>) = std::mem::take(backlog).into_iter().partition(concerned);
         *backlog = rest.into();
         concerned
     }
 
     /// Lets an append wait until its streams are free, its time is up, or its caller goes.
-    pub(super) fn admit(&self, request: Request) {
+    pub(super) fn admit(&self, request: QueuedAppend) {
         let streams: Vec<Uuid> = request.streams().collect();
         {
             let mut held = lock(&self.held);
@@ -73,7 +73,7 @@ impl WaitingRoom {
         let (pool, sql, announcer) = (self.pool.clone(), self.sql.clone(), self.announcer.clone());
         let (places, timeout) = (self.places.clone(), self.timeout);
         tokio::spawn(async move {
-            let Request { append, mut answer } = request;
+            let QueuedAppend { append, mut answer } = request;
             let waiting = wait(&pool, &sql, &places, &append, timeout);
             let result = tokio::select! {
                 result = waiting => result,
@@ -84,7 +84,7 @@ impl WaitingRoom {
             if let Ok(appended) = &result {
                 announce(&announcer, [appended]);
             }
-            Request { append, answer }.answer(result);
+            QueuedAppend { append, answer }.answer(result);
         });
     }
 }
@@ -93,7 +93,7 @@ async fn wait(
     pool: &PgPool,
     sql: &Sql,
     places: &Semaphore,
-    append: &write::Prepared,
+    append: &Prepared,
     timeout: Duration,
 ) -> Result<highwater::Appended, Error> {
     let started = Instant::now();

@@ -1,9 +1,8 @@
 //! From rows to letters, attempts and requests, and back.
 
-use highwater::{DeadLetter, Error, LetterAttempt, LetterState, Request, RequestOutcome};
+use highwater::{AskColumns, DeadLetter, LetterAttempt, LetterState, Request, RequestOutcome};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use uuid::Uuid;
 
 use crate::row::unsigned;
 
@@ -39,8 +38,8 @@ pub(super) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
 }
 
 pub(super) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
-    let ask = Ask {
-        name: row.try_get("ask")?,
+    let ask = AskColumns {
+        ask: row.try_get("ask")?,
         letter: row.try_get("letter")?,
         stream_id: row.try_get("stream_id")?,
         reason: row.try_get("reason")?,
@@ -55,51 +54,11 @@ pub(super) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
     Ok(Request {
         id: row.try_get("id")?,
         subscriber_id: row.try_get("subscriber_id")?,
-        ask: ask.read()?,
+        ask: ask.read().ok_or_else(|| unknown("request", ask.ask))?,
         requested_by: row.try_get("requested_by")?,
         requested_at: row.try_get("requested_at")?,
         outcome: finished_at.is_some().then_some(outcome),
     })
-}
-
-/// What is asked for, in columns.
-#[derive(Default)]
-pub(super) struct Ask<'a> {
-    pub(super) name: &'a str,
-    pub(super) letter: Option<Uuid>,
-    pub(super) stream_id: Option<Uuid>,
-    pub(super) reason: Option<&'a str>,
-}
-
-impl<'a> Ask<'a> {
-    pub(super) fn of(ask: &'a highwater::Ask) -> Result<Self, Error> {
-        use highwater::Ask::{Discard, Rebuild, Replay, ReplayAll, ReplayStream};
-        Ok(match ask {
-            Replay { letter } => Self { name: "replay", letter: Some(*letter), ..Self::default() },
-            ReplayStream { stream_id } => {
-                Self { name: "replay_stream", stream_id: Some(*stream_id), ..Self::default() }
-            }
-            ReplayAll => Self { name: "replay_all", ..Self::default() },
-            Discard { letter, reason } => {
-                Self { name: "discard", letter: Some(*letter), reason: Some(reason), ..Self::default() }
-            }
-            Rebuild => Self { name: "rebuild", ..Self::default() },
-            other => {
-                return Err(Error::Unfit { reason: format!("this version of the layout cannot hold {other:?}") });
-            }
-        })
-    }
-
-    fn read(&self) -> Result<highwater::Ask, sqlx::Error> {
-        Ok(match (self.name, self.letter, self.stream_id, self.reason) {
-            ("replay", Some(letter), ..) => highwater::Ask::Replay { letter },
-            ("replay_stream", _, Some(stream_id), _) => highwater::Ask::ReplayStream { stream_id },
-            ("replay_all", ..) => highwater::Ask::ReplayAll,
-            ("discard", Some(letter), _, Some(reason)) => highwater::Ask::Discard { letter, reason: reason.to_owned() },
-            ("rebuild", ..) => highwater::Ask::Rebuild,
-            (name, ..) => return Err(unknown("request", name)),
-        })
-    }
 }
 
 fn unknown(what: &str, name: &str) -> sqlx::Error {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::Error;
+use highwater::{Error, SharedError};
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -16,7 +16,6 @@ use uuid::Uuid;
 use super::clock::{Moment, Seen, Validity};
 use super::key::Key;
 use super::session::{Place, Session, Swept};
-use crate::error::Shared;
 use crate::wakeups::Announcer;
 
 /// The least time between two attempts to connect, and between two sweeps.
@@ -346,11 +345,11 @@ impl Waiting {
 
     /// There is no session to be had: everybody is told, and may ask again.
     fn fail(&mut self, error: Error) {
-        let shared = Shared::new(error);
+        let shared = SharedError::new(error);
         for want in self.wants.drain().flat_map(|(_, wants)| wants) {
-            tell(want.answer, Err(shared.for_leadership()));
+            tell(want.answer, Err(shared.for_caller()));
         }
-        self.ready.drain(..).for_each(|ready| tell(ready, Err(shared.for_leadership())));
+        self.ready.drain(..).for_each(|ready| tell(ready, Err(shared.for_caller())));
     }
 
     /// Without a session everything that was to be given back is given back.

@@ -1,0 +1,17 @@
+-- The log. AUTOINCREMENT: a plain rowid would be used again after the last row was deleted. There is one writer at a time,
+-- so numbers are drawn and become visible in the same order.
+--
+-- Ids are 16 bytes, times are microseconds since 1970. In plain SQL: hex(id), datetime(created_at / 1000000, 'unixepoch').
+CREATE TABLE events (
+    global_sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream_version INTEGER NOT NULL CHECK (stream_version > 0),
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL CHECK (length(id) = 16),
+    stream_id BLOB NOT NULL CHECK (length(stream_id) = 16),
+    schema_version INTEGER NOT NULL DEFAULT 1 CHECK (schema_version > 0),
+    event_type TEXT NOT NULL CHECK (length(CAST(event_type AS BLOB)) BETWEEN 1 AND 255),
+    data TEXT NOT NULL,
+    metadata TEXT NOT NULL DEFAULT '{}',
+    CONSTRAINT events_id_key UNIQUE (id),
+    CONSTRAINT events_stream_version_key UNIQUE (stream_id, stream_version)
+) STRICT;

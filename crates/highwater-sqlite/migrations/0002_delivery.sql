@@ -1,0 +1,82 @@
+-- Delivery: where subscribers have got to, what they could not take in, and what people ask for. The names are the same as
+-- on PostgreSQL.
+CREATE TABLE event_bus_checkpoints (
+    subscriber_id TEXT PRIMARY KEY,
+    last_global_sequence INTEGER NOT NULL DEFAULT 0,
+    last_event_id BLOB,
+    updated_at INTEGER NOT NULL,
+    term INTEGER NOT NULL,
+    nonce BLOB NOT NULL,
+    -- The transaction that has this row in hand, by a number of its own; its last statement takes it back. So that
+    -- statement does nothing when what a handler did has ended the transaction before.
+    opened INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- One row: the highest term that was ever given. Apart from the checkpoints, so that deleting one brings none back.
+CREATE TABLE event_bus_terms (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    last INTEGER NOT NULL
+) STRICT;
+INSERT INTO event_bus_terms VALUES (1, 0);
+
+CREATE TABLE event_bus_pauses (
+    subscriber_id TEXT PRIMARY KEY,
+    paused_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The payload is not copied: it is in the log.
+CREATE TABLE event_bus_dlq (
+    id BLOB PRIMARY KEY,
+    subscriber_id TEXT NOT NULL,
+    event_id BLOB NOT NULL,
+    global_sequence INTEGER NOT NULL,
+    stream_id BLOB NOT NULL,
+    event_type TEXT NOT NULL,
+    error_message TEXT,
+    retry_count INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    last_retry_at INTEGER,
+    state TEXT NOT NULL DEFAULT 'dead' CHECK (state IN ('dead', 'parked', 'replayed', 'discarded', 'archived')),
+    parks INTEGER NOT NULL DEFAULT 0,
+    resolved_at INTEGER,
+    resolved_by TEXT,
+    reason TEXT,
+    CONSTRAINT unique_subscriber_event UNIQUE (subscriber_id, event_id)
+) STRICT;
+CREATE INDEX event_bus_dlq_order ON event_bus_dlq (global_sequence, id);
+CREATE INDEX event_bus_dlq_open ON event_bus_dlq (subscriber_id, stream_id) WHERE state IN ('dead', 'parked');
+
+CREATE TABLE event_bus_dlq_attempts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    letter BLOB NOT NULL REFERENCES event_bus_dlq (id) ON DELETE CASCADE,
+    attempted_at INTEGER NOT NULL,
+    attempted_by TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    detail TEXT
+) STRICT;
+CREATE INDEX event_bus_dlq_attempts_letter ON event_bus_dlq_attempts (letter);
+
+CREATE TABLE event_bus_requests (
+    id BLOB PRIMARY KEY,
+    subscriber_id TEXT NOT NULL,
+    ask TEXT NOT NULL,
+    letter BLOB,
+    stream_id BLOB,
+    reason TEXT,
+    requested_by TEXT NOT NULL,
+    requested_at INTEGER NOT NULL,
+    finished_at INTEGER,
+    done INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    error TEXT,
+    CONSTRAINT event_bus_requests_ask_check CHECK (
+        CASE ask
+            WHEN 'replay' THEN letter IS NOT NULL
+            WHEN 'replay_stream' THEN stream_id IS NOT NULL
+            WHEN 'replay_all' THEN 1
+            WHEN 'discard' THEN letter IS NOT NULL AND reason IS NOT NULL
+            WHEN 'rebuild' THEN 1
+            ELSE 0
+        END)
+) STRICT;
+CREATE INDEX event_bus_requests_open ON event_bus_requests (subscriber_id, requested_at, id) WHERE finished_at IS NULL;

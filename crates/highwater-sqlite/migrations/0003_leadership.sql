@@ -1,0 +1,26 @@
+-- Leadership: who processes for a subscriber, and which instances there are. What is written here informs; whether somebody
+-- still leads, or is still there, is told by the locks on the files beside the database.
+CREATE TABLE event_bus_leaders (
+    subscriber_id TEXT PRIMARY KEY,
+    instance_id BLOB NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    label TEXT,
+    since INTEGER NOT NULL,
+    term INTEGER NOT NULL,
+    -- As the checkpoint has it: who took over without writing itself down here is not taken for another.
+    nonce BLOB NOT NULL,
+    -- The session that the lock was held on; none where there was no lock.
+    session BLOB
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE event_bus_instances (
+    session BLOB PRIMARY KEY,
+    instance_id BLOB NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    label TEXT,
+    -- A JSON array of pairs: the subscriber, and what it prefers.
+    wants TEXT NOT NULL,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

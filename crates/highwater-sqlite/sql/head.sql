@@ -1,0 +1,1 @@
+SELECT coalesce(max(global_sequence), 0) FROM events

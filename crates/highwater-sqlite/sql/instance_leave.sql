@@ -1,0 +1,1 @@
+DELETE FROM event_bus_instances WHERE session = $1

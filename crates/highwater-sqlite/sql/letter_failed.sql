@@ -1,0 +1,3 @@
+UPDATE event_bus_dlq SET state = 'dead', error_message = $5, retry_count = retry_count + 1, last_retry_at = $4
+WHERE id = $1 AND subscriber_id = $2 AND state IN ('dead', 'parked')
+RETURNING stream_id

@@ -1,0 +1,2 @@
+SELECT count(*) FROM event_bus_dlq
+WHERE subscriber_id = $1 AND stream_id = $2 AND parks AND state IN ('dead', 'parked')

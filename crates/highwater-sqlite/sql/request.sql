@@ -1,0 +1,2 @@
+SELECT id, subscriber_id, ask, letter, stream_id, reason, requested_by, requested_at, finished_at, done, failed, error
+FROM event_bus_requests WHERE id = $1

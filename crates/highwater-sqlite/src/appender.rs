@@ -1,0 +1,203 @@
+//! Group commit: one task that stores whatever concurrent callers have asked for while the group before was committing.
+//!
+//! No timer and no added delay: a lone call goes out at once. Each caller gets an answer of its own: a conflict or a bad id
+//! fails that caller alone. Dropping a caller's future takes back its append if it is still in the queue; if it is under way
+//! it is stored whole or not at all, as if the caller had waited. The task ends when the last handle of the store is gone and
+//! everything is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::{AppendQueue, Appended, Backlog, Error, QueuedAppend, SharedError};
+use sqlx::sqlite::SqliteConnection;
+use tokio::sync::watch;
+
+use crate::config::SqliteConfig;
+use crate::connect::Connector;
+use crate::error::{Code, code, commit_failed, failed};
+use crate::gate::{self, Gate, Permit};
+use crate::sql::Appends;
+use crate::wakeups;
+use crate::write::{self, Heads};
+
+/// Groups of fewer than so many events are waited for a little, so that callers who were just answered can join.
+const SMALL: usize = 64;
+
+/// Starts the task, and gives the callers' end of its queue.
+pub(crate) fn start(
+    connector: &Connector,
+    gate: &Gate,
+    sql: &Arc<Appends>,
+    config: &SqliteConfig,
+    hints: &watch::Sender<u64>,
+) -> AppendQueue {
+    let (queue, backlog) = AppendQueue::new(config.append_queue_max, config.append_timeout);
+    let task = Task {
+        backlog,
+        connector: connector.clone(),
+        connection: None,
+        gate: gate.clone(),
+        sql: sql.clone(),
+        hints: hints.clone(),
+        timeout: config.append_timeout,
+        events_max: config.group_events_max,
+        bytes_max: config.group_bytes_max,
+    };
+    tokio::spawn(task.run());
+    queue
+}
+
+struct Task {
+    backlog: Backlog,
+    connector: Connector,
+    connection: Option<SqliteConnection>,
+    gate: Gate,
+    sql: Arc<Appends>,
+    hints: watch::Sender<u64>,
+    timeout: Duration,
+    events_max: usize,
+    bytes_max: usize,
+}
+
+/// What a group's callers are to be told, in their order.
+type Answers = Vec<Result<Appended, Error>>;
+
+impl Task {
+    async fn run(mut self) {
+        loop {
+            self.backlog.fill();
+            if self.backlog.waiting.is_empty() && !self.backlog.arrived().await {
+                return;
+            }
+            let mut group = self.next_group();
+            if group.is_empty() {
+                continue;
+            }
+            let permit = self.gate.enter("append", self.timeout).await;
+            // Who has given up meanwhile was told that nothing is stored.
+            group.retain(|request| !request.answer.is_closed());
+            let (answered, events) =
+                (group.len(), group.iter().map(|request| request.append.records.len()).sum::<usize>());
+            let stored = match permit {
+                Ok(permit) => self.store(&group, permit).await,
+                Err(error) => Err(error),
+            };
+            match stored {
+                Ok(answers) => {
+                    wakeups::announce(&self.hints, answers.iter().flatten());
+                    group.into_iter().zip(answers).for_each(|(request, answer)| request.answer(answer));
+                }
+                Err(error) => {
+                    let shared = SharedError::new(error);
+                    group.into_iter().for_each(|request| request.answer(Err(shared.for_caller())));
+                }
+            }
+            if answered > 1 && events < SMALL {
+                self.backlog.let_callers_run(answered).await;
+            }
+        }
+    }
+
+    /// As many as may go together, from the front. Callers who have gone are left out.
+    fn next_group(&mut self) -> Vec<QueuedAppend> {
+        let mut group: Vec<QueuedAppend> = Vec::new();
+        let (mut events, mut bytes) = (0, 0);
+        while let Some(request) = self.backlog.waiting.pop_front() {
+            if request.answer.is_closed() {
+                continue;
+            }
+            let append = &request.append;
+            if !group.is_empty()
+                && (events + append.records.len() > self.events_max || bytes + append.bytes > self.bytes_max)
+            {
+                self.backlog.waiting.push_front(request);
+                break;
+            }
+            events += append.records.len();
+            bytes += append.bytes;
+            group.push(request);
+        }
+        group
+    }
+
+    /// Stores a group in one transaction.
+    ///
+    /// # Errors
+    /// What concerns everybody: then nothing is stored, or it is unknown.
+    async fn store(&mut self, group: &[QueuedAppend], _permit: Permit) -> Result<Answers, Error> {
+        // Taken out: it is put back when it is known to be of use.
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connector.connect_writer().await.map_err(|e| failed("append", e))?,
+        };
+        gate::begin_on(&mut connection, self.timeout).await?;
+        let mut stored = together(&mut connection, &self.sql, group).await;
+        if matches!(&stored, Ok(None)) {
+            // Somebody's ids are taken. Nothing is left of the attempt, and everybody goes singly.
+            if !gate::rollback_on(&mut connection).await {
+                let source = "the transaction could not be taken back".into();
+                return Err(Error::Unavailable { action: "append", source });
+            }
+            gate::begin_on(&mut connection, self.timeout).await?;
+            stored = singly(&mut connection, &self.sql, group).await.map(Some);
+        }
+        let stored = match stored {
+            Ok(answers) => {
+                gate::commit_on(&mut connection).await.map_err(|e| commit_failed("append", e)).map(|()| answers)
+            }
+            Err(error) => Err(error),
+        };
+        if stored.is_ok() || gate::rollback_on(&mut connection).await {
+            self.connection = Some(connection);
+        }
+        stored.map(|answers| answers.unwrap_or_default())
+    }
+}
+
+/// Everybody in as few statements as there can be. `None` when somebody's ids are taken: then it has to be taken back.
+async fn together(
+    connection: &mut SqliteConnection,
+    sql: &Appends,
+    group: &[QueuedAppend],
+) -> Result<Option<Answers>, Error> {
+    let appends: Vec<_> = group.iter().map(|request| &request.append).collect();
+    let mut heads = Heads::of(connection, &appends).await.map_err(|e| failed("look up streams", e))?;
+    let mut answers: Vec<Option<Result<Appended, Error>>> = Vec::with_capacity(group.len());
+    let mut numbered = Vec::with_capacity(group.len());
+    for append in appends {
+        answers.push(match write::number(connection, &mut heads, append).await {
+            Ok(Ok(taken)) => {
+                numbered.push(taken);
+                None
+            }
+            Ok(Err(stored_before)) => Some(Ok(stored_before)),
+            Err(error) if concerns_one(&error) => Some(Err(error)),
+            Err(error) => return Err(error),
+        });
+    }
+    let mut inserted = match write::insert(connection, sql, &numbered).await {
+        Ok(inserted) => inserted.into_iter(),
+        Err(error) if code(&error) == Some(Code::Unique) => return Ok(None),
+        Err(error) => return Err(failed("append", error)),
+    };
+    let answer =
+        |answer: Option<_>| answer.unwrap_or_else(|| Ok(inserted.next().expect("one for each that was numbered")));
+    Ok(Some(answers.into_iter().map(answer).collect()))
+}
+
+/// One after the other, in the same transaction.
+async fn singly(connection: &mut SqliteConnection, sql: &Appends, group: &[QueuedAppend]) -> Result<Answers, Error> {
+    let mut answers = Vec::with_capacity(group.len());
+    for request in group {
+        match write::store(connection, sql, &request.append).await {
+            Err(error) if !concerns_one(&error) => return Err(error),
+            answer => answers.push(answer),
+        }
+    }
+    Ok(answers)
+}
+
+/// Whether an error is one caller's own: nothing of that append is stored, and the others are not touched by it.
+fn concerns_one(error: &Error) -> bool {
+    matches!(error, Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } | Error::Invalid(_))
+}

@@ -1,0 +1,42 @@
+//! A copy of a database that is in use.
+
+use std::path::Path;
+
+use highwater::Error;
+
+use crate::error::failed;
+use crate::sql;
+use crate::store::SqliteEventStore;
+
+impl SqliteEventStore {
+    /// Writes a consistent copy of the whole database, tables of the application included, to a new file, while others read
+    /// and write. Nobody waits for it. The copy is compact, and is a database like any other.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] when the file is there already; [`Error::Denied`] where nothing can be written. Then nothing is left
+    /// of it.
+    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<(), Error> {
+        let to = to.as_ref();
+        let shown = to.display();
+        if to.exists() {
+            return Err(Error::Unfit { reason: format!("{shown} is there already; name a new file") });
+        }
+        let Some(name) = to.to_str() else {
+            return Err(Error::Unfit { reason: format!("{shown} is not a name that SQLite can take (UTF-8)") });
+        };
+        let mut connection = self.inner.connector.connect().await.map_err(|e| failed("back up", e))?;
+        let copied = sqlx::query(sql::backup).bind(name).execute(&mut connection).await;
+        if copied.is_err() && to.exists() {
+            // What is half written is of no use to anybody, and nobody has it open.
+            if let Err(error) = std::fs::remove_file(to) {
+                tracing::warn!(%error, path = %shown, "an unfinished backup could not be removed");
+            }
+        }
+        copied.map_err(|e| failed("back up", e))?;
+        // Nobody has the copy open, so it may be opened like any file.
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let on_disk = std::fs::File::open(to).and_then(|file| file.sync_all());
+        let on_disk = on_disk.and_then(|()| std::fs::File::open(folder)?.sync_all());
+        on_disk.map_err(|error| Error::Unavailable { action: "bring the backup to the disk", source: error.into() })
+    }
+}

@@ -1,0 +1,139 @@
+//! Checkpoints on SQLite.
+
+use std::time::Duration;
+
+use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Taken, Term};
+use sqlx::Row;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use crate::error::failed;
+use crate::row::{array, now, signed, time, unsigned};
+use crate::sql;
+use crate::store::SqliteEventStore;
+
+/// How long to wait for somebody else's transaction.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Checkpoints for SqliteEventStore {
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(self.write("take over", PATIENCE, async move |tx| take_over(tx, claim).await))
+    }
+
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
+        Box::pin(self.write_lightly("store checkpoints", PATIENCE, async move |tx| {
+            let mut answers = Vec::with_capacity(writes.len());
+            for write in writes {
+                answers.push(store(tx, write).await?);
+            }
+            Ok(answers)
+        }))
+    }
+
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        Box::pin(async move {
+            let row = sqlx::query(sql::checkpoint).bind(subscriber_id).fetch_optional(&self.inner.pool).await;
+            let found = row.and_then(|row| row.as_ref().map(checkpoint).transpose());
+            found.map_err(|e| failed("read a checkpoint", e))
+        })
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
+        Box::pin(async move {
+            let rows = sqlx::query(sql::checkpoints).fetch_all(&self.inner.pool).await;
+            let found = rows.and_then(|rows| rows.iter().map(checkpoint).collect());
+            found.map_err(|e| failed("read checkpoints", e))
+        })
+    }
+
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(self.write("pause or resume a subscriber", PATIENCE, async move |tx| {
+            match paused {
+                true => sqlx::query(sql::pause).bind(subscriber_id).bind(now()).execute(&mut *tx).await?,
+                false => sqlx::query(sql::resume).bind(subscriber_id).execute(&mut *tx).await?,
+            };
+            sqlx::query_scalar(sql::known).bind(subscriber_id).fetch_one(&mut *tx).await
+        }))
+    }
+
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move {
+            let query = sqlx::query_scalar(sql::paused).bind(array(subscriber_ids));
+            query.fetch_all(&self.inner.pool).await.map_err(|e| failed("see which subscribers are paused", e))
+        })
+    }
+}
+
+async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sqlx::Error> {
+    let fresh: bool = sqlx::query_scalar(sql::known).bind(&*claim.subscriber_id).fetch_one(&mut *tx).await?;
+    let (term, now) = (draw_term(tx).await?, now());
+    let at: i64 = sqlx::query_scalar(sql::checkpoint_take_over)
+        .bind(&*claim.subscriber_id)
+        .bind(signed(claim.start))
+        .bind(now)
+        .bind(signed(term))
+        .bind(claim.nonce)
+        .fetch_one(&mut *tx)
+        .await?;
+    sqlx::query(sql::leader_enter)
+        .bind(&*claim.subscriber_id)
+        .bind(claim.instance.id)
+        .bind(&claim.instance.host)
+        .bind(i64::from(claim.instance.pid))
+        .bind(&claim.instance.label)
+        .bind(now)
+        .bind(signed(term))
+        .bind(claim.nonce)
+        .bind(claim.session)
+        .execute(&mut *tx)
+        .await?;
+    let term = Term { number: term, nonce: claim.nonce };
+    Ok(Taken { term, global_sequence: unsigned(at), fresh: !fresh, incarnation: 0 })
+}
+
+/// A term that was never given before.
+pub(crate) async fn draw_term(tx: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
+    sqlx::query_scalar(sql::term_draw).fetch_one(tx).await.map(unsigned)
+}
+
+async fn store(tx: &mut SqliteConnection, write: &CheckpointWrite) -> Result<Option<Refused>, sqlx::Error> {
+    let fence = &write.fence;
+    if fence.incarnation != 0 {
+        return Ok(Some(Refused::Interrupted));
+    }
+    let stored = sqlx::query(sql::checkpoint_store)
+        .bind(&*fence.subscriber_id)
+        .bind(signed(fence.term.number))
+        .bind(fence.term.nonce)
+        .bind(signed(write.global_sequence))
+        .bind(write.event_id)
+        .bind(now())
+        .execute(&mut *tx)
+        .await?;
+    if stored.rows_affected() == 1 {
+        return Ok(None);
+    }
+    // Somebody else's, gone, or further already.
+    let row = sqlx::query(sql::fence_term).bind(&*fence.subscriber_id).fetch_optional(tx).await?;
+    let Some(row) = row else { return Ok(Some(Refused::Missing)) };
+    let holds = term(&row, 0)?;
+    Ok((holds != fence.term).then_some(Refused::Superseded { term: holds.number }))
+}
+
+/// The term in two neighbouring columns.
+pub(crate) fn term(row: &SqliteRow, first: usize) -> Result<Term, sqlx::Error> {
+    Ok(Term { number: unsigned(row.try_get(first)?), nonce: row.try_get(first + 1)? })
+}
+
+fn checkpoint(row: &SqliteRow) -> Result<Checkpoint, sqlx::Error> {
+    Ok(Checkpoint {
+        subscriber_id: row.try_get(0)?,
+        global_sequence: unsigned(row.try_get(1)?),
+        event_id: row.try_get(2)?,
+        updated_at: time(row.try_get(3)?)?,
+        term: term(row, 4)?,
+        incarnation: 0,
+    })
+}

@@ -1,0 +1,82 @@
+//! How connections are opened.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::ConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::Synchronous;
+
+/// How long a reader waits in the rare cases in which it has to: while another process repairs what a crash has left, or
+/// changes the layout.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait for a connection of a pool.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Rows that are read ahead of whoever takes them.
+const ROWS_AHEAD: usize = 256;
+
+/// Opens connections to one file.
+#[derive(Debug, Clone)]
+pub(crate) struct Connector {
+    path: PathBuf,
+    synchronous: SqliteSynchronous,
+}
+
+impl Connector {
+    pub(crate) fn new(path: &Path, synchronous: Synchronous) -> Self {
+        let synchronous = match synchronous {
+            Synchronous::Full => SqliteSynchronous::Full,
+            Synchronous::Normal => SqliteSynchronous::Normal,
+        };
+        Self { path: path.to_owned(), synchronous }
+    }
+
+    fn options(&self) -> SqliteConnectOptions {
+        SqliteConnectOptions::new()
+            .filename(&self.path)
+            .synchronous(self.synchronous)
+            .busy_timeout(BUSY_TIMEOUT)
+            .row_buffer_size(ROWS_AHEAD)
+            .disable_statement_logging()
+    }
+
+    /// Creates the file if it is not there.
+    pub(crate) async fn create(&self) -> Result<SqliteConnection, sqlx::Error> {
+        self.options().create_if_missing(true).connect().await
+    }
+
+    /// A connection for reading.
+    pub(crate) async fn connect(&self) -> Result<SqliteConnection, sqlx::Error> {
+        self.options().connect().await
+    }
+
+    /// A connection for writing. It does not wait by itself: whoever writes asks again in its own time.
+    pub(crate) async fn connect_writer(&self) -> Result<SqliteConnection, sqlx::Error> {
+        self.options().busy_timeout(Duration::ZERO).connect().await
+    }
+
+    /// A connection for writing what may be lost when the machine crashes.
+    pub(crate) async fn connect_light(&self) -> Result<SqliteConnection, sqlx::Error> {
+        self.options().busy_timeout(Duration::ZERO).synchronous(SqliteSynchronous::Normal).connect().await
+    }
+
+    /// Connections for everybody.
+    pub(crate) fn pool(&self, connections_max: u32) -> SqlitePool {
+        pool_options(connections_max).connect_lazy_with(self.options())
+    }
+
+    /// Connections for transactions that write.
+    pub(crate) fn writers(&self, connections_max: u32) -> SqlitePool {
+        pool_options(connections_max).connect_lazy_with(self.options().busy_timeout(Duration::ZERO))
+    }
+}
+
+fn pool_options(connections_max: u32) -> SqlitePoolOptions {
+    // A connection to a file does not die while nobody looks.
+    SqlitePoolOptions::new()
+        .max_connections(connections_max)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire(false)
+        .max_lifetime(None)
+}

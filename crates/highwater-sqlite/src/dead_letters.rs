@@ -1,0 +1,117 @@
+//! Dead letters on SQLite, and what is asked to be done with them.
+
+mod row;
+
+use chrono::{DateTime, Utc};
+use highwater::{AskColumns, BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Row, Sqlite};
+use uuid::Uuid;
+
+use crate::checkpoints::PATIENCE;
+use crate::error::failed;
+use crate::row::{array, ids, micros, record, signed, unsigned};
+use crate::sql;
+use crate::store::SqliteEventStore;
+
+impl DeadLetters for SqliteEventStore {
+    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        Box::pin(async move {
+            let rows = sqlx::query(sql::parked).bind(subscriber_id).fetch_all(&self.inner.pool).await;
+            let parked = rows.and_then(|rows| {
+                rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect::<Result<_, _>>()
+            });
+            parked.map_err(|e| failed("see which streams are parked", e))
+        })
+    }
+
+    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+        Box::pin(async move {
+            let rows = matching(sql::letters, query)
+                .bind(query.after.map(|after| signed(after.global_sequence)))
+                .bind(query.after.map(|after| after.id))
+                .bind(i64::try_from(query.limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.inner.pool)
+                .await;
+            let letters = rows.and_then(|rows| rows.iter().map(row::letter).collect());
+            letters.map_err(|e| failed("list dead letters", e))
+        })
+    }
+
+    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move {
+            let row = matching(sql::letters_count, query).fetch_one(&self.inner.pool).await;
+            Ok(unsigned(row.and_then(|row| row.try_get(0)).map_err(|e| failed("count dead letters", e))?))
+        })
+    }
+
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+        Box::pin(async move { self.detail(id).await.map_err(|e| failed("read a dead letter", e)) })
+    }
+
+    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.write("file a request", PATIENCE, async move |tx| {
+            let ask = AskColumns::from(&request.ask);
+            let filed = sqlx::query(sql::request_file)
+                .bind(request.id)
+                .bind(&request.subscriber_id)
+                .bind(ask.ask)
+                .bind(ask.letter)
+                .bind(ask.stream_id)
+                .bind(ask.reason)
+                .bind(&request.requested_by)
+                .bind(micros(request.requested_at));
+            filed.execute(tx).await.map(drop)
+        }))
+    }
+
+    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        Box::pin(async move {
+            let query = sqlx::query(sql::requests_open).bind(array(subscriber_ids));
+            let rows = query.fetch_all(&self.inner.pool).await;
+            let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
+            requests.map_err(|e| failed("list requests", e))
+        })
+    }
+
+    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
+        Box::pin(async move {
+            let row = sqlx::query(sql::request).bind(id).fetch_optional(&self.inner.pool).await;
+            let request = row.and_then(|row| row.as_ref().map(row::request).transpose());
+            request.map_err(|e| failed("read a request", e))
+        })
+    }
+
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(self.write("purge dead letters", PATIENCE, async move |tx| {
+            let before = micros(before);
+            sqlx::query(sql::requests_purge).bind(subscriber_id).bind(before).execute(&mut *tx).await?;
+            let purged = sqlx::query(sql::letters_purge).bind(subscriber_id).bind(before).execute(tx).await?;
+            Ok(purged.rows_affected())
+        }))
+    }
+}
+
+impl SqliteEventStore {
+    async fn detail(&self, id: Uuid) -> Result<Option<LetterDetail>, sqlx::Error> {
+        let pool = &self.inner.pool;
+        let Some(found) = sqlx::query(sql::letter).bind(id).fetch_optional(pool).await? else { return Ok(None) };
+        let letter = row::letter(&found)?;
+        let event = sqlx::query(sql::find_ids).bind(ids([letter.event_id])).fetch_optional(pool).await?;
+        let record = event.as_ref().map(record).transpose()?;
+        let attempts = sqlx::query(sql::letter_attempts).bind(id).fetch_all(pool).await?;
+        let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
+        Ok(Some(LetterDetail { letter, record, attempts }))
+    }
+}
+
+/// A statement whose first arguments say which letters are meant.
+fn matching<'q>(statement: &'static str, query: &'q LetterQuery) -> Query<'q, Sqlite, SqliteArguments> {
+    sqlx::query(statement)
+        .bind(&query.subscriber_id)
+        .bind(query.stream_id)
+        .bind(query.since.map(micros))
+        .bind(query.until.map(micros))
+        .bind(array(query.states.iter().map(|state| state.name())))
+}

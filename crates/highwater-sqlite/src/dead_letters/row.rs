@@ -1,0 +1,66 @@
+//! From rows to letters, attempts and requests.
+
+use highwater::{AskColumns, DeadLetter, LetterAttempt, LetterState, Request, RequestOutcome};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use crate::row::{time, time_if_any, unsigned};
+
+pub(super) fn letter(row: &SqliteRow) -> Result<DeadLetter, sqlx::Error> {
+    let state: &str = row.try_get("state")?;
+    let state = LetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
+    Ok(DeadLetter {
+        id: row.try_get("id")?,
+        subscriber_id: row.try_get("subscriber_id")?,
+        event_id: row.try_get("event_id")?,
+        global_sequence: unsigned(row.try_get("global_sequence")?),
+        stream_id: row.try_get("stream_id")?,
+        event_type: row.try_get("event_type")?,
+        error_message: row.try_get("error_message")?,
+        retry_count: row.try_get("retry_count")?,
+        created_at: time(row.try_get("created_at")?)?,
+        last_retry_at: time_if_any(row.try_get("last_retry_at")?)?,
+        state,
+        parks: row.try_get("parks")?,
+        resolved_at: time_if_any(row.try_get("resolved_at")?)?,
+        resolved_by: row.try_get("resolved_by")?,
+        reason: row.try_get("reason")?,
+    })
+}
+
+pub(super) fn attempt(row: &SqliteRow) -> Result<LetterAttempt, sqlx::Error> {
+    Ok(LetterAttempt {
+        at: time(row.try_get("attempted_at")?)?,
+        by: row.try_get("attempted_by")?,
+        outcome: row.try_get("outcome")?,
+        detail: row.try_get("detail")?,
+    })
+}
+
+pub(super) fn request(row: &SqliteRow) -> Result<Request, sqlx::Error> {
+    let ask = AskColumns {
+        ask: row.try_get("ask")?,
+        letter: row.try_get("letter")?,
+        stream_id: row.try_get("stream_id")?,
+        reason: row.try_get("reason")?,
+    };
+    let finished_at = time_if_any(row.try_get("finished_at")?)?;
+    let outcome = RequestOutcome {
+        done: unsigned(row.try_get("done")?),
+        failed: unsigned(row.try_get("failed")?),
+        error: row.try_get("error")?,
+        finished_at,
+    };
+    Ok(Request {
+        id: row.try_get("id")?,
+        subscriber_id: row.try_get("subscriber_id")?,
+        ask: ask.read().ok_or_else(|| unknown("request", ask.ask))?,
+        requested_by: row.try_get("requested_by")?,
+        requested_at: time(row.try_get("requested_at")?)?,
+        outcome: finished_at.is_some().then_some(outcome),
+    })
+}
+
+fn unknown(what: &str, name: &str) -> sqlx::Error {
+    sqlx::Error::Decode(format!("unknown {what}: {name:?}").into())
+}

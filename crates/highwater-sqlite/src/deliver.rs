@@ -1,0 +1,112 @@
+//! The fenced transaction on SQLite: it begins by writing itself down in the subscriber's checkpoint, and its last statement
+//! moves that.
+
+mod closing;
+
+use std::time::Duration;
+
+use highwater::{Backend, Begun, BoxFuture, Closed, Closing, Error, Fence};
+use sqlx::Row;
+use uuid::Uuid;
+
+use crate::checkpoints::term;
+use crate::error::{Code, code, commit_failed, failed};
+use crate::row::unsigned;
+use crate::sql;
+use crate::store::SqliteEventStore;
+use crate::unit_of_work::SqliteTx;
+
+/// How long to wait for other transactions: those of all subscribers, and of the application itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Backend for SqliteEventStore {
+    type Tx = SqliteTx;
+
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(SqliteEventStore::initialize(self))
+    }
+
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
+        Box::pin(async move {
+            let mut tx = self.write_transaction("a transaction of delivery", PATIENCE).await?;
+            match enter(&mut tx, fence, letter).await {
+                Ok((global_sequence, letter_open)) => Ok(Begun { tx, global_sequence, letter_open }),
+                Err(error) => {
+                    tx.take_back().await;
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    fn commit<'a>(
+        &'a self,
+        tx: SqliteTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(self.commit_fenced(tx, fence, closing))
+    }
+
+    /// `unsure` makes no difference: what is still running on the connection ends by itself, before the rollback.
+    fn rollback(&self, tx: SqliteTx, _unsure: bool) -> BoxFuture<'_, ()> {
+        Box::pin(tx.take_back())
+    }
+}
+
+/// Writes the transaction down, and looks who may write.
+async fn enter(tx: &mut SqliteTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
+    let begin_failed = |e| failed("begin a transaction", e);
+    let number = tx.number;
+    let row = sqlx::query(sql::fence_lock).bind(&*fence.subscriber_id).bind(number).fetch_optional(&mut **tx).await;
+    let Some(row) = row.map_err(begin_failed)? else { return Err(fenced(fence, None)) };
+    let holds = term(&row, 1).map_err(begin_failed)?;
+    if holds != fence.term {
+        return Err(fenced(fence, Some(holds.number)));
+    }
+    if fence.incarnation != 0 {
+        let reason = "the position comes from another database".to_owned();
+        return Err(Error::Interrupted { reason });
+    }
+    let global_sequence = unsigned(row.try_get(0).map_err(begin_failed)?);
+    let Some(letter) = letter else { return Ok((global_sequence, true)) };
+    let open = sqlx::query_scalar(sql::letter_is_open).bind(letter).bind(&*fence.subscriber_id);
+    Ok((global_sequence, open.fetch_one(&mut **tx).await.map_err(begin_failed)?))
+}
+
+impl SqliteEventStore {
+    async fn commit_fenced(&self, mut tx: SqliteTx, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
+        match closing::close(&mut tx, fence, closing).await {
+            Ok(Some(closed)) => {
+                tx.commit().await.map_err(|error| match code(&error) {
+                    // A deferred constraint.
+                    Some(Code::Constraint | Code::Unique) => Error::Aborted { source: error.into() },
+                    // There was no transaction any more.
+                    Some(Code::Other) => Error::Aborted { source: error.into() },
+                    _ => commit_failed("commit", error),
+                })?;
+                Ok(closed)
+            }
+            Ok(None) => {
+                tx.take_back().await;
+                Err(self.why_not(fence).await?)
+            }
+            Err(error) => {
+                tx.take_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Why a closing did nothing: seen from outside, since what the transaction itself sees may be the handler's doing.
+    async fn why_not(&self, fence: &Fence) -> Result<Error, Error> {
+        let look_failed = |e| failed("see who has taken over", e);
+        let row = sqlx::query(sql::fence_term).bind(&*fence.subscriber_id).fetch_optional(&self.inner.pool).await;
+        let Some(row) = row.map_err(look_failed)? else { return Ok(fenced(fence, None)) };
+        Ok(fenced(fence, Some(term(&row, 0).map_err(look_failed)?.number)))
+    }
+}
+
+fn fenced(fence: &Fence, term: Option<u64>) -> Error {
+    Error::Fenced { subscriber_id: fence.subscriber_id.to_string(), term }
+}

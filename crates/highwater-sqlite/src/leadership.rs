@@ -1,0 +1,78 @@
+//! Leadership on SQLite: locks on files in a folder beside the database, which the kernel gives back when a process ends,
+//! however it ends.
+//!
+//! ```text
+//! shop.db-locks/leader-<hash>      one for each subscriber: who holds its lock leads
+//! shop.db-locks/instance-<n>       one for each instance that is there; by these it is known who lives
+//! ```
+//!
+//! In each file stands the session of whoever locked it last, or for whom it was let go. Files are never removed: somebody
+//! may be waiting on one while another creates it anew. They are closed when another program is executed, so a child does
+//! not keep what its parent has given back.
+//!
+//! What this deliberately does not do: a process that *hangs* keeps its locks.
+
+mod candidate;
+mod files;
+
+use highwater::{
+    BoxFuture, Candidate, Coordinator, Error, Instance, Leader, LeaderHold, Leadership, LeadershipSettings,
+};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
+
+use crate::error::failed;
+use crate::row::{time, unsigned};
+use crate::sql;
+use crate::store::SqliteEventStore;
+use candidate::SqliteCandidate;
+use files::Folder;
+
+/// Leadership among the processes that have one database open.
+pub type SqliteCoordinator = Coordinator<SqliteEventStore>;
+
+impl Leadership for SqliteEventStore {
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        Box::new(SqliteCandidate::new(self.clone(), instance.clone(), settings))
+    }
+
+    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
+        Box::pin(async move {
+            let read_failed = |e| failed("see who leads", e);
+            let rows = sqlx::query(sql::leaders).fetch_all(&self.inner.pool).await.map_err(read_failed)?;
+            let folder = Folder::beside(&self.inner.path);
+            let alive = folder.alive()?;
+            let leader =
+                |row: &SqliteRow| leader(row, |id| folder.holder(id).filter(|session| alive.contains(session)));
+            rows.iter().map(leader).collect::<Result<_, _>>().map_err(read_failed)
+        })
+    }
+}
+
+fn leader(row: &SqliteRow, holder: impl Fn(&str) -> Option<Uuid>) -> Result<Leader, sqlx::Error> {
+    let subscriber_id: String = row.try_get(0)?;
+    let hold = match row.try_get::<Option<Uuid>, _>(7)? {
+        None => LeaderHold::Unknown,
+        // Somebody else may have the lock by now, and not the term yet.
+        Some(session) if holder(&subscriber_id) == Some(session) => LeaderHold::Held,
+        Some(_) => LeaderHold::Gone,
+    };
+    Ok(Leader {
+        subscriber_id,
+        instance: instance(row, 1)?,
+        since: time(row.try_get(5)?)?,
+        term: unsigned(row.try_get(6)?),
+        hold,
+    })
+}
+
+/// An instance in four neighbouring columns.
+fn instance(row: &SqliteRow, first: usize) -> Result<Instance, sqlx::Error> {
+    Ok(Instance {
+        id: row.try_get(first)?,
+        host: row.try_get(first + 1)?,
+        pid: row.try_get(first + 2)?,
+        label: row.try_get(first + 3)?,
+    })
+}

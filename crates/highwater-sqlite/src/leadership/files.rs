@@ -1,0 +1,220 @@
+//! The files that are locked.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use highwater::Error;
+use md5::{Digest, Md5};
+use uuid::Uuid;
+
+/// How long a lock that was let go for somebody is kept for them.
+const RESERVED: Duration = Duration::from_secs(1);
+/// How often a file is opened again because it was replaced meanwhile.
+const REPLACED_MAX: u32 = 10;
+
+/// The folder of locks of one database.
+#[derive(Debug, Clone)]
+pub(super) struct Folder(PathBuf);
+
+/// What stands in a file: who locked it last, and for whom it was let go, until when.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Note {
+    holder: Option<Uuid>,
+    meant: Option<(Uuid, u128)>,
+}
+
+impl Note {
+    fn write(self) -> String {
+        let holder = self.holder.map_or_else(|| "-".to_owned(), |holder| holder.to_string());
+        let meant = self.meant.map_or_else(String::new, |(to, until)| format!(" {to} {until}"));
+        format!("{holder}{meant}\n")
+    }
+
+    /// What cannot be read says nothing.
+    fn read(text: &str) -> Self {
+        let mut words = text.split_whitespace();
+        let holder = words.next().and_then(|word| word.parse().ok());
+        let meant = words.next().and_then(|to| to.parse().ok()).zip(words.next().and_then(|until| until.parse().ok()));
+        Self { holder, meant }
+    }
+
+    /// Whether it is kept for somebody else.
+    fn is_meant_for_another(self, session: Uuid) -> bool {
+        self.meant.is_some_and(|(to, until)| to != session && until > millis())
+    }
+}
+
+fn millis() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
+impl Folder {
+    /// The folder of a database, by the one path that all processes know it by.
+    pub(super) fn beside(database: &Path) -> Self {
+        let mut name = database.as_os_str().to_owned();
+        name.push("-locks");
+        Self(name.into())
+    }
+
+    pub(super) fn create(&self) -> Result<(), Error> {
+        std::fs::create_dir_all(&self.0).map_err(|error| self.failed("create the folder of locks", &error))
+    }
+
+    fn failed(&self, action: &'static str, error: &io::Error) -> Error {
+        let source = format!("{}: {error}", self.0.display()).into();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::Denied { action, source },
+            _ => Error::Unavailable { action, source },
+        }
+    }
+
+    fn leader(&self, subscriber_id: &str) -> PathBuf {
+        // Names may hold what file names may not.
+        let hash: String = Md5::digest(subscriber_id).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.0.join(format!("leader-{hash}"))
+    }
+
+    fn instance(&self, place: usize) -> PathBuf {
+        self.0.join(format!("instance-{place}"))
+    }
+
+    /// Gets a subscriber's lock for a session, if it is free and not kept for another.
+    pub(super) fn lead(&self, subscriber_id: &str, session: Uuid) -> Result<Option<Lock>, Error> {
+        let locked = Lock::get(self.leader(subscriber_id), session, true);
+        locked.map_err(|error| self.failed("lock a file for leadership", &error))
+    }
+
+    /// Gets a place among the instances.
+    pub(super) fn enter(&self, session: Uuid) -> Result<Lock, Error> {
+        for place in 0.. {
+            let locked = Lock::get(self.instance(place), session, false);
+            if let Some(lock) = locked.map_err(|error| self.failed("lock a file for this instance", &error))? {
+                return Ok(lock);
+            }
+        }
+        unreachable!("there is always another place")
+    }
+
+    /// The sessions of all instances that live.
+    pub(super) fn alive(&self) -> Result<HashSet<Uuid>, Error> {
+        let mut alive = HashSet::new();
+        for place in 0.. {
+            match session_if_locked(&self.instance(place)) {
+                Ok(session) => alive.extend(session),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => return Err(self.failed("see which instances live", &error)),
+            }
+        }
+        Ok(alive)
+    }
+
+    /// The session that has a subscriber's lock, or had it when it died: whether it lives is told by its own.
+    pub(super) fn holder(&self, subscriber_id: &str) -> Option<Uuid> {
+        // One that is not there, or cannot be read, is held by nobody that could be named.
+        let text = std::fs::read_to_string(self.leader(subscriber_id)).unwrap_or_default();
+        Note::read(&text).holder
+    }
+}
+
+/// Who has locked a file. Asking locks it for a moment, together with others who ask.
+fn session_if_locked(path: &Path) -> io::Result<Option<Uuid>> {
+    let mut file = File::open(path)?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            Ok(Note::read(&text).holder)
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// A file that is locked. Dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    fn get(path: PathBuf, session: Uuid, heed: bool) -> io::Result<Option<Self>> {
+        for _ in 0..REPLACED_MAX {
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            let mut lock = Self { path: path.clone(), file };
+            // Somebody may have removed it, and others lock another file of that name.
+            if !lock.is_there() {
+                continue;
+            }
+            let mut text = String::new();
+            lock.file.read_to_string(&mut text)?;
+            if heed && Note::read(&text).is_meant_for_another(session) {
+                return Ok(None);
+            }
+            lock.note(Note { holder: Some(session), meant: None })?;
+            return Ok(Some(lock));
+        }
+        Ok(None)
+    }
+
+    fn note(&mut self, note: Note) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(note.write().as_bytes())
+    }
+
+    /// Whether the file is still the one of that name: what was removed keeps nobody out.
+    pub(super) fn is_there(&self) -> bool {
+        let identity = |found: &std::fs::Metadata| (found.dev(), found.ino());
+        match (self.file.metadata(), std::fs::metadata(&self.path)) {
+            (Ok(own), Ok(named)) => identity(&own) == identity(&named),
+            _ => false,
+        }
+    }
+
+    /// Gives it back. With a session, others stand back for a while.
+    pub(super) fn release(mut self, to: Option<Uuid>) {
+        let meant = to.map(|to| (to, millis() + RESERVED.as_millis()));
+        // What stands in it informs; the lock itself goes with the file.
+        if let Err(error) = self.note(Note { holder: None, meant }) {
+            tracing::debug!(%error, path = %self.path.display(), "a lock was given back without a word");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_a_file_can_be_read_again() {
+        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
+        for note in [
+            Note::default(),
+            Note { holder: Some(one), meant: None },
+            Note { holder: None, meant: Some((other, 17)) },
+            Note { holder: Some(one), meant: Some((other, millis())) },
+        ] {
+            assert_eq!(Note::read(&note.write()), note);
+        }
+        assert_eq!(Note::read(""), Note::default());
+        assert_eq!(Note::read("\0\u{ffff} nonsense 12"), Note::default());
+    }
+
+    #[test]
+    fn what_was_let_go_for_somebody_is_kept_for_them_for_a_while() {
+        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
+        let note = Note { holder: None, meant: Some((one, millis() + 1_000)) };
+        assert!(note.is_meant_for_another(other) && !note.is_meant_for_another(one));
+        assert!(!Note { meant: Some((one, millis() - 1)), ..note }.is_meant_for_another(other));
+    }
+}

@@ -1,0 +1,133 @@
+//! The layout of the database: versioned, and brought up to date in place.
+
+use std::path::Path;
+use std::time::Duration;
+
+use highwater::Error;
+use sqlx::Row;
+use sqlx::sqlite::SqliteConnection;
+
+use crate::error::failed;
+use crate::gate;
+use crate::row::now;
+use crate::sql;
+use crate::store::SqliteEventStore;
+
+/// By this number a file is known as Highwater's: "HWtr".
+const APPLICATION_ID: i64 = 0x4857_7472;
+/// How long to wait for somebody else who lays the database out.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sql: &'static str,
+    /// The oldest layout that a library may have been written for and still work with this one.
+    oldest: i64,
+}
+
+/// All migrations, in order. They are never changed once released, only added to.
+const MIGRATIONS: [Migration; 3] = [
+    Migration { version: 1, name: "events", sql: include_str!("../migrations/0001_events.sql"), oldest: 1 },
+    Migration { version: 2, name: "delivery", sql: include_str!("../migrations/0002_delivery.sql"), oldest: 2 },
+    Migration { version: 3, name: "leadership", sql: include_str!("../migrations/0003_leadership.sql"), oldest: 3 },
+];
+
+const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// Which layout a file has; 0 when it is empty.
+///
+/// # Errors
+/// [`Error::Unfit`] when it is somebody else's, or too new.
+pub(crate) async fn look(connection: &mut SqliteConnection, path: &Path) -> Result<i64, Error> {
+    let look_failed = |e| failed("look at the database", e);
+    let unfit = |why: String| Error::Unfit { reason: format!("{} {why}", path.display()) };
+    let application_id: i64 =
+        sqlx::query_scalar(sql::application_id).fetch_one(&mut *connection).await.map_err(look_failed)?;
+    let row = sqlx::query(sql::layout).fetch_one(&mut *connection).await.map_err(look_failed)?;
+    let (ours, tables): (i64, i64) = (row.try_get(0).map_err(look_failed)?, row.try_get(1).map_err(look_failed)?);
+    if application_id == 0 && tables == 0 {
+        return Ok(0);
+    }
+    if application_id != APPLICATION_ID || ours == 0 {
+        return Err(unfit(format!(
+            "is not a Highwater database (application_id {application_id}, {tables} tables); name another file"
+        )));
+    }
+    let row = sqlx::query(sql::migrations).fetch_one(&mut *connection).await.map_err(look_failed)?;
+    let (version, oldest): (i64, i64) = (row.try_get(0).map_err(look_failed)?, row.try_get(1).map_err(look_failed)?);
+    if oldest > LATEST {
+        return Err(unfit(format!(
+            "is at migration {version}, which needs a library that knows {oldest}, but this version of highwater-sqlite \
+             knows only {LATEST}; upgrade the library"
+        )));
+    }
+    Ok(version)
+}
+
+/// Switches to write-ahead logging, for good. Whoever else is just opening the file is waited for.
+pub(crate) async fn log_ahead(connection: &mut SqliteConnection, path: &Path) -> Result<(), Error> {
+    let started = tokio::time::Instant::now();
+    loop {
+        match sqlx::query_scalar::<_, String>(sql::wal).fetch_one(&mut *connection).await {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let reason = format!(
+                    "{} cannot be switched to write-ahead logging (it stays with {mode:?}); use a local disk",
+                    path.display()
+                );
+                return Err(Error::Unfit { reason });
+            }
+            Err(error) => gate::ask_again(error, started, PATIENCE).await?,
+        }
+    }
+}
+
+impl SqliteEventStore {
+    /// Creates everything, or brings an older layout up to date in place. May be called any number of times, and by
+    /// several processes at once: one does the work, the others wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] when the file is another application's, or was laid out by a newer version of the library.
+    pub async fn initialize(&self) -> Result<(), Error> {
+        let connect_failed = |e| failed("initialize", e);
+        let mut connection = self.inner.connector.connect_writer().await.map_err(connect_failed)?;
+        if look(&mut connection, &self.inner.path).await? >= LATEST {
+            return Ok(());
+        }
+        let _permit = self.inner.gate.enter("initialize", PATIENCE).await?;
+        log_ahead(&mut connection, &self.inner.path).await?;
+        gate::begin_on(&mut connection, PATIENCE).await?;
+        let migrated = match self.migrate(&mut connection).await {
+            Ok(()) => gate::commit_on(&mut connection).await.map_err(connect_failed),
+            Err(error) => Err(error),
+        };
+        if migrated.is_err() {
+            gate::rollback_on(&mut connection).await;
+        }
+        migrated
+    }
+
+    async fn migrate(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
+        let migrate_failed = |e| failed("initialize", e);
+        // Looked at again: somebody else may have done it while we waited.
+        let version = look(connection, &self.inner.path).await?;
+        if version == 0 {
+            sqlx::query(sql::claim_file).execute(&mut *connection).await.map_err(migrate_failed)?;
+        }
+        sqlx::query(sql::migrations_create).execute(&mut *connection).await.map_err(migrate_failed)?;
+        for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
+            tracing::info!(path = %self.inner.path.display(), migration.version, migration.name, "migrating");
+            sqlx::raw_sql(migration.sql).execute(&mut *connection).await.map_err(migrate_failed)?;
+            sqlx::query(sql::migrations_record)
+                .bind(migration.version)
+                .bind(migration.name)
+                .bind(migration.oldest)
+                .bind(now())
+                .execute(&mut *connection)
+                .await
+                .map_err(migrate_failed)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! From a row to a record, and how much of a result is taken.
+
+use chrono::{DateTime, Utc};
+use futures_util::{Stream, StreamExt};
+use highwater::{ReadLimit, Record};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// Reads a row with the columns that every `sql/read_*.sql` selects, in their order. The columns' types are fixed by the
+/// migrations (the tables are STRICT), so they are not looked up again.
+pub(crate) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
+    Ok(Record {
+        global_sequence: unsigned(row.try_get_unchecked(0)?),
+        id: row.try_get_unchecked(1)?,
+        stream_id: row.try_get_unchecked(2)?,
+        stream_version: unsigned(row.try_get_unchecked(3)?),
+        event_type: row.try_get_unchecked(4)?,
+        schema_version: row.try_get_unchecked(5)?,
+        data: row.try_get_unchecked(6)?,
+        metadata: row.try_get_unchecked(7)?,
+        created_at: time(row.try_get_unchecked(8)?)?,
+    })
+}
+
+/// A time as it is stored.
+pub(crate) fn micros(time: DateTime<Utc>) -> i64 {
+    time.timestamp_micros()
+}
+
+/// The time now, as it is stored.
+pub(crate) fn now() -> i64 {
+    micros(Utc::now())
+}
+
+pub(crate) fn time(micros: i64) -> Result<DateTime<Utc>, sqlx::Error> {
+    let beyond = || sqlx::Error::Decode("a time is beyond those that can be represented".into());
+    DateTime::from_timestamp_micros(micros).ok_or_else(beyond)
+}
+
+/// A time that may be missing.
+pub(crate) fn time_if_any(micros: Option<i64>) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    micros.map(time).transpose()
+}
+
+/// Numbers of the log as SQLite has them. None is negative: sequence and versions start at 1.
+pub(crate) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+/// Numbers of ours as SQLite has them. What is beyond its range is beyond every event.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Texts as a JSON array, for `json_each`.
+pub(crate) fn array<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let texts: Vec<serde_json::Value> = texts.into_iter().map(|text| text.as_ref().into()).collect();
+    serde_json::Value::from(texts).to_string()
+}
+
+/// Ids as a JSON array, for `json_each` and `unhex`.
+pub(crate) fn ids(ids: impl IntoIterator<Item = uuid::Uuid>) -> String {
+    let mut array = String::from("[");
+    for (place, id) in ids.into_iter().enumerate() {
+        let mut text = uuid::Uuid::encode_buffer();
+        array.push_str(if place == 0 { "\"" } else { ",\"" });
+        array.push_str(id.simple().encode_lower(&mut text));
+        array.push('"');
+    }
+    array.push(']');
+    array
+}
+
+/// Takes records as they arrive, until `limit.bytes` is reached. True when the result was over. Room is made for as many as
+/// are `expected`.
+pub(crate) async fn take(
+    mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
+    limit: ReadLimit,
+    expected: usize,
+) -> Result<(Vec<Record>, bool), sqlx::Error> {
+    let mut records = Vec::with_capacity(expected);
+    let mut bytes = 0;
+    while let Some(row) = rows.next().await {
+        if bytes >= limit.bytes.max(1) {
+            return Ok((records, false));
+        }
+        let record = record(&row?)?;
+        bytes += record.bytes();
+        records.push(record);
+    }
+    Ok((records, true))
+}

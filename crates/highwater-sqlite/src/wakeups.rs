@@ -1,0 +1,150 @@
+//! Wake-ups on SQLite: within a process at once, between processes by asking SQLite whether somebody else has written.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use highwater::{Appended, Wakeup, Wakeups};
+use sqlx::sqlite::SqliteConnection;
+use tokio::sync::{Notify, watch};
+use tokio::time::MissedTickBehavior;
+
+use crate::connect::Connector;
+use crate::row::unsigned;
+use crate::sql;
+use crate::store::SqliteEventStore;
+
+/// How long to wait before the database is opened again.
+const REOPEN: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(crate) struct SqliteWakeups {
+    hints: watch::Sender<u64>,
+    connector: Connector,
+    interval: Duration,
+    /// Somebody has come who waits.
+    wanted: Arc<Notify>,
+    watching: Mutex<Watching>,
+}
+
+#[derive(Debug, Default)]
+struct Watching {
+    task: Option<tokio::task::JoinHandle<()>>,
+    trouble: Arc<Mutex<Option<String>>>,
+}
+
+impl SqliteWakeups {
+    pub(crate) fn new(connector: Connector, interval: Duration) -> Self {
+        Self { hints: watch::Sender::new(0), connector, interval, wanted: Arc::default(), watching: Mutex::default() }
+    }
+
+    pub(crate) fn hints(&self) -> watch::Sender<u64> {
+        self.hints.clone()
+    }
+
+    /// Looks what other processes write, from the first time on that somebody waits for it.
+    fn watch(&self) {
+        self.wanted.notify_one();
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        if watching.task.is_none() {
+            let hints = Hints { sender: self.hints.clone(), wanted: self.wanted.clone() };
+            let (connector, interval, trouble) = (self.connector.clone(), self.interval, watching.trouble.clone());
+            watching.task = Some(tokio::spawn(watch(hints, connector, interval, trouble)));
+        }
+    }
+}
+
+impl Drop for SqliteWakeups {
+    fn drop(&mut self) {
+        if let Some(task) = self.watching.get_mut().unwrap_or_else(PoisonError::into_inner).task.take() {
+            task.abort();
+        }
+    }
+}
+
+struct Hints {
+    sender: watch::Sender<u64>,
+    wanted: Arc<Notify>,
+}
+
+impl Hints {
+    /// Waits until somebody listens. Where nobody does there is nobody to tell.
+    async fn wanted(&self) {
+        while self.sender.is_closed() {
+            self.wanted.notified().await;
+        }
+    }
+}
+
+/// Looks again and again, as long as somebody waits.
+async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: Arc<Mutex<Option<String>>>) {
+    loop {
+        let error = match connector.connect().await {
+            Ok(mut connection) => {
+                *trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                look(&hints, &mut connection, interval).await
+            }
+            Err(error) => error,
+        };
+        tracing::debug!(%error, "cannot see what other processes write; trying until it works");
+        *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        tokio::time::sleep(REOPEN).await;
+    }
+}
+
+/// The version changes whenever another connection has committed, whatever it was. It is asked for before the log is looked
+/// at: what is committed in between is seen now or changes it again.
+async fn look(hints: &Hints, connection: &mut SqliteConnection, interval: Duration) -> sqlx::Error {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before = None;
+    loop {
+        ticks.tick().await;
+        hints.wanted().await;
+        let looking = async {
+            let version: i64 = sqlx::query_scalar(sql::data_version).fetch_one(&mut *connection).await?;
+            if before.replace(version) != Some(version) {
+                let head: i64 = sqlx::query_scalar(sql::head).fetch_one(&mut *connection).await?;
+                announce_up_to(&hints.sender, unsigned(head));
+            }
+            Ok(())
+        };
+        if let Err(error) = looking.await {
+            return error;
+        }
+    }
+}
+
+fn announce_up_to(hints: &watch::Sender<u64>, global_sequence: u64) {
+    hints.send_if_modified(|highest| {
+        let more = global_sequence > *highest;
+        *highest = global_sequence.max(*highest);
+        more
+    });
+}
+
+/// After the commit: the highest number of what was newly stored.
+pub(crate) fn announce<'a>(hints: &watch::Sender<u64>, answers: impl IntoIterator<Item = &'a Appended>) {
+    let new = answers.into_iter().filter(|answer| !answer.repeated);
+    if let Some(highest) = new.map(|answer| answer.global_sequence).max() {
+        announce_up_to(hints, highest);
+    }
+}
+
+impl Wakeups for SqliteEventStore {
+    fn announce(&self, global_sequence: u64) {
+        let hints = &self.inner.wakeups.hints;
+        hints.send_modify(|highest| *highest = global_sequence.max(*highest));
+    }
+
+    fn wakeups(&self) -> Wakeup {
+        let wakeup = Wakeup::new(&self.inner.wakeups.hints);
+        self.inner.wakeups.watch();
+        wakeup
+    }
+
+    fn push_degraded(&self) -> Option<String> {
+        let watching = self.inner.wakeups.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let trouble = watching.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.as_ref().map(|error| format!("cannot see what other processes write: {error}"))
+    }
+}

@@ -1,0 +1,128 @@
+//! The queue in front of a backend that stores many callers' appends together.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::{Appended, Error, Prepared};
+
+/// How many turns others get at most before the next group is made up.
+const PATIENCE_MAX: u32 = 64;
+
+/// The callers' end of a bounded queue of appends. Clones share it.
+#[derive(Debug, Clone)]
+pub struct AppendQueue {
+    queue: mpsc::Sender<QueuedAppend>,
+    timeout: Duration,
+}
+
+/// One caller's append, and where the answer goes.
+#[derive(Debug)]
+pub struct QueuedAppend {
+    /// The append.
+    pub append: Prepared,
+    /// Who waits for it, unless it has gone.
+    pub answer: oneshot::Sender<Result<Appended, Error>>,
+}
+
+impl AppendQueue {
+    /// A queue for so many appends, whose callers wait so long for a place. Whoever has the other end answers everything
+    /// that it takes, and ends when the last clone is gone.
+    #[must_use]
+    pub fn new(max: usize, timeout: Duration) -> (Self, Backlog) {
+        let (sender, queue) = mpsc::channel(max);
+        let backlog = Backlog { queue, open: true, waiting: VecDeque::new(), max, patience: PATIENCE_MAX };
+        (Self { queue: sender, timeout }, backlog)
+    }
+
+    /// Waits for a place in the queue, then for the answer.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] when there was no place in time, and what the answer says.
+    pub async fn append(&self, append: Prepared) -> Result<Appended, Error> {
+        let (answer, answered) = oneshot::channel();
+        let request = QueuedAppend { append, answer };
+        let gone = || Error::Unavailable { action: "append", source: "the appender has stopped".into() };
+        match self.queue.try_send(request) {
+            Ok(()) => {}
+            Err(TrySendError::Closed(_)) => return Err(gone()),
+            Err(TrySendError::Full(request)) => match self.queue.send_timeout(request, self.timeout).await {
+                Ok(()) => {}
+                Err(SendTimeoutError::Closed(_)) => return Err(gone()),
+                Err(SendTimeoutError::Timeout(_)) => return Err(Error::Overloaded { waited: self.timeout }),
+            },
+        }
+        // Everything that is taken is answered; it only breaks off when the runtime is shut down, and then the statement
+        // may have been sent.
+        answered.await.unwrap_or_else(|gone| Err(Error::UnknownOutcome { source: gone.into() }))
+    }
+}
+
+impl QueuedAppend {
+    /// Answers the caller.
+    pub fn answer(self, answer: Result<Appended, Error>) {
+        // The caller may have gone. Its append is what it is; there is nobody to tell.
+        drop(self.answer.send(answer));
+    }
+
+    /// The streams it goes to.
+    pub fn streams(&self) -> impl Iterator<Item = Uuid> + '_ {
+        self.append.streams.iter().map(|(stream, _)| *stream)
+    }
+}
+
+/// The backend's end of the queue: what has been asked for and is not under way.
+#[derive(Debug)]
+pub struct Backlog {
+    queue: mpsc::Receiver<QueuedAppend>,
+    open: bool,
+    /// Taken from the queue, the oldest first.
+    pub waiting: VecDeque<QueuedAppend>,
+    /// Above this nothing more is taken from the queue; what is given back may exceed it.
+    max: usize,
+    /// How many turns others get before a group is made up.
+    patience: u32,
+}
+
+impl Backlog {
+    /// Takes in whatever is there.
+    pub fn fill(&mut self) {
+        while self.waiting.len() < self.max {
+            match self.queue.try_recv() {
+                Ok(request) => self.waiting.push_back(request),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Waits until something has come. False when nothing more will, or when there is no room. May be dropped at any await.
+    pub async fn arrived(&mut self) -> bool {
+        if !self.open || self.waiting.len() >= self.max {
+            return false;
+        }
+        match self.queue.recv().await {
+            Some(request) => self.waiting.push_back(request),
+            None => self.open = false,
+        }
+        self.open
+    }
+
+    /// Those who were just answered may have more to ask: lets them run before the next group is made up, or the quickest
+    /// of them would go out alone and the others wait for the disk twice. Not a delay: whoever is ready to run runs, then it
+    /// is our turn again; and it gives up soon where callers do not come back.
+    pub async fn let_callers_run(&mut self, answered: usize) {
+        let before = self.waiting.len();
+        for _ in 0..self.patience {
+            self.fill();
+            if self.waiting.len() >= before + answered {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        let came_back = self.waiting.len() > before;
+        self.patience = if came_back { (self.patience * 2).min(PATIENCE_MAX) } else { (self.patience / 2).max(1) };
+    }
+}
