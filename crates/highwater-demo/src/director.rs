@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use highwater_postgres::PgEventStore;
+use highwater_sqlite::SqliteEventStore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -71,7 +72,7 @@ async fn play_on(
 ) -> Result<Report, DemoError> {
     match place {
         Place::Postgres { .. } => play::<PgEventStore>(plan, place, launch, company, audience).await,
-        Place::Sqlite { .. } => Err(place.mistaken()),
+        Place::Sqlite { .. } => play::<SqliteEventStore>(plan, place, launch, company, audience).await,
     }
 }
 

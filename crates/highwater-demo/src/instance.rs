@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use highwater::{CheckpointMode, EventBus, InstanceMode, ReliableDeliveryConfig};
 use highwater_postgres::PgEventStore;
+use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -41,7 +42,7 @@ pub async fn run_instance() -> Result<(), DemoError> {
     };
     match job.place {
         Place::Postgres { .. } => serve::<PgEventStore>(job, stop).await,
-        Place::Sqlite { .. } => Err(job.place.mistaken()),
+        Place::Sqlite { .. } => serve::<SqliteEventStore>(job, stop).await,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
@@ -49,8 +48,8 @@ impl Place {
         match database.split_once(':') {
             Some(("sqlite", file)) => {
                 let file = file.strip_prefix("//").unwrap_or(file);
-                if file.is_empty() || file.contains('?') || file == ":memory:" {
-                    let reason = format!("{database:?} names no file; instances in several processes need one");
+                if file.is_empty() || file.contains(['?', '#', '%']) || file.starts_with(":memory:") {
+                    let reason = format!("{database:?} names no file; several processes need one, by a plain path");
                     return Err(DemoError::Database(reason));
                 }
                 Ok(Self::Sqlite { file: file.into(), folder: None })
@@ -81,7 +80,7 @@ impl Place {
                 let made = fs::DirBuilder::new().mode(0o700).create(folder);
                 made.map_err(DemoError::io(format!("make the folder {}", folder.display())))
             }
-            Self::Sqlite { file, folder: None } => match beside(file)?.into_iter().next() {
+            Self::Sqlite { file, folder: None } => match beside(file).into_iter().next() {
                 Some(path) => Err(DemoError::FileExists { path }),
                 None => Ok(()),
             },
@@ -104,7 +103,8 @@ impl Place {
         match self {
             Self::Sqlite { folder: Some(folder), .. } => fs::remove_dir_all(folder).map_err(failed(folder)),
             Self::Sqlite { file, folder: None } => {
-                beside(file)?.iter().try_for_each(|path| fs::remove_file(path).map_err(failed(path)))
+                let remove = |path: &Path| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+                beside(file).iter().try_for_each(|path| remove(path).map_err(failed(path)))
             }
             Self::Postgres { url, schema } => {
                 let dropped = execute(url, format!("DROP SCHEMA {schema} CASCADE")).await;
@@ -146,23 +146,14 @@ impl fmt::Debug for Place {
     }
 }
 
-/// The database file, and what SQLite and Highwater put beside it.
-fn beside(file: &Path) -> Result<Vec<PathBuf>, DemoError> {
-    let looked = || -> io::Result<Vec<PathBuf>> {
-        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = file.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?.to_string_lossy();
-        let mut found = Vec::new();
-        for entry in fs::read_dir(parent)? {
-            let entry = entry?;
-            let other = entry.file_name();
-            let rest = other.to_str().and_then(|other| other.strip_prefix(&*name));
-            if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
-                found.push(entry.path());
-            }
-        }
-        Ok(found)
+/// What there is of the database file, and of what SQLite and Highwater put beside it.
+fn beside(file: &Path) -> Vec<PathBuf> {
+    let with = |suffix: &&str| {
+        let mut path = file.as_os_str().to_owned();
+        path.push(suffix);
+        PathBuf::from(path)
     };
-    looked().map_err(DemoError::io(format!("look at {}", file.display())))
+    ["", "-journal", "-wal", "-shm", "-locks"].iter().map(with).filter(|path| path.exists()).collect()
 }
 
 /// The schema's name is made of letters, digits and underscores alone.

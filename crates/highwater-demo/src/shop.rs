@@ -1,6 +1,7 @@
 //! The two databases that the shop can be on.
 
 mod postgres;
+mod sqlite;
 
 use std::future::Future;
 
