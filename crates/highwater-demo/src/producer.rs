@@ -19,6 +19,9 @@ const AT_ONCE_MAX: u64 = 128;
 const RESENDS_MAX: u32 = 100;
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
+/// How long the last orders may be late.
+const GRACE: Duration = Duration::from_millis(200);
+
 const CUSTOMERS: i64 = 100;
 /// Every so many customers one has an address that is none.
 const BAD_EVERY: i64 = 33;
@@ -90,7 +93,7 @@ pub(crate) async fn produce<S: Shop>(
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Orders that were not placed because the shop could not keep up. They are not made up for.
     let mut lost = 0;
-    while start.elapsed() < end && orders.next + lost < all {
+    while start.elapsed() < end + GRACE && orders.next + lost < all {
         let due = tokio::select! {
             _ = clock.tick() => {
                 let due = (start.elapsed().as_secs_f64() * rate as f64) as u64 + 1;
