@@ -52,7 +52,8 @@ impl Place {
                     let reason = format!("{database:?} names no file; several processes need one, by a plain path");
                     return Err(DemoError::Database(reason));
                 }
-                Ok(Self::Sqlite { file: file.into(), folder: None })
+                let file = std::path::absolute(file).map_err(DemoError::io(format!("use the file {file}")))?;
+                Ok(Self::Sqlite { file, folder: None })
             }
             Some(("postgres" | "postgresql", _)) => {
                 let schema = schema.map_or_else(|| format!("highwater_demo_{unique}"), str::to_owned);

@@ -35,7 +35,7 @@ pub(super) fn sentence(what: &Happening) -> String {
             "{} taken over by instance {} after {}",
             takeover.subscriber_id,
             takeover.by,
-            words::duration(takeover.after)
+            milliseconds(takeover.after)
         ),
         Happening::Repaired { addresses, letters } => {
             format!("addresses repaired: {addresses}; to be replayed: {}", words::count(*letters, "dead letter"))
@@ -45,7 +45,7 @@ pub(super) fn sentence(what: &Happening) -> String {
         }
         Happening::Closed { orders } => format!("no more orders: {} were placed", words::number(*orders)),
         Happening::CaughtUp { after } => {
-            format!("everything is handled, {} after the last order", words::duration(*after))
+            format!("everything is handled, {} after the last order", milliseconds(*after))
         }
         Happening::Corrupted => "one row of the revenue was damaged on purpose".to_owned(),
     }
@@ -54,6 +54,11 @@ pub(super) fn sentence(what: &Happening) -> String {
 /// `  12.3 s`.
 pub(super) fn at(elapsed: Duration) -> String {
     format!("{:5.1} s", elapsed.as_secs_f64())
+}
+
+/// `1,234 ms`: what is short is to be compared, and not rounded.
+pub(super) fn milliseconds(duration: Duration) -> String {
+    format!("{} ms", words::number(duration.as_millis() as u64))
 }
 
 /// A name without its kind.
@@ -82,7 +87,7 @@ impl Audience for Lines {
         });
         let held_back = if scene.held_back { "   orders are held back" } else { "" };
         let line = format!(
-            "{}  {:>6} orders  {:>9}  lag {:>5}  dead letters {:>3}   {}{held_back}",
+            "{}  orders {:>6}  {:>9}  lag {:>5}  dead letters {:>3}   {}{held_back}",
             at(scene.elapsed),
             words::number(scene.orders),
             words::rate(scene.throughput),

@@ -2,6 +2,7 @@
 
 use highwater_demo::{Plan, Report};
 
+use super::lines::milliseconds;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Cell, Table};
@@ -25,11 +26,11 @@ pub(super) fn print(plan: &Plan, seen: &Report, mut out: Output) -> Result<(), F
     let shares = seen.shares.iter().map(|(number, events)| format!("{number}: {}", words::number(*events)));
     out.line(&format!("events handled by instance {}", shares.collect::<Vec<_>>().join(", by instance ")))?;
     takeovers(seen, &mut out)?;
-    out.line(&format!(
-        "{} replayed after their addresses were repaired; {} asked for twice, and sent once",
-        words::count(seen.replayed, "dead letter"),
-        words::count(seen.asked_again, "e-mail")
-    ))?;
+    out.line(&format!("{} replayed after the addresses were repaired", words::count(seen.replayed, "dead letter")))?;
+    if seen.asked_again > 0 {
+        let again = words::count(seen.asked_again, "e-mail");
+        out.line(&format!("{again} asked for twice after the kill, and sent once"))?;
+    }
     out.line("")?;
     books(seen, &mut out)?;
     out.line("")?;
@@ -48,7 +49,7 @@ fn takeovers(seen: &Report, out: &mut Output) -> Result<(), Failure> {
     out.line(&format!("instance {} (pid {}) was killed with SIGKILL while it led {led}", killed.number, killed.pid))?;
     for takeover in &seen.takeovers {
         let (id, by) = (takeover.subscriber_id, takeover.by);
-        out.line(&format!("  {id}: instance {by} handled the next event after {}", words::duration(takeover.after)))?;
+        out.line(&format!("  {id}: instance {by} handled the next event after {}", milliseconds(takeover.after)))?;
     }
     out.line("  (from before the signal was sent to the time that the next instance wrote down with its first event)")
 }
