@@ -23,11 +23,13 @@ mod read;
 mod report;
 mod rounds;
 mod server;
+mod sqlite;
 mod subscribers;
 
 use std::process::ExitCode;
 
 use options::{Options, Scenario};
+use report::Report;
 use server::Server;
 
 /// Whatever goes wrong ends the run: a figure from half a run is worth nothing.
@@ -69,17 +71,25 @@ fn ended(outcome: Result<(), Error>) -> ExitCode {
 }
 
 async fn run(options: &Options) -> Result<(), Error> {
-    let server = Server::start(options).await?;
     let report = match options.scenario {
-        Scenario::Append => append::run(&server, options).await?,
-        Scenario::Read => read::run(&server, options).await?,
-        Scenario::CatchUp => catchup::run(&server, options).await?,
-        Scenario::Latency => latency::run(&server, options).await?,
-        Scenario::Subscribers => subscribers::run(&server, options).await?,
-        Scenario::Memory => memory::run(&server, options).await?,
-        Scenario::Failover => failover::run(&server, options).await?,
+        Scenario::Sqlite => sqlite::run(options).await?,
+        scenario => on_postgres(scenario, options).await?,
     };
     print!("{report}");
     println!("{}", report.json()?);
     Ok(())
+}
+
+async fn on_postgres(scenario: Scenario, options: &Options) -> Result<Report, Error> {
+    let server = Server::start(options).await?;
+    match scenario {
+        Scenario::Append => append::run(&server, options).await,
+        Scenario::Read => read::run(&server, options).await,
+        Scenario::CatchUp => catchup::run(&server, options).await,
+        Scenario::Latency => latency::run(&server, options).await,
+        Scenario::Subscribers => subscribers::run(&server, options).await,
+        Scenario::Memory => memory::run(&server, options).await,
+        Scenario::Failover => failover::run(&server, options).await,
+        Scenario::Sqlite => Err("this needs no server".into()),
+    }
 }

@@ -14,10 +14,11 @@ pub(crate) enum Scenario {
     Subscribers,
     Memory,
     Failover,
+    Sqlite,
 }
 
 impl Scenario {
-    const ALL: [(Self, &'static str, &'static str); 7] = [
+    const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Append, "append", "storing events: 32 and 256 callers, a lone one, batches of 100"),
         (Self::Read, "read", "reading events: the whole log, one stream"),
         (Self::CatchUp, "catchup", "delivering what is there: counting, in transactions, a checkpoint each"),
@@ -25,6 +26,7 @@ impl Scenario {
         (Self::Subscribers, "subscribers", "many subscribers in one process: 1 to 200, 1,000 events a second"),
         (Self::Memory, "memory", "memory of a subscriber that is two million events behind"),
         (Self::Failover, "failover", "another instance goes on: after a crash, a stop and a hang; one that stands by"),
+        (Self::Sqlite, "sqlite", "in a SQLite file: appending, catching up, what an idle process costs"),
     ];
 
     pub(crate) fn name(self) -> &'static str {

@@ -30,6 +30,7 @@ pub(crate) enum Unit {
     StatementsPerSecond,
     Connections,
     Megabytes,
+    Percent,
 }
 
 impl fmt::Display for Unit {
@@ -44,6 +45,7 @@ impl fmt::Display for Unit {
             Self::StatementsPerSecond => "statements/s",
             Self::Connections => "connections",
             Self::Megabytes => "MB",
+            Self::Percent => "% of a core",
         })
     }
 }
@@ -60,7 +62,7 @@ impl Unit {
     /// How many decimals say something.
     pub(crate) fn decimals(self) -> usize {
         match self {
-            Self::CpuMicroseconds => 2,
+            Self::CpuMicroseconds | Self::Percent => 2,
             Self::Milliseconds | Self::StatementsPerSecond | Self::Megabytes => 1,
             _ => 0,
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use highwater::BoxFuture;
 
-use crate::{Harness, checkpoints, dead_letters, delivery, leadership, log, support, transactions, wakeups};
+use crate::{
+    Harness, checkpoints, dead_letters, delivery, diagnose, leadership, log, support, transactions, transfer, wakeups,
+};
 
 /// How long a case may take before it counts as hanging.
 const CASE_DEADLINE: Duration = Duration::from_secs(120);

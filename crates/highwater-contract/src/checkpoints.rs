@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use highwater::{Backend, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Fence, Refused, Taken, Term};
+use chrono::{DateTime, Duration, Utc};
+use highwater::{
+    Backend, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Fence, Refused, Report, ReportedState, Taken, Term,
+};
 use uuid::Uuid;
 
 use crate::support::within;
@@ -221,4 +224,70 @@ pub(crate) async fn pauses_are_kept<H: Harness>(harness: Arc<H>) {
     assert_eq!(again.paused(&names[..1]).await.expect("pauses can be read"), [""; 0], "only those asked about");
     assert!(again.set_paused("projection:b", false).await.expect("it can go on"));
     assert_eq!(paused(&store).await, [""; 0]);
+}
+
+/// A time that every backend can hold: to the microsecond.
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(Utc::now().timestamp_micros()).expect("now is a time")
+}
+
+fn report(subscriber_id: &str, term: u64, state: ReportedState) -> Report {
+    Report {
+        subscriber_id: subscriber_id.to_owned(),
+        term,
+        state,
+        position: 41,
+        rate: 1234.5,
+        last_error: Some("no \"room\" for ä 🦀\nat all".to_owned()),
+        push_degraded: Some("a pooler".to_owned()),
+        reported_at: now(),
+    }
+}
+
+async fn told<C: Checkpoints>(store: &C, reports: &[Report]) {
+    within("storing reports", store.store_reports(reports)).await.expect("reports can be stored");
+}
+
+async fn reports<C: Checkpoints>(store: &C) -> Vec<Report> {
+    within("reading reports", store.reports()).await.expect("reports can be read")
+}
+
+pub(crate) async fn reports_come_back_as_they_were_made<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    assert_eq!(reports(&store).await, []);
+    told(&store, &[]).await;
+    let next_at = now() + Duration::seconds(5);
+    let states = [
+        ReportedState::CatchingUp,
+        ReportedState::Live,
+        ReportedState::Retrying { global_sequence: 42, failures: 3, next_at },
+        ReportedState::Disconnected,
+        ReportedState::Paused,
+        ReportedState::Halted { reason: "event 42 \"failed\"".to_owned() },
+        ReportedState::Stopped,
+    ];
+    // Names that only differ in case, and in an order that is not theirs.
+    let names = ["saga:b", "projection:a", "projection:A", "projection:ä", "saga:a", "saga:c", "projection:b"];
+    let mut all: Vec<Report> = names.iter().zip(states).map(|(name, state)| report(name, 7, state)).collect();
+    let quiet = Report { rate: 0.0, last_error: None, push_degraded: None, ..all[0].clone() };
+    told(&store, &all).await;
+    all[0] = quiet;
+    told(&store, &all[..1]).await;
+    let again = harness.reopen(&store, Settings::default()).await;
+    let found = reports(&again).await;
+    all.sort_by(|a, b| a.subscriber_id.cmp(&b.subscriber_id));
+    assert_eq!(found, all, "by subscriber, each with what was said last");
+}
+
+pub(crate) async fn a_former_leader_says_nothing_any_more<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (one, two) = ("projection:one", "projection:two");
+    told(&store, &[report(one, 8, ReportedState::Live)]).await;
+    let late = [report(one, 7, ReportedState::Stopped), report(two, 7, ReportedState::Paused)];
+    told(&store, &late).await;
+    let found: Vec<_> = reports(&store).await.into_iter().map(|it| (it.term, it.state)).collect();
+    assert_eq!(found, [(8, ReportedState::Live), (7, ReportedState::Paused)], "the others of its batch are stored");
+    told(&store, &[report(one, 9, ReportedState::CatchingUp), report(two, 7, ReportedState::Live)]).await;
+    let found: Vec<_> = reports(&store).await.into_iter().map(|it| (it.term, it.state)).collect();
+    assert_eq!(found, [(9, ReportedState::CatchingUp), (7, ReportedState::Live)]);
 }

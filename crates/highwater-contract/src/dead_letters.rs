@@ -119,6 +119,11 @@ pub(crate) async fn letters_are_found_by_what_is_asked_for<H: Harness>(harness: 
     assert_eq!(places(&found(&store, &of(&[LetterState::Replayed])).await), [1]);
     assert_eq!(places(&found(&store, &of(&[LetterState::Discarded, LetterState::Archived])).await), [2]);
     assert_eq!(places(&found(&store, &of(&LetterState::ALL)).await), [1, 2, 3, 4, 5, 6, 7]);
+    let of_type = |event_type: &str| LetterQuery { event_type: Some(event_type.to_owned()), ..of_orders.clone() };
+    let rare = NewLetter { event_type: "Closed".to_owned(), ..letter(one, 8) };
+    bury(&store, &orders, &rare).await;
+    assert_eq!(places(&found(&store, &of_type("Closed")).await), [8], "of one type");
+    assert_eq!(places(&found(&store, &of_type("closed")).await), [0; 0], "to the letter");
 }
 
 pub(crate) async fn an_event_has_one_letter_which_is_opened_again<H: Harness>(harness: Arc<H>) {

@@ -10,6 +10,8 @@ pub(crate) mod instances;
 pub(crate) mod ordering;
 pub(crate) mod players;
 pub(crate) mod rebuilding;
+pub(crate) mod reporting;
 pub(crate) mod resuming;
+pub(crate) mod steering;
 pub(crate) mod troubled;
 pub(crate) mod waiting;

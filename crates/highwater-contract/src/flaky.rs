@@ -6,9 +6,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
-    LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, ReadLimit, Refused, Report, Request,
-    StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, Planned, ReadLimit, Refused,
+    Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
 };
 use uuid::Uuid;
 
@@ -219,6 +219,43 @@ impl<B: Backend> DeadLetters for Flaky<B> {
 
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         self.inner.purge_letters(subscriber_id, before)
+    }
+}
+
+impl<B: Backend> Diagnose for Flaky<B> {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.diagnose()))
+    }
+
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.planned()))
+    }
+}
+
+/// Whoever fills a store is not in doubt here: it would begin again.
+impl<B: Backend> Transfer for Flaky<B> {
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        self.inner.fill(source)
+    }
+
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.filling()))
+    }
+
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        self.inner.abandon()
+    }
+
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.count_events(up_to)))
+    }
+
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.all_open_requests(after, limit)))
     }
 }
 

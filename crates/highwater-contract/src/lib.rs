@@ -73,6 +73,7 @@ mod case;
 mod checkpoints;
 mod dead_letters;
 mod delivery;
+mod diagnose;
 mod flaky;
 mod harness;
 pub mod history;
@@ -82,6 +83,7 @@ mod log;
 mod memory;
 mod support;
 mod transactions;
+mod transfer;
 mod wakeups;
 
 pub use case::{Case, cases, run};

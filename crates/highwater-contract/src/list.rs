@@ -138,6 +138,11 @@ macro_rules! for_each_case {
                 random_histories_get_the_same_answers_as_in_memory [1, 2, 3, 4, 5, 7, 8, 9, 10, 11];
                 random_histories_at_once_can_be_put_in_order [1, 2, 3, 4, 5, 6, 9];
             }
+            diagnose {
+                a_healthy_store_has_nothing_bad_about_it_and_nothing_planned [36];
+                what_is_not_good_says_what_to_do [36];
+                looking_changes_nothing_and_waits_for_nobody [36];
+            }
             wakeups {
                 an_append_wakes_everybody_who_waits [12];
                 an_append_through_the_typed_store_wakes_as_well [12];
@@ -161,6 +166,8 @@ macro_rules! for_each_case {
                 positions_of_another_life_write_nothing [17];
                 checkpoints_are_there_when_a_log_is_opened_again [16, 17];
                 pauses_are_kept [25];
+                reports_come_back_as_they_were_made [32];
+                a_former_leader_says_nothing_any_more [32];
             }
             transactions {
                 what_is_written_comes_with_the_checkpoint [18];
@@ -173,6 +180,7 @@ macro_rules! for_each_case {
                 what_cannot_be_committed_is_said_and_leaves_nothing [18];
                 a_letter_and_its_checkpoint_are_one [18, 22];
                 a_reset_is_one_with_what_it_empties [17, 24, 27];
+                a_reset_leaves_the_letters_before_it [24, 33];
             }
             dead_letters {
                 a_letter_tells_everything [24];
@@ -183,6 +191,19 @@ macro_rules! for_each_case {
                 beginning_tells_whether_a_letter_is_open [18, 24];
                 requests_stay_open_until_they_are_finished [24];
                 only_what_was_resolved_long_ago_is_purged [24];
+            }
+            transfer {
+                a_store_is_filled_with_everything_as_it_is [34];
+                what_is_filled_goes_on_where_it_was [34];
+                only_an_empty_store_is_filled [34];
+                a_filling_that_was_interrupted_goes_on [34];
+                what_breaks_the_order_is_not_filled_in [34];
+                a_filling_locks_everybody_else_out [35];
+                only_one_fills_at_a_time [35];
+                a_filling_can_be_abandoned [35];
+                a_copy_holds_the_same [34];
+                an_export_is_imported_as_the_same_bytes [34];
+                a_bad_import_leaves_nothing_behind [34, 35];
             }
             leadership {
                 of_fifty_who_wait_one_leads_at_a_time [28];
@@ -298,6 +319,22 @@ macro_rules! for_each_case {
                 without_spread_everything_stays_where_it_is [31];
                 subscribers_go_where_they_prefer_to_be [31];
                 what_is_in_trouble_is_not_moved [31];
+            }
+            reporting {
+                a_leader_says_how_it_is [32];
+                who_stands_by_says_nothing [30, 32];
+                who_has_nothing_to_do_says_nothing [32];
+                what_cannot_be_said_hinders_nobody [32];
+                an_overview_shows_every_subscriber [32];
+                it_is_explained_why_a_subscriber_is_where_it_is [32];
+                whoever_is_waited_for_is_named_from_outside [6, 32];
+            }
+            steering {
+                a_checkpoint_is_moved_while_nobody_leads [33];
+                no_checkpoint_is_moved_under_a_leader [33];
+                a_forced_move_is_followed_by_who_leads [17, 33];
+                a_forced_move_gets_past_what_halts [23, 33];
+                what_cannot_be_moved_to_is_refused [33];
             }
             troubled {
                 nothing_is_lost_or_counted_twice_in_bad_weather [18, 19, 20, 21, 22, 23, 24];

@@ -136,7 +136,7 @@ pub(crate) async fn store<L: Log + ?Sized>(log: &L, append: &Append) -> Appended
             assert_fits(append, &done);
             done
         }
-        Err(error) => panic!("nothing speaks against this append: {error}"),
+        Err(error) => panic!("nothing speaks against this append: {error:?}"),
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) async fn store_in_the_end<L: Log + ?Sized>(log: &L, append: &Append) 
             match log.append(append).await {
                 Ok(done) => return done,
                 Err(error) if error.is_retryable() => patience.wait().await,
-                Err(error) => panic!("nothing speaks against this append: {error}"),
+                Err(error) => panic!("nothing speaks against this append: {error:?}"),
             }
         }
     };

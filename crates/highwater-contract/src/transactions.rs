@@ -114,11 +114,18 @@ pub(crate) async fn transactions_of_one_subscriber_exclude_each_other<H: Harness
         })
     };
     assert!(timeout(QUIET, &mut second).await.is_err(), "two transactions of one subscriber are open at once");
-    let free = begin(&store, &other).await;
-    store.rollback(free.tx, false).await;
+    // Another's comes through as well, at the latest then: a database may have one writer at a time.
+    let free = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let begun = begin(&store, &other).await;
+            store.rollback(begun.tx, false).await;
+        })
+    };
     within("a commit", store.commit(first.tx, &fence, advance(0, 8))).await.expect("it is committed");
     let seen = within("the second", second).await.expect("it comes through");
     assert_eq!(seen, 8, "whoever begins sees what the one before committed");
+    within("another subscriber's", free).await.expect("it comes through");
 }
 
 pub(crate) async fn nobody_takes_over_under_an_open_transaction<H: Harness>(harness: Arc<H>) {
@@ -252,4 +259,28 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
     let renewed = Fence { term: closed.term, ..fence };
     tallied(&*harness, &store, &renewed, "b", advance(1, 2)).await.expect("the new one does");
     assert_eq!(harness.tallies(&store).await, counts([("b", 1)]));
+}
+
+pub(crate) async fn a_reset_leaves_the_letters_before_it<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let stream = new_stream();
+    let mut from = 0;
+    for at in [2, 5, 6, 9] {
+        close(&store, &fence, Closing::Bury { letter: &letter(stream, at), from }).await;
+        from = at;
+    }
+    let open = async || {
+        let letters = store.letters(&LetterQuery::default()).await.expect("letters can be read");
+        letters.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>()
+    };
+    let nonce = fence.term.nonce;
+    let closed = close(&store, &fence, Closing::Reset { to: 5, by: "anna", nonce }).await;
+    assert_eq!(open().await, [2, 5], "what comes anew is archived, and nothing else");
+    assert_eq!(closed.term.nonce, nonce, "the same nonce may be kept");
+    assert!(put(&store, to(&fence, 9)).await.is_some(), "the old term writes nothing any more, for all that");
+    let renewed = Fence { term: closed.term, ..fence };
+    close(&store, &renewed, Closing::Reset { to: 20, by: "anna", nonce }).await;
+    assert_eq!(position(&store, "projection:orders").await, Some(20), "on, past what was never seen");
+    assert_eq!(open().await, [2, 5], "nothing of that comes anew");
 }

@@ -1,6 +1,6 @@
 WITH letter AS (
     UPDATE {schema}.event_bus_dlq SET state = 'archived', resolved_at = now(), resolved_by = $2
-    WHERE subscriber_id = $1 AND state IN ('dead', 'parked')
+    WHERE subscriber_id = $1 AND state IN ('dead', 'parked') AND global_sequence > $3
     RETURNING id
 )
 INSERT INTO {schema}.event_bus_dlq_attempts (letter, attempted_by, outcome) SELECT l.id, $2, 'archived' FROM letter l

@@ -12,7 +12,6 @@
 //!                                   └ stream held by another transaction: its callers wait in the waiting room
 //! ```
 
-mod group;
 mod lane;
 mod waiting;
 
@@ -102,7 +101,7 @@ impl Task {
         for request in self.waiting.take_held(&mut self.backlog.waiting) {
             self.waiting.admit(request);
         }
-        let group = group::take(&mut self.backlog.waiting, &self.in_flight, self.events_max, self.bytes_max);
+        let group = self.backlog.take_group(&self.in_flight, self.events_max, self.bytes_max);
         if group.is_empty() {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Dead letters on PostgreSQL, and what is asked to be done with them.
 
-mod row;
+pub(crate) mod row;
 
 use chrono::{DateTime, Utc};
 use highwater::{AskColumns, BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};

@@ -1,11 +1,106 @@
-//! Whether what the order rests on is still as it was made.
+//! Whether what the order rests on is still as it was made, and what else is known to go wrong.
+//!
+//! Each look is a function of its own that returns what it found. One that fails becomes a finding, and the others go on.
 
-use highwater::Error;
+mod activity;
+mod connection;
+mod delivery;
+mod layout;
+mod rights;
+mod room;
+mod settings;
+mod words;
+
+use highwater::{BoxFuture, Diagnose, Error, Finding, Planned};
 use sqlx::Row;
 
-use crate::error::failed;
+use crate::checkpoints::ANSWER_TIMEOUT;
+use crate::error::{failed, in_time};
+use crate::hosts::everything;
 use crate::row::unsigned;
 use crate::store::PgEventStore;
+
+type Look<'a> = (&'static str, BoxFuture<'a, Result<Vec<Finding>, Error>>);
+
+impl Diagnose for PgEventStore {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        Box::pin(async move { Ok(self.findings().await) })
+    }
+
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        Box::pin(self.plan())
+    }
+}
+
+impl PgEventStore {
+    async fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let about_the_server: Vec<Look<'_>> = vec![
+            ("connection", Box::pin(connection::round_trip(self))),
+            ("server", Box::pin(connection::server(self))),
+            ("encryption", Box::pin(connection::encryption(self))),
+            ("pooler", Box::pin(connection::pooler(self))),
+            ("settings", Box::pin(settings::settings(self))),
+            ("connections", Box::pin(room::connections(self))),
+            ("replication slots", Box::pin(room::slots(self))),
+            ("transactions", Box::pin(activity::transactions(self))),
+            ("layout", Box::pin(layout::layout(self))),
+        ];
+        if !self.look_at(about_the_server, &mut findings).await {
+            return findings;
+        }
+        // What is not there yet is not looked at; the layout says so.
+        if !self.is_complete().await.unwrap_or(false) {
+            return findings;
+        }
+        let about_the_log: Vec<Look<'_>> = vec![
+            ("indexes", Box::pin(layout::indexes(self))),
+            ("constraints", Box::pin(layout::constraints(self))),
+            ("rights", Box::pin(rights::rights(self))),
+            ("writers", Box::pin(activity::writers(self))),
+            ("vacuum", Box::pin(activity::vacuum(self))),
+            ("growth", Box::pin(room::growth(self))),
+            ("sequences", Box::pin(room::sequences(self))),
+            ("dead letters", Box::pin(delivery::letters(self))),
+            ("subscribers", Box::pin(delivery::subscribers(self))),
+        ];
+        self.look_at(about_the_log, &mut findings).await;
+        findings
+    }
+
+    /// Looks at one thing after the other; false when the server does not answer any more, and there is no use in going on.
+    async fn look_at(&self, looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) -> bool {
+        for (topic, look) in looks {
+            match in_time(ANSWER_TIMEOUT, "look in time", look).await {
+                Ok(found) => findings.extend(found),
+                Err(error) => {
+                    let unanswered = matches!(error, Error::Unavailable { .. });
+                    if unanswered && (topic == "connection" || connection::round_trip(self).await.is_err()) {
+                        let found = format!("the server does not answer: {}", everything(&error));
+                        findings.push(Finding::bad("connection", found, "see that it runs and can be reached"));
+                        return false;
+                    }
+                    findings.push(not_seen(topic, &error));
+                }
+            }
+        }
+        true
+    }
+}
+
+/// What could not be looked at. What the role may not see is nothing bad.
+fn not_seen(topic: &'static str, error: &Error) -> Finding {
+    let found = format!("it could not be looked at: {}", everything(error));
+    match error {
+        Error::Denied { .. } => {
+            Finding::note(topic, found, "look with a role that may, as highwater_operator of docs/postgres-roles.sql")
+        }
+        Error::Unavailable { .. } => {
+            Finding::warning(topic, found, "mend what the server complains of, and look again")
+        }
+        _ => Finding::bad(topic, found, "do what it says, and look again"),
+    }
+}
 
 impl PgEventStore {
     /// Checks what the order of the log rests on: that `global_sequence` is an identity column that draws from its own

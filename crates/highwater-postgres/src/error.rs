@@ -34,6 +34,7 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
         // What was prepared in a session is gone, or there before.
         "26000" | "42P05" => crate::pooler::no_session(&describe(&error)),
         "HW002" => Error::Unfit { reason: describe(&error) },
+        "HW004" => Error::BeingFilled { reason: describe(&error) },
         _ => Error::Unavailable { action, source: error.into() },
     }
 }

@@ -149,7 +149,11 @@ pub(crate) fn everything(error: &Error) -> String {
     let mut said = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
-        said += &format!(": {error}");
+        // The driver's errors say what their sources say.
+        let also = error.to_string();
+        if !said.contains(&also) {
+            said += &format!(": {also}");
+        }
         source = error.source();
     }
     said

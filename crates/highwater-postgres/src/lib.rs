@@ -46,6 +46,7 @@ mod row;
 mod schema;
 mod sql;
 mod store;
+mod transfer;
 mod unit_of_work;
 mod wakeups;
 mod write;

@@ -1,5 +1,7 @@
 //! The layout of the database: versioned, and brought up to date in place.
 
+mod plan;
+
 use highwater::Error;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
@@ -10,49 +12,80 @@ use crate::store::PgEventStore;
 struct Migration {
     version: i32,
     name: &'static str,
+    does: &'static str,
     sql: &'static str,
     /// In its place when there is an events table already.
-    adopt: Option<&'static str>,
+    adopt: Option<Adopt>,
+    /// Relations that must not be there yet.
+    creates: &'static [&'static str],
     /// The oldest layout that a library may have been written for and still work with this one, so that instances can be
     /// upgraded one after another.
     oldest: i32,
 }
 
+#[derive(Clone, Copy)]
+struct Adopt {
+    does: &'static str,
+    sql: &'static str,
+}
+
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "events",
+        does: "creates the table of events, and the schema where it is missing",
         sql: include_str!("../migrations/0001_events.sql"),
-        adopt: Some(include_str!("../migrations/0001_adopt.sql")),
+        adopt: Some(Adopt {
+            does: "makes the events table that is there the log: its rows are numbered, and it is locked meanwhile",
+            sql: include_str!("../migrations/0001_adopt.sql"),
+        }),
+        creates: &[],
         oldest: 1,
     },
     Migration {
         version: 2,
         name: "append",
+        does: "creates the functions that append",
         sql: include_str!("../migrations/0002_append.sql"),
         adopt: None,
+        creates: &[],
         oldest: 2,
     },
     Migration {
         version: 3,
         name: "delivery",
+        does: "creates the tables of checkpoints, pauses, dead letters and requests, or adopts older ones",
         sql: include_str!("../migrations/0003_delivery.sql"),
         adopt: None,
+        creates: &["event_bus_terms", "event_bus_pauses", "event_bus_dlq_attempts", "event_bus_requests"],
         oldest: 2,
     },
     Migration {
         version: 4,
         name: "leadership",
+        does: "creates the tables of leaders and instances",
         sql: include_str!("../migrations/0004_leadership.sql"),
         adopt: None,
+        creates: &["event_bus_leaders", "event_bus_instances"],
         oldest: 3,
     },
     Migration {
         version: 5,
         name: "reports",
+        does: "creates the table of what leaders report",
         sql: include_str!("../migrations/0005_reports.sql"),
         adopt: None,
+        creates: &["event_bus_reports"],
+        oldest: 3,
+    },
+    Migration {
+        version: 6,
+        name: "filling",
+        does: "creates the table that locks a store while it is being filled",
+        sql: include_str!("../migrations/0006_filling.sql"),
+        adopt: None,
+        creates: &["filling"],
         oldest: 3,
     },
 ];
@@ -104,7 +137,7 @@ impl PgEventStore {
             sqlx::query(table.clone()).execute(&mut *tx).await.map_err(failed)?;
         }
         for migration in MIGRATIONS.iter().filter(|migration| migration.version > layout.version) {
-            let sql = migration.adopt.filter(|_| layout.events).unwrap_or(migration.sql);
+            let sql = migration.adopt.filter(|_| layout.events).map_or(migration.sql, |adopt| adopt.sql);
             tracing::info!(schema = inner.schema.as_str(), migration.version, migration.name, "migrating");
             // Safe: the text is ours, and the schema's name is checked and quoted.
             let sql = AssertSqlSafe(inner.schema.render(sql));
@@ -162,7 +195,20 @@ fn unfit(error: sqlx::Error) -> Error {
         || matches!(code.as_str(), "42703" | "42804" | "42846" | "42P16")
     {
         let said = error.as_database_error().map_or_else(String::new, |error| error.message().to_owned());
-        return Error::Unfit { reason: format!("a table that is there cannot be adopted: {said}") };
+        return cannot_adopt(&said);
+    }
+    // A table, a constraint or a function of the same name.
+    if matches!(code.as_str(), "42P07" | "42710" | "42723") {
+        let said = error.as_database_error().map_or_else(String::new, |error| error.message().to_owned());
+        return in_the_way(&said);
     }
     failed("initialize", error)
+}
+
+fn cannot_adopt(said: &str) -> Error {
+    Error::Unfit { reason: format!("a table that is there cannot be adopted: {said}") }
+}
+
+fn in_the_way(said: &str) -> Error {
+    Error::Unfit { reason: format!("{said}, and it is not Highwater's: move it away, or choose another schema") }
 }

@@ -5,6 +5,7 @@
 //! it is stored whole or not at all, as if the caller had waited. The task ends when the last handle of the store is gone and
 //! everything is answered.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::config::SqliteConfig;
 use crate::connect::Connector;
 use crate::error::{Code, code, commit_failed, failed};
 use crate::gate::{self, Gate, Permit};
-use crate::sql::Appends;
+use crate::sql::Inserts;
 use crate::wakeups;
 use crate::write::{self, Heads};
 
@@ -27,7 +28,7 @@ const SMALL: usize = 64;
 pub(crate) fn start(
     connector: &Connector,
     gate: &Gate,
-    sql: &Arc<Appends>,
+    sql: &Arc<Inserts>,
     config: &SqliteConfig,
     hints: &watch::Sender<u64>,
 ) -> AppendQueue {
@@ -52,7 +53,7 @@ struct Task {
     connector: Connector,
     connection: Option<SqliteConnection>,
     gate: Gate,
-    sql: Arc<Appends>,
+    sql: Arc<Inserts>,
     hints: watch::Sender<u64>,
     timeout: Duration,
     events_max: usize,
@@ -69,7 +70,7 @@ impl Task {
             if self.backlog.waiting.is_empty() && !self.backlog.arrived().await {
                 return;
             }
-            let mut group = self.next_group();
+            let mut group = self.backlog.take_group(&HashSet::new(), self.events_max, self.bytes_max);
             if group.is_empty() {
                 continue;
             }
@@ -96,28 +97,6 @@ impl Task {
                 self.backlog.let_callers_run(answered).await;
             }
         }
-    }
-
-    /// As many as may go together, from the front. Callers who have gone are left out.
-    fn next_group(&mut self) -> Vec<QueuedAppend> {
-        let mut group: Vec<QueuedAppend> = Vec::new();
-        let (mut events, mut bytes) = (0, 0);
-        while let Some(request) = self.backlog.waiting.pop_front() {
-            if request.answer.is_closed() {
-                continue;
-            }
-            let append = &request.append;
-            if !group.is_empty()
-                && (events + append.records.len() > self.events_max || bytes + append.bytes > self.bytes_max)
-            {
-                self.backlog.waiting.push_front(request);
-                break;
-            }
-            events += append.records.len();
-            bytes += append.bytes;
-            group.push(request);
-        }
-        group
     }
 
     /// Stores a group in one transaction.
@@ -157,7 +136,7 @@ impl Task {
 /// Everybody in as few statements as there can be. `None` when somebody's ids are taken: then it has to be taken back.
 async fn together(
     connection: &mut SqliteConnection,
-    sql: &Appends,
+    sql: &Inserts,
     group: &[QueuedAppend],
 ) -> Result<Option<Answers>, Error> {
     let appends: Vec<_> = group.iter().map(|request| &request.append).collect();
@@ -186,7 +165,7 @@ async fn together(
 }
 
 /// One after the other, in the same transaction.
-async fn singly(connection: &mut SqliteConnection, sql: &Appends, group: &[QueuedAppend]) -> Result<Answers, Error> {
+async fn singly(connection: &mut SqliteConnection, sql: &Inserts, group: &[QueuedAppend]) -> Result<Answers, Error> {
     let mut answers = Vec::with_capacity(group.len());
     for request in group {
         match write::store(connection, sql, &request.append).await {

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, Taken, Term};
+use highwater::{
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, StateColumns, Taken, Term,
+};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use crate::error::failed;
-use crate::row::{array, now, signed, time, unsigned};
+use crate::row::{array, micros, now, signed, time, time_if_any, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 
@@ -65,14 +67,62 @@ impl Checkpoints for SqliteEventStore {
         })
     }
 
-    // Reports are not kept here yet: they inform, and nothing rests on them.
-    fn store_reports<'a>(&'a self, _reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.write_lightly("store reports", PATIENCE, async move |tx| {
+            for report in reports {
+                store_report(tx, report).await?;
+            }
+            Ok(())
+        }))
     }
 
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
+        Box::pin(async move {
+            let rows = sqlx::query(sql::reports).fetch_all(&self.inner.pool).await;
+            let found = rows.and_then(|rows| rows.iter().map(report).collect::<Result<Vec<_>, _>>());
+            Ok(found.map_err(|e| failed("read reports", e))?.into_iter().flatten().collect())
+        })
     }
+}
+
+async fn store_report(tx: &mut SqliteConnection, report: &Report) -> Result<(), sqlx::Error> {
+    let state = StateColumns::from(&report.state);
+    let query = sqlx::query(sql::report_store)
+        .bind(&report.subscriber_id)
+        .bind(signed(report.term))
+        .bind(state.state)
+        .bind(signed(report.position))
+        .bind(report.rate)
+        .bind(state.failing.map(signed))
+        .bind(state.failures)
+        .bind(state.next_at.map(micros))
+        .bind(state.reason)
+        .bind(&report.last_error)
+        .bind(&report.push_degraded)
+        .bind(micros(report.reported_at));
+    query.execute(tx).await.map(drop)
+}
+
+/// `None` for a state that only a newer version knows.
+fn report(row: &SqliteRow) -> Result<Option<Report>, sqlx::Error> {
+    let columns = StateColumns {
+        state: row.try_get("state")?,
+        failing: row.try_get::<Option<i64>, _>("failing")?.map(unsigned),
+        failures: row.try_get("failures")?,
+        next_at: time_if_any(row.try_get("next_at")?)?,
+        reason: row.try_get("reason")?,
+    };
+    let Some(state) = columns.read() else { return Ok(None) };
+    Ok(Some(Report {
+        subscriber_id: row.try_get("subscriber_id")?,
+        term: unsigned(row.try_get("term")?),
+        state,
+        position: unsigned(row.try_get("global_sequence")?),
+        rate: row.try_get("rate")?,
+        last_error: row.try_get("last_error")?,
+        push_degraded: row.try_get("push_degraded")?,
+        reported_at: time(row.try_get("reported_at")?)?,
+    }))
 }
 
 async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sqlx::Error> {

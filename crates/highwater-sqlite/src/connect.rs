@@ -7,6 +7,7 @@ use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::Synchronous;
+use crate::sql;
 
 /// How long a reader waits in the rare cases in which it has to: while another process repairs what a crash has left, or
 /// changes the layout.
@@ -53,12 +54,12 @@ impl Connector {
 
     /// A connection for writing. It does not wait by itself: whoever writes asks again in its own time.
     pub(crate) async fn connect_writer(&self) -> Result<SqliteConnection, sqlx::Error> {
-        self.options().busy_timeout(Duration::ZERO).connect().await
+        writing(self.options().connect().await?).await
     }
 
     /// A connection for writing what may be lost when the machine crashes.
     pub(crate) async fn connect_light(&self) -> Result<SqliteConnection, sqlx::Error> {
-        self.options().busy_timeout(Duration::ZERO).synchronous(SqliteSynchronous::Normal).connect().await
+        writing(self.options().synchronous(SqliteSynchronous::Normal).connect().await?).await
     }
 
     /// Connections for everybody.
@@ -68,8 +69,18 @@ impl Connector {
 
     /// Connections for transactions that write.
     pub(crate) fn writers(&self, connections_max: u32) -> SqlitePool {
-        pool_options(connections_max).connect_lazy_with(self.options().busy_timeout(Duration::ZERO))
+        pool_options(connections_max)
+            .after_connect(|connection, _| {
+                Box::pin(async { sqlx::query(sql::no_waiting).execute(connection).await.map(drop) })
+            })
+            .connect_lazy_with(self.options())
     }
+}
+
+/// Only now: while a connection is being opened there may be something to wait for, somebody's last one that is closed.
+async fn writing(mut connection: SqliteConnection) -> Result<SqliteConnection, sqlx::Error> {
+    sqlx::query(sql::no_waiting).execute(&mut connection).await?;
+    Ok(connection)
 }
 
 fn pool_options(connections_max: u32) -> SqlitePoolOptions {

@@ -1,6 +1,6 @@
 //! Dead letters on SQLite, and what is asked to be done with them.
 
-mod row;
+pub(crate) mod row;
 
 use chrono::{DateTime, Utc};
 use highwater::{AskColumns, BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
@@ -114,4 +114,5 @@ fn matching<'q>(statement: &'static str, query: &'q LetterQuery) -> Query<'q, Sq
         .bind(query.since.map(micros))
         .bind(query.until.map(micros))
         .bind(array(query.states.iter().map(|state| state.name())))
+        .bind(&query.event_type)
 }

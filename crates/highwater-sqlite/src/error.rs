@@ -17,6 +17,8 @@ pub(crate) enum Code {
     Constraint,
     /// A unique index has it already.
     Unique,
+    /// A trigger of ours said no: the store is being filled.
+    Refused,
     /// It is not a database, or it is damaged.
     NotADatabase,
     /// It is damaged.
@@ -34,6 +36,7 @@ pub(crate) fn code(error: &sqlx::Error) -> Option<Code> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(match (extended, extended & 0xff) {
         (1555 | 2067, _) => Code::Unique,
+        (1811, _) => Code::Refused,
         (_, 3 | 23) => Code::Permission,
         (_, 5 | 6) => Code::Busy,
         (_, 8) => Code::ReadOnly,
@@ -57,6 +60,10 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
                 "the database is damaged ({error}); restore a backup, or try the sqlite3 command's .recover"
             ),
         },
+        Some(Code::Refused) => {
+            let said = error.as_database_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
+            Error::BeingFilled { reason: said }
+        }
         // A table or a column that is not there.
         Some(Code::Other) => Error::Unfit { reason: format!("{error}; call initialize()") },
         _ => Error::Unavailable { action, source: error.into() },

@@ -27,7 +27,7 @@ use crate::row::{time, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 use candidate::SqliteCandidate;
-use files::Folder;
+pub(crate) use files::{Folder, Lock};
 
 /// Leadership among the processes that have one database open.
 pub type SqliteCoordinator = Coordinator<SqliteEventStore>;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use highwater::Error;
+use highwater::{Error, Planned};
 use sqlx::Row;
 use sqlx::sqlite::SqliteConnection;
 
@@ -21,16 +21,49 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Migration {
     version: i64,
     name: &'static str,
+    does: &'static str,
     sql: &'static str,
     /// The oldest layout that a library may have been written for and still work with this one.
     oldest: i64,
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 3] = [
-    Migration { version: 1, name: "events", sql: include_str!("../migrations/0001_events.sql"), oldest: 1 },
-    Migration { version: 2, name: "delivery", sql: include_str!("../migrations/0002_delivery.sql"), oldest: 2 },
-    Migration { version: 3, name: "leadership", sql: include_str!("../migrations/0003_leadership.sql"), oldest: 3 },
+const MIGRATIONS: [Migration; 5] = [
+    Migration {
+        version: 1,
+        name: "events",
+        does: "creates the table of events",
+        sql: include_str!("../migrations/0001_events.sql"),
+        oldest: 1,
+    },
+    Migration {
+        version: 2,
+        name: "delivery",
+        does: "creates the tables of checkpoints, pauses, dead letters and requests",
+        sql: include_str!("../migrations/0002_delivery.sql"),
+        oldest: 2,
+    },
+    Migration {
+        version: 3,
+        name: "leadership",
+        does: "creates the tables of leaders and instances",
+        sql: include_str!("../migrations/0003_leadership.sql"),
+        oldest: 3,
+    },
+    Migration {
+        version: 4,
+        name: "reports",
+        does: "creates the table of what leaders report",
+        sql: include_str!("../migrations/0004_reports.sql"),
+        oldest: 4,
+    },
+    Migration {
+        version: 5,
+        name: "filling",
+        does: "creates the table that locks a store while it is being filled",
+        sql: include_str!("../migrations/0005_filling.sql"),
+        oldest: 5,
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -84,6 +117,17 @@ pub(crate) async fn log_ahead(connection: &mut SqliteConnection, path: &Path) ->
 }
 
 impl SqliteEventStore {
+    /// What `initialize` would do. Nothing is locked, and nothing is tried.
+    pub(crate) async fn plan(&self) -> Result<Vec<Planned>, Error> {
+        let mut connection = self.inner.pool.acquire().await.map_err(|e| failed("look at the database", e))?;
+        let version = look(&mut connection, &self.inner.path).await?;
+        let missing = MIGRATIONS.iter().filter(|migration| migration.version > version);
+        let planned = |migration: &Migration| {
+            Planned::new(u32::try_from(migration.version).unwrap_or(u32::MAX), migration.name, migration.does)
+        };
+        Ok(missing.map(planned).collect())
+    }
+
     /// Creates everything, or brings an older layout up to date in place. May be called any number of times, and by
     /// several processes at once: one does the work, the others wait for it.
     ///

@@ -12,28 +12,35 @@ macro_rules! statements {
     };
 }
 
-/// How many events go into one statement: powers of two, so that any number is made of few, and each is prepared once.
-pub(crate) const APPEND_ROWS: [usize; 8] = [128, 64, 32, 16, 8, 4, 2, 1];
+/// How many rows go into one statement: powers of two, so that any number is made of few, and each is prepared once.
+pub(crate) const ROWS: [usize; 8] = [128, 64, 32, 16, 8, 4, 2, 1];
 
-/// The statement that inserts events, for each number of [`APPEND_ROWS`].
+/// A statement that inserts rows, for each number of [`ROWS`].
 #[derive(Debug)]
-pub(crate) struct Appends([SqlStr; APPEND_ROWS.len()]);
+pub(crate) struct Inserts([SqlStr; ROWS.len()]);
 
-impl Appends {
-    pub(crate) fn new() -> Self {
-        let one = include_str!("../sql/append.sql").trim_end();
-        let (_, row) = one.rsplit_once('\n').expect("the statement ends with a line of parameters");
-        // Safe: the text is ours.
-        Self(
-            APPEND_ROWS
-                .map(|rows| AssertSqlSafe(format!("{one}{}", format!(", {row}").repeat(rows - 1))).into_sql_str()),
-        )
+impl Inserts {
+    /// The one for appends.
+    pub(crate) fn append() -> Self {
+        Self::new(include_str!("../sql/append.sql"))
     }
 
-    /// The statement for as many of so many events as fit, and how many that are.
-    pub(crate) fn for_some_of(&self, events: usize) -> (SqlStr, usize) {
-        let place = APPEND_ROWS.iter().position(|rows| *rows <= events).unwrap_or(APPEND_ROWS.len() - 1);
-        (self.0[place].clone(), APPEND_ROWS[place])
+    /// The one for records that have their numbers.
+    pub(crate) fn filling_records() -> Self {
+        Self::new(include_str!("../sql/filling_records.sql"))
+    }
+
+    fn new(text: &str) -> Self {
+        let one = text.trim_end();
+        let (_, row) = one.rsplit_once('\n').expect("the statement ends with a line of parameters");
+        // Safe: the text is ours.
+        Self(ROWS.map(|rows| AssertSqlSafe(format!("{one}{}", format!(", {row}").repeat(rows - 1))).into_sql_str()))
+    }
+
+    /// The statement for as many of so many rows as fit, and how many that are.
+    pub(crate) fn for_some_of(&self, rows: usize) -> (SqlStr, usize) {
+        let place = ROWS.iter().position(|some| *some <= rows).unwrap_or(ROWS.len() - 1);
+        (self.0[place].clone(), ROWS[place])
     }
 }
 
@@ -48,6 +55,9 @@ statements! {
     claim_file,
     commit,
     data_version,
+    diagnose_file,
+    diagnose_journal,
+    events_count,
     fence_keep,
     fence_leader,
     fence_lock,
@@ -55,6 +65,20 @@ statements! {
     fence_opened,
     fence_reset,
     fence_term,
+    filling,
+    filling_begin,
+    filling_checkpoint,
+    filling_clear,
+    filling_close,
+    filling_drop,
+    filling_end,
+    filling_found,
+    filling_guard,
+    filling_letter,
+    filling_open,
+    filling_pause,
+    filling_request,
+    filling_unguard,
     find_ids,
     head,
     heads,
@@ -83,6 +107,7 @@ statements! {
     migrations,
     migrations_create,
     migrations_record,
+    no_waiting,
     parked,
     pause,
     paused,
@@ -90,9 +115,12 @@ statements! {
     read_all_of_types,
     read_stream_backwards,
     read_stream_forwards,
+    report_store,
+    reports,
     request,
     request_file,
     request_finish,
+    requests_all_open,
     requests_open,
     requests_purge,
     resume,

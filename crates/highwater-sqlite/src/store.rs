@@ -17,7 +17,7 @@ use crate::error::failed;
 use crate::gate::{self, Gate};
 use crate::migrate;
 use crate::place;
-use crate::sql::Appends;
+use crate::sql::Inserts;
 use crate::wakeups::SqliteWakeups;
 
 /// Connections for transactions of the application and of delivery. One at a time has a transaction open; others come back.
@@ -41,7 +41,7 @@ pub(crate) struct Inner {
     /// For what may be lost when the machine crashes.
     pub(crate) light: Mutex<Option<SqliteConnection>>,
     pub(crate) gate: Gate,
-    pub(crate) appends: Arc<Appends>,
+    pub(crate) appends: Arc<Inserts>,
     pub(crate) appender: AppendQueue,
     pub(crate) wakeups: SqliteWakeups,
 }
@@ -73,7 +73,7 @@ impl SqliteEventStore {
             migrate::log_ahead(&mut first, &path).await?;
         }
         let gate = Gate::of(&path);
-        let appends = Arc::new(Appends::new());
+        let appends = Arc::new(Inserts::append());
         let wakeups = SqliteWakeups::new(connector.clone(), config.watch_interval);
         let appender = appender::start(&connector, &gate, &appends, &config, &wakeups.hints());
         let inner = Inner {

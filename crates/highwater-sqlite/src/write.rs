@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::error::{Code, code, failed};
 use crate::row::{self, micros, signed, unsigned};
-use crate::sql::{self, APPEND_ROWS, Appends};
+use crate::sql::{self, Inserts, ROWS};
 
 /// Where streams are, as far as the transaction has looked, with what it has stored itself.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub(crate) async fn number<'a>(
 /// nothing only together with the transaction.
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
-    sql: &Appends,
+    sql: &Inserts,
     appends: &[Numbered<'_>],
 ) -> Result<Vec<Appended>, sqlx::Error> {
     let mut rows = appends.iter().flat_map(|numbered| {
@@ -106,7 +106,7 @@ pub(crate) async fn insert(
 /// transaction has to be taken back.
 pub(crate) async fn store(
     connection: &mut SqliteConnection,
-    sql: &Appends,
+    sql: &Inserts,
     append: &Prepared,
 ) -> Result<Appended, Error> {
     let append_failed = |e| failed("append", e);
@@ -116,7 +116,7 @@ pub(crate) async fn store(
         Err(stored_before) => return Ok(stored_before),
     };
     // A statement is all or nothing by itself; several are not.
-    let several = append.records.len() > APPEND_ROWS[0];
+    let several = append.records.len() > ROWS[0];
     if several {
         sqlx::query(sql::savepoint).execute(&mut *connection).await.map_err(append_failed)?;
     }

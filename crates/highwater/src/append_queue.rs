@@ -1,6 +1,8 @@
 //! The queue in front of a backend that stores many callers' appends together.
 
-use std::collections::VecDeque;
+mod group;
+
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
@@ -88,6 +90,15 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// Takes the next group from the front; what cannot go with it stays, in order.
+    ///
+    /// Within a group only the first append to a stream may expect anything of it: whether a later one's expectation holds
+    /// depends on whether the first is stored. Whoever stays behind makes later appends to its streams stay as well, so that
+    /// nobody is overtaken for ever. Appends to streams that are `in_flight` stay too. Callers who have gone are left out.
+    pub fn take_group(&mut self, in_flight: &HashSet<Uuid>, events_max: usize, bytes_max: usize) -> Vec<QueuedAppend> {
+        group::take(&mut self.waiting, in_flight, events_max, bytes_max)
+    }
+
     /// Takes in whatever is there.
     pub fn fill(&mut self) {
         while self.waiting.len() < self.max {

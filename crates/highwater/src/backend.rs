@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use crate::{
-    BoxFuture, Checkpoints, DeadLetters, Error, Fence, Leadership, Log, NewLetter, RequestOutcome, Term, Wakeups,
+    BoxFuture, Checkpoints, DeadLetters, Diagnose, Error, Fence, Leadership, Log, NewLetter, RequestOutcome, Term,
+    Transfer, Wakeups,
 };
 
 /// A backend that the delivery engine can run on.
@@ -19,7 +20,9 @@ use crate::{
 /// - `commit` checks the fence again in its last statement before the commit. Everything in the transaction becomes
 ///   visible together with the closing, or nothing does, and it survives a crash of the server.
 /// - A transaction that is dropped leaves nothing behind.
-pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Clone + 'static {
+pub trait Backend:
+    Log + Wakeups + Checkpoints + DeadLetters + Leadership + Transfer + Diagnose + Clone + 'static
+{
     /// An open transaction, as it is handed to a transactional projection.
     type Tx: Send + 'static;
 
@@ -110,9 +113,10 @@ pub enum Closing<'a> {
         /// What came of it.
         outcome: &'a RequestOutcome,
     },
-    /// The subscriber starts again: its open letters are archived, its checkpoint is set back, and its term is raised.
+    /// The subscriber goes on from elsewhere: its checkpoint is set, its term is raised, and its open letters beyond that
+    /// place are archived, because it sees those events anew. Letters up to there stay as they are.
     Reset {
-        /// Where it starts.
+        /// After which position it goes on.
         to: u64,
         /// Who asked for it.
         by: &'a str,

@@ -23,6 +23,8 @@ use crate::{
     ProjectorCoordinator, ReliableDeliveryConfig, StartAt, SubscriptionState,
 };
 
+pub(crate) use letters::check_text;
+
 pub use health::{Health, Problem};
 pub use letters::{DeadLetterDesk, Filed};
 pub use subscription::Subscription;

@@ -241,6 +241,55 @@ pub enum ReportedState {
     Stopped,
 }
 
+/// What a leader says that it is doing, in columns: how SQL backends store it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StateColumns<'a> {
+    /// Its name.
+    pub state: &'a str,
+    /// The event that failed.
+    pub failing: Option<u64>,
+    /// How often.
+    pub failures: Option<u32>,
+    /// When it is tried again.
+    pub next_at: Option<DateTime<Utc>>,
+    /// Why it is halted.
+    pub reason: Option<&'a str>,
+}
+
+impl<'a> From<&'a ReportedState> for StateColumns<'a> {
+    fn from(state: &'a ReportedState) -> Self {
+        let named = Self { state: state.name(), ..Self::default() };
+        match state {
+            ReportedState::Retrying { global_sequence, failures, next_at } => {
+                Self { failing: Some(*global_sequence), failures: Some(*failures), next_at: Some(*next_at), ..named }
+            }
+            ReportedState::Halted { reason } => Self { reason: Some(reason), ..named },
+            _ => named,
+        }
+    }
+}
+
+impl StateColumns<'_> {
+    /// The state; `None` for one that only a newer version knows: it informs, so it is no reason to show nothing at all.
+    #[must_use]
+    pub fn read(&self) -> Option<ReportedState> {
+        Some(match self.state {
+            "catching_up" => ReportedState::CatchingUp,
+            "live" => ReportedState::Live,
+            "retrying" => ReportedState::Retrying {
+                global_sequence: self.failing.unwrap_or_default(),
+                failures: self.failures.unwrap_or_default(),
+                next_at: self.next_at.unwrap_or_default(),
+            },
+            "disconnected" => ReportedState::Disconnected,
+            "paused" => ReportedState::Paused,
+            "halted" => ReportedState::Halted { reason: self.reason.unwrap_or_default().to_owned() },
+            "stopped" => ReportedState::Stopped,
+            _ => return None,
+        })
+    }
+}
+
 impl ReportedState {
     /// The state's name, as it is stored.
     #[must_use]

@@ -174,6 +174,18 @@ pub enum Error {
         id: Uuid,
     },
 
+    /// Somebody processes for the subscriber, or may do so, and would go on from where it is. Nothing was changed: stop it
+    /// first, or force it.
+    #[error("{subscriber_id:?} is being processed: {reason}; stop that first, or force it")]
+    Led {
+        /// The subscriber.
+        subscriber_id: String,
+        /// By whom, and how far that is known.
+        reason: String,
+        /// Who that is, if it is known.
+        leader: Option<Box<crate::Leader>>,
+    },
+
     /// A subscriber did not get there in time. It goes on; wait again, or find out what keeps it.
     #[error(
         "{subscriber_id:?} has not reached {wanted} within {waited:?}: {}",
@@ -224,6 +236,38 @@ pub enum Error {
     NoSession {
         /// What gave it away, and the way out.
         reason: String,
+    },
+
+    /// The store is being filled with what another one holds, and takes nothing else. Nothing was stored: finish the filling,
+    /// or abandon it.
+    #[error("being filled: {reason}; finish that, or abandon it")]
+    BeingFilled {
+        /// From what, and since when.
+        reason: String,
+    },
+
+    /// Only an empty store can be filled. Nothing was changed: take another one.
+    #[error("not empty: this store holds {found}; fill one that is empty")]
+    NotEmpty {
+        /// What it holds.
+        found: String,
+    },
+
+    /// What was filled in is not what the source holds. The store stays locked: abandon it, and find out why.
+    #[error("the copy differs: {difference}")]
+    CopyDiffers {
+        /// The first difference.
+        difference: String,
+    },
+
+    /// A line of an export cannot be taken in. Nothing was stored: mend the file, or export again.
+    #[error("line {line} cannot be imported")]
+    Import {
+        /// Which line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
     },
 
     /// The role may not do this. Grant what is missing.
@@ -362,6 +406,17 @@ pub enum Invalid {
     /// A name that cannot be a subscriber's.
     #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
     SubscriberId(String),
+    /// A position where the log has not got to.
+    #[error("position {wanted} is beyond the end of the log, which is at {head}")]
+    Position {
+        /// The position.
+        wanted: u64,
+        /// The highest committed event.
+        head: u64,
+    },
+    /// Something that cannot be filled into a store.
+    #[error("cannot be filled in: {0}")]
+    Filling(String),
     /// Upcasters that contradict each other.
     #[error("upcaster from {event_type} v{schema_version}: {reason}")]
     Upcaster {

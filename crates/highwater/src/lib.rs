@@ -34,8 +34,10 @@
 //! - The vocabulary: [`Event`], [`Metadata`], [`Append`], [`ExpectedVersion`], [`Error`].
 //! - [`EventStore`]: what applications call. [`Evolve`]: state folded from a stream. [`Projection`] and
 //!   [`EventObserver`]: code that is handed events.
+//! - [`Overview`], [`explain`] and [`Repair`]: subscribers seen and steered from outside.
 //! - The contracts a backend fulfils, over raw [`Record`]s: [`Log`] and [`Wakeups`].
 //! - [`codec`]: how an enum becomes a record and back. [`Upcasters`]: how old records become new ones.
+//! - [`transfer`]: moving a whole store: copying, exporting, importing.
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
 
 mod append;
@@ -47,6 +49,7 @@ pub mod codec;
 mod config;
 mod dead_letters;
 mod delivery;
+mod diagnose;
 mod error;
 mod event;
 mod evolve;
@@ -61,9 +64,11 @@ mod overview;
 mod paging;
 mod prepared;
 mod record;
+mod repair;
 mod store;
 mod stored;
 mod subscriber;
+pub mod transfer;
 mod upcast;
 mod wakeups;
 
@@ -72,7 +77,7 @@ pub use append_queue::{AppendQueue, Backlog, QueuedAppend};
 pub use backend::{Backend, Begun, Closed, Closing};
 pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
 pub use checkpoints::{
-    Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Report, ReportedState, Taken, Term,
+    Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Report, ReportedState, StateColumns, Taken, Term,
 };
 pub use codec::EventTypes;
 pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
@@ -83,6 +88,7 @@ pub use dead_letters::{
 #[doc(hidden)]
 pub use delivery::after_commit::appended_in_handler;
 pub use delivery::status::{Progress, SubscriptionState};
+pub use diagnose::{Diagnose, Finding, Planned, Severity};
 pub use error::{BoxError, Error, Invalid, SharedError};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
@@ -100,9 +106,11 @@ pub use overview::{Overview, SubscriberOverview};
 pub use paging::EventStream;
 pub use prepared::Prepared;
 pub use record::{NewRecord, Record};
+pub use repair::{Moved, Repair};
 pub use store::EventStore;
 pub use stored::already_stored;
 pub use subscriber::{IntoSubscriber, ObserverFn, Subscriber, observer_fn};
+pub use transfer::{FilledCheckpoint, Filling, Transfer, Unfinished};
 pub use upcast::Upcasters;
 pub use wakeups::{Wakeup, Wakeups};
 

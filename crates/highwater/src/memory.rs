@@ -4,8 +4,10 @@ mod backend;
 mod checkpoints;
 mod dead_letters;
 mod delivery;
+mod diagnose;
 mod leadership;
 mod log;
+mod transfer;
 mod unit_of_work;
 mod wakeups;
 
@@ -25,6 +27,7 @@ pub struct MemoryEventStore {
     log: Arc<log::MemoryLog>,
     delivery: Arc<delivery::MemoryDelivery>,
     leadership: Arc<leadership::MemoryLocks>,
+    filling: Arc<transfer::MemoryFillings>,
     hints: watch::Sender<u64>,
     upcasters: Arc<Upcasters>,
     limits: Limits,
@@ -38,6 +41,7 @@ impl MemoryEventStore {
             log: Arc::default(),
             delivery: Arc::default(),
             leadership: Arc::default(),
+            filling: Arc::default(),
             hints: watch::Sender::new(0),
             upcasters: Arc::default(),
             limits: Limits::default(),

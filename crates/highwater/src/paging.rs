@@ -22,7 +22,7 @@ const PAGE_BYTES_MAX: usize = 4 << 20;
 /// After how many events handed out the page being read gets its turn.
 const EVENTS_PER_TURN: u32 = 16;
 /// How long to wait before looking again whether an open writer has ended; at first, and at most.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
+pub(crate) const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
 
 /// Events, as they are read: in order, with back-pressure, one page ahead of the caller at most.
 ///
@@ -42,12 +42,12 @@ pub struct EventStream<'a, D> {
     decoded: PhantomData<fn() -> D>,
 }
 
-type Fetch<'a> = BoxFuture<'a, Result<Fetched<'a>, Error>>;
+pub(crate) type Fetch<'a> = BoxFuture<'a, Result<Fetched<'a>, Error>>;
 
 /// A page, and how to get the next.
-struct Fetched<'a> {
-    records: Vec<Record>,
-    next: Option<Fetch<'a>>,
+pub(crate) struct Fetched<'a> {
+    pub(crate) records: Vec<Record>,
+    pub(crate) next: Option<Fetch<'a>>,
 }
 
 impl<'a, D: DeserializeOwned> EventStream<'a, D> {
@@ -221,6 +221,12 @@ struct All {
     types: EventTypes,
     limit: ReadLimit,
     incarnation: Option<u64>,
+}
+
+/// The records after a position, up to another one at least; waits for writers that may still bring something below that.
+pub(crate) fn records<'a, L: Log + ?Sized>(log: &'a L, after: u64, target: u64) -> Fetch<'a> {
+    let limit = ReadLimit { events: PAGE_EVENTS_FIRST, bytes: PAGE_BYTES_MAX };
+    fetch_all(log, All { after, target, types: EventTypes::All, limit, incarnation: None })
 }
 
 fn fetch_all<'a, L: Log + ?Sized>(log: &'a L, mut all: All) -> Fetch<'a> {

@@ -29,12 +29,16 @@ fn coordinated() -> ReliableDeliveryConfig {
 }
 
 /// The same, where everything stays with who has it.
-fn settled() -> ReliableDeliveryConfig {
+pub(super) fn settled() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig { spread: false, ..coordinated() }
 }
 
 /// An instance with a handle of its own to the log.
-async fn instance<H: Harness>(harness: &H, store: &H::Store, config: ReliableDeliveryConfig) -> EventBus<H::Store> {
+pub(super) async fn instance<H: Harness>(
+    harness: &H,
+    store: &H::Store,
+    config: ReliableDeliveryConfig,
+) -> EventBus<H::Store> {
     EventBus::new(harness.reopen(store, Settings::default()).await, config)
 }
 

@@ -1,6 +1,7 @@
 //! A log as a database keeps it: numbers are drawn when an append begins and its events appear when it commits, so that
 //! what was drawn first may appear last. Sound, unless it has a flaw.
 
+mod filling;
 mod state;
 mod transaction;
 
@@ -10,14 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, Fence, Instance, Leader, Leadership,
-    LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, OpenWriter, Page, ReadLimit,
-    Refused, Report, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, OpenWriter, Page,
+    Planned, ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters,
+    Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
+use filling::DrawnFilling;
 use state::State;
 use transaction::Transaction;
 
@@ -220,6 +223,55 @@ impl DeadLetters for Drawn {
 
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         self.shared.beside.purge_letters(subscriber_id, before)
+    }
+}
+
+impl Diagnose for Drawn {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        self.shared.beside.diagnose()
+    }
+
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        self.shared.beside.planned()
+    }
+}
+
+impl Transfer for Drawn {
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        Box::pin(async move {
+            let going_on = self.shared.beside.filling().await?.is_some();
+            if !going_on && (self.shared.state().head() > 0 || self.shared.state().is_anything_open()) {
+                return Err(Error::NotEmpty { found: "events".to_owned() });
+            }
+            let beside = self.shared.beside.fill(source).await?;
+            Ok(Box::new(DrawnFilling::new(Arc::clone(&self.shared), beside)) as Box<dyn Filling>)
+        })
+    }
+
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
+        self.shared.beside.filling()
+    }
+
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async move {
+            let abandoned = self.shared.beside.abandon().await?;
+            if abandoned {
+                self.shared.state().clear();
+            }
+            Ok(abandoned)
+        })
+    }
+
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move { Ok(self.shared.state().count(up_to)) })
+    }
+
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        self.shared.beside.all_open_requests(after, limit)
     }
 }
 

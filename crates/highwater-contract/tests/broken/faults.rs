@@ -3,6 +3,7 @@
 pub(crate) mod appending;
 pub(crate) mod calling;
 pub(crate) mod checkpoints;
+pub(crate) mod diagnose;
 pub(crate) mod input;
 pub(crate) mod keeping;
 pub(crate) mod leadership;
@@ -10,5 +11,6 @@ pub(crate) mod letters;
 pub(crate) mod reading;
 pub(crate) mod repeating;
 pub(crate) mod transactions;
+pub(crate) mod transfer;
 pub(crate) mod upcasting;
 pub(crate) mod wakeups;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Error, EventTypes, ExpectedVersion, Fence, Instance, Leader, Leadership,
-    LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, NewRecord, OpenWriter, Page,
-    ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Upcasters, Wakeup, Wakeups,
+    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, ExpectedVersion, Fence, Filling, Finding,
+    Instance, Leader, Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx,
+    NewRecord, OpenWriter, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken,
+    Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
@@ -132,6 +133,22 @@ pub(crate) trait Fault: Send + Sync + 'static {
 
     fn file_request<'a>(&'a self, sound: &'a Sound, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
         sound.memory.file_request(request)
+    }
+
+    fn diagnose<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Vec<Finding>, Error>> {
+        sound.memory.diagnose()
+    }
+
+    fn planned<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Vec<Planned>, Error>> {
+        sound.memory.planned()
+    }
+
+    fn fill<'a>(&'a self, sound: &'a Sound, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        sound.memory.fill(source)
+    }
+
+    fn abandon<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<bool, Error>> {
+        sound.memory.abandon()
     }
 
     fn begin_fenced<'a>(
@@ -429,6 +446,42 @@ impl DeadLetters for Faulty {
 
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         self.sound.memory.purge_letters(subscriber_id, before)
+    }
+}
+
+impl Diagnose for Faulty {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        self.fault.diagnose(&self.sound)
+    }
+
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        self.fault.planned(&self.sound)
+    }
+}
+
+impl Transfer for Faulty {
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        self.fault.fill(&self.sound, source)
+    }
+
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
+        self.sound.memory.filling()
+    }
+
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        self.fault.abandon(&self.sound)
+    }
+
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
+        self.sound.memory.count_events(up_to)
+    }
+
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        self.sound.memory.all_open_requests(after, limit)
     }
 }
 

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use drawn::{DrawnHarness, Flaw};
 use faults::{
-    appending, calling, checkpoints, input, keeping, leadership, letters, reading, repeating, transactions, upcasting,
-    wakeups,
+    appending, calling, checkpoints, diagnose, input, keeping, leadership, letters, reading, repeating, transactions,
+    transfer, upcasting, wakeups,
 };
 use faulty::{Fault, FaultyHarness};
 use highwater::{ExpectedVersion, Instance, LeaderHold};
@@ -59,10 +59,11 @@ enum Part {
 
 impl Part {
     fn of<H>(case: &Case<H>) -> Self {
-        const DELIVERY: [&str; 16] = [
+        const DELIVERY: [&str; 19] = [
             "checkpoints",
             "transactions",
             "dead_letters",
+            "transfer",
             "leadership",
             "following",
             "resuming",
@@ -75,6 +76,8 @@ impl Part {
             "rebuilding",
             "fencing",
             "instances",
+            "reporting",
+            "steering",
             "troubled",
         ];
         if DELIVERY.contains(&case.topic) { Self::Delivery } else { Self::Log }
@@ -237,6 +240,13 @@ broken! {
         says_that_bad_input_is_unavailable: FaultyHarness::new(input::SaysThatBadInputIsUnavailable);
         knows_no_limits: FaultyHarness::new(input::KnowsNoLimits);
 
+        // Looking at itself.
+        calls_what_is_healthy_bad: FaultyHarness::new(diagnose::CallsWhatIsHealthyBad);
+        plans_for_ever: FaultyHarness::new(diagnose::PlansForEver);
+        gives_no_advice: FaultyHarness::new(diagnose::GivesNoAdvice);
+        tells_in_any_order: FaultyHarness::new(diagnose::TellsInAnyOrder::default());
+        leaves_a_trace_of_looking: FaultyHarness::new(diagnose::LeavesATraceOfLooking);
+
         // Waking up.
         never_wakes: FaultyHarness::new(wakeups::NeverWakes::default());
         wakes_without_a_number: FaultyHarness::new(wakeups::Hints::new(|known, _| *known = 0));
@@ -282,6 +292,11 @@ broken! {
         ends_a_pause_with_the_term: FaultyHarness::new(checkpoints::EndsAPauseWithTheTerm);
         tells_of_checkpoints_that_are_not_stored: FaultyHarness::new(checkpoints::TellsOfCheckpointsThatAreNotStored);
         settles_too_much: FaultyHarness::new(checkpoints::SettlesTooMuch);
+        loses_reports: FaultyHarness::new(checkpoints::LosesReports);
+        believes_former_leaders: FaultyHarness::new(checkpoints::BelievesFormerLeaders::default());
+        leaves_out_what_comes_with_a_late_report: FaultyHarness::new(checkpoints::LeavesOutWhatComesWithALateReport);
+        reports_no_errors: FaultyHarness::new(checkpoints::Reports(|report| report.last_error = None));
+        reports_another_term: FaultyHarness::new(checkpoints::Reports(|report| report.term += 1));
 
         // Transactions.
         fences_no_transaction: FaultyHarness::new(transactions::FencesNoTransaction);
@@ -298,6 +313,7 @@ broken! {
         buries_without_a_letter: FaultyHarness::new(transactions::Commits(transactions::no_letter));
         resets_without_a_new_term: FaultyHarness::new(transactions::ResetsWithoutANewTerm);
         resets_without_archiving: FaultyHarness::new(transactions::ResetsWithoutArchiving);
+        archives_everything: FaultyHarness::new(transactions::ArchivesEverything);
 
         // Leadership.
         lets_everybody_lead: FaultyHarness::new(leadership::Candidates(|| leadership::LetsEverybodyLead));
@@ -331,6 +347,7 @@ broken! {
         // Dead letters.
         opens_no_letter_again: FaultyHarness::new(letters::OpensNoLetterAgain);
         shows_letters_of_all_streams: FaultyHarness::new(letters::Asks(letters::of_all_streams));
+        shows_letters_of_all_types: FaultyHarness::new(letters::Asks(letters::of_all_types));
         shows_letters_of_everybody: FaultyHarness::new(letters::Asks(letters::of_everybody));
         shows_the_first_page_again: FaultyHarness::new(letters::Asks(letters::first_page));
         shows_letters_in_any_state: FaultyHarness::new(letters::Asks(letters::in_any_state));
@@ -342,5 +359,26 @@ broken! {
         loses_requests: FaultyHarness::new(letters::LosesRequests);
         knows_no_parked_streams: FaultyHarness::new(letters::KnowsNoParkedStreams);
         counts_nothing_as_parked: FaultyHarness::new(letters::CountsNothingAsParked);
+
+        // Being filled.
+        fills_in_no_metadata: FaultyHarness::new(transfer::Fills::records(transfer::without_metadata));
+        closes_holes: FaultyHarness::new(transfer::Fills::records(transfer::without_holes));
+        fills_in_half_a_batch: FaultyHarness::new(transfer::Fills::records(transfer::half));
+        fills_in_no_pauses: FaultyHarness::new(transfer::Fills::checkpoints(transfer::not_paused));
+        fills_in_no_last_events: FaultyHarness::new(transfer::Fills::checkpoints(transfer::without_events));
+        fills_in_no_attempts: FaultyHarness::new(transfer::Fills::letters(transfer::without_attempts));
+        fills_in_open_letters_alone: FaultyHarness::new(transfer::Fills::letters(transfer::open_ones));
+        fills_in_no_requests: FaultyHarness::new(transfer::Fills::requests(Vec::clear));
+        fills_in_anything: FaultyHarness::new(transfer::FillsInAnything);
+        fills_whatever_it_holds: FaultyHarness::new(transfer::FillsWhateverItHolds);
+        stays_locked_when_filled: FaultyHarness::new(transfer::StaysLockedWhenFilled);
+        starts_fillings_again: FaultyHarness::new(transfer::StartsFillingsAgain);
+        goes_on_from_anywhere: FaultyHarness::new(transfer::GoesOnFromAnywhere);
+        keeps_what_was_told_before: FaultyHarness::new(transfer::KeepsWhatWasToldBefore::default());
+        fills_without_a_lock: FaultyHarness::new(transfer::FillsWithoutALock);
+        unlocks_when_interrupted: FaultyHarness::new(transfer::UnlocksWhenInterrupted);
+        lets_two_fill: FaultyHarness::new(transfer::LetsTwoFill);
+        abandons_nothing: FaultyHarness::new(transfer::AbandonsNothing);
+        abandons_the_lock_alone: FaultyHarness::new(transfer::AbandonsTheLockAlone);
     }
 }

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 
 use crate::row::unsigned;
 
-pub(super) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
+pub(crate) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
     let state: &str = row.try_get("state")?;
     let state = LetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
     Ok(DeadLetter {
@@ -28,7 +28,7 @@ pub(super) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
     })
 }
 
-pub(super) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
+pub(crate) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
     Ok(LetterAttempt {
         at: row.try_get("attempted_at")?,
         by: row.try_get("attempted_by")?,
@@ -37,7 +37,7 @@ pub(super) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
     })
 }
 
-pub(super) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
+pub(crate) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
     let ask = AskColumns {
         ask: row.try_get("ask")?,
         letter: row.try_get("letter")?,

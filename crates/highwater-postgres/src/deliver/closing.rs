@@ -43,8 +43,9 @@ pub(super) async fn close(
             }
             0
         }
-        Closing::Reset { by, .. } => {
-            let archive = sqlx::query(sql.letters_archive.clone()).bind(&*fence.subscriber_id).bind(by);
+        Closing::Reset { to, by, .. } => {
+            let archive =
+                sqlx::query(sql.letters_archive.clone()).bind(&*fence.subscriber_id).bind(by).bind(signed(to));
             archive.execute(&mut *open.tx).await.map_err(|e| broken("archive dead letters", e))?;
             0
         }

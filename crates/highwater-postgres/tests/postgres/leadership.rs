@@ -4,6 +4,7 @@ mod cut_off;
 mod hard_times;
 mod meddling;
 mod outages;
+mod outside;
 mod poolers;
 mod processes;
 mod session;

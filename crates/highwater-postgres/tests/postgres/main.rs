@@ -6,6 +6,7 @@ mod bus;
 mod connections;
 mod crashes;
 mod delivery_contracts;
+mod doctor;
 mod hosts;
 mod initialize;
 mod leadership;

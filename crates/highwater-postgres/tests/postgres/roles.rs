@@ -2,7 +2,7 @@
 
 use highwater::{
     Append, Ask, Backend, CheckpointWrite, Checkpoints, Claim, Closing, DeadLetters, Error, Fence, LetterQuery, Log,
-    NewLetter, Request,
+    NewLetter, Overview, Repair, Report, ReportedState, Request,
 };
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
@@ -122,6 +122,19 @@ async fn an_operator_sees_what_a_writer_runs_and_a_reader_is_told_why_not() {
     roles.drop(&db).await;
 }
 
+fn report() -> Report {
+    Report {
+        subscriber_id: "s".to_owned(),
+        term: 1,
+        state: ReportedState::Live,
+        position: 0,
+        rate: 0.0,
+        last_error: None,
+        push_degraded: None,
+        reported_at: chrono::Utc::now(),
+    }
+}
+
 #[tokio::test]
 async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     let db = Db::new();
@@ -152,6 +165,8 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     assert_eq!(store.purge_letters("s", chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap(), 1);
     let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
     store.commit(tx, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
+    assert_eq!(Repair::of(&store).force().reset("s").await.unwrap().to, 0);
+    store.store_reports(&[report()]).await.unwrap();
     assert!(store.set_paused("s", true).await.unwrap());
     assert!(matches!(store.append(&one()).await.unwrap_err(), Error::Denied { .. }));
     drop(store);
@@ -181,10 +196,14 @@ async fn an_operator_asks_and_pauses_but_takes_nothing_over_and_a_reader_only_lo
     let reader = roles.store(&db, "reader").await;
     assert_eq!(reader.open_requests(&["s".into()]).await.unwrap().len(), 1);
     assert_eq!(reader.checkpoints().await.unwrap().len(), 1);
+    assert_eq!(Overview::of(&reader).await.unwrap().subscribers.len(), 1);
+    let refused = Repair::of(&operator).force().reset("s").await.unwrap_err();
+    assert!(matches!(refused, Error::Denied { .. }), "{refused:?}");
     for refused in [
         reader.set_paused("s", true).await.unwrap_err(),
         reader.file_request(&request).await.unwrap_err(),
         reader.take_over(&Claim::of("s")).await.unwrap_err(),
+        reader.store_reports(&[report()]).await.unwrap_err(),
     ] {
         assert!(matches!(refused, Error::Denied { .. }), "{refused:?}");
     }

@@ -37,7 +37,7 @@ pub(super) fn attempt(row: &SqliteRow) -> Result<LetterAttempt, sqlx::Error> {
     })
 }
 
-pub(super) fn request(row: &SqliteRow) -> Result<Request, sqlx::Error> {
+pub(crate) fn request(row: &SqliteRow) -> Result<Request, sqlx::Error> {
     let ask = AskColumns {
         ask: row.try_get("ask")?,
         letter: row.try_get("letter")?,

@@ -47,9 +47,9 @@ pub(super) async fn close(tx: &mut SqliteTx, fence: &Fence, closing: Closing<'_>
             }
             0
         }
-        Closing::Reset { by, .. } => {
+        Closing::Reset { by, to, .. } => {
             for statement in [sql::letters_archive_attempts, sql::letters_archive] {
-                let archive = sqlx::query(statement).bind(&*fence.subscriber_id).bind(by).bind(now());
+                let archive = sqlx::query(statement).bind(&*fence.subscriber_id).bind(by).bind(now()).bind(signed(to));
                 archive.execute(&mut **open.tx).await.map_err(|e| failed("archive dead letters", e))?;
             }
             0

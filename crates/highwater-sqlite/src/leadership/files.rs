@@ -18,7 +18,7 @@ const REPLACED_MAX: u32 = 10;
 
 /// The folder of locks of one database.
 #[derive(Debug, Clone)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 /// What stands in a file: who locked it last, and for whom it was let go, until when.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,13 +54,13 @@ fn millis() -> u128 {
 
 impl Folder {
     /// The folder of a database, by the one path that all processes know it by.
-    pub(super) fn beside(database: &Path) -> Self {
+    pub(crate) fn beside(database: &Path) -> Self {
         let mut name = database.as_os_str().to_owned();
         name.push("-locks");
         Self(name.into())
     }
 
-    pub(super) fn create(&self) -> Result<(), Error> {
+    pub(crate) fn create(&self) -> Result<(), Error> {
         std::fs::create_dir_all(&self.0).map_err(|error| self.failed("create the folder of locks", &error))
     }
 
@@ -86,6 +86,12 @@ impl Folder {
     pub(super) fn lead(&self, subscriber_id: &str, session: Uuid) -> Result<Option<Lock>, Error> {
         let locked = Lock::get(self.leader(subscriber_id), session, true);
         locked.map_err(|error| self.failed("lock a file for leadership", &error))
+    }
+
+    /// Gets the lock of whoever fills the store.
+    pub(crate) fn fill(&self) -> Result<Option<Lock>, Error> {
+        let locked = Lock::get(self.0.join("filling"), Uuid::now_v7(), false);
+        locked.map_err(|error| self.failed("lock a file for filling the store", &error))
     }
 
     /// Gets a place among the instances.
@@ -136,7 +142,7 @@ fn session_if_locked(path: &Path) -> io::Result<Option<Uuid>> {
 
 /// A file that is locked. Dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     path: PathBuf,
     file: File,
 }
@@ -182,7 +188,7 @@ impl Lock {
     }
 
     /// Gives it back. With a session, others stand back for a while.
-    pub(super) fn release(mut self, to: Option<Uuid>) {
+    pub(crate) fn release(mut self, to: Option<Uuid>) {
         let meant = to.map(|to| (to, millis() + RESERVED.as_millis()));
         // What stands in it informs; the lock itself goes with the file.
         if let Err(error) = self.note(Note { holder: None, meant }) {

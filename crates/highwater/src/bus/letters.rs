@@ -86,7 +86,7 @@ impl<B: Backend> EventBus<B> {
 }
 
 /// Refuses what could not be stored.
-fn check_text(name: &'static str, text: &str) -> Result<(), Invalid> {
+pub(crate) fn check_text(name: &'static str, text: &str) -> Result<(), Invalid> {
     if text.trim().is_empty() || text.len() > 8 << 10 || text.contains('\0') {
         let reason = "it must have between 1 and 8,192 bytes, and no NUL character".to_owned();
         return Err(Invalid::Setting { name, reason });

@@ -420,11 +420,11 @@ impl<B: Backend> Driver<B> {
     }
 
     /// Begins anew after a reset.
-    pub(super) fn begin_anew(&mut self, fence: Fence, position: u64) {
+    pub(super) fn begin_anew(&mut self, fence: Fence, position: u64, parked: HashMap<Uuid, u64>) {
         self.journal.started(fence.term.number, position, true);
         self.fence = Some(fence);
         self.void_source();
-        self.machine.on_taken(position, HashMap::new());
+        self.machine.on_taken(position, parked);
         // Before anybody hears that the reset is done: they would find it where it was before.
         self.publish(false);
     }

@@ -229,7 +229,9 @@ impl<B: Backend> Driver<B> {
         }
         match backend.commit(begun.tx, &fence, Closing::Reset { to, by, nonce: self.nonce }).await {
             Ok(closed) => {
-                self.begin_anew(Fence { term: closed.term, ..fence }, to);
+                // Those up to where it starts are left, and may park a stream still.
+                let parked = backend.parked(&self.subscriber.id).await?.into_iter().collect();
+                self.begin_anew(Fence { term: closed.term, ..fence }, to, parked);
                 Ok(RequestOutcome { done: 1, ..RequestOutcome::default() })
             }
             Err(Error::Aborted { source }) => Ok(failed(&Failure::new(&Error::Aborted { source }.into()).error)),

@@ -27,6 +27,7 @@ impl SharedError {
             Error::Unfit { reason } => Error::Unfit { reason: reason.clone() },
             Error::Denied { action, .. } => Error::Denied { action, source },
             Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
+            Error::BeingFilled { reason } => Error::BeingFilled { reason: reason.clone() },
             Error::ShutDown => Error::ShutDown,
             Error::Unavailable { action, .. } => Error::Unavailable { action, source },
             _ => Error::Unavailable { action: "append", source },

@@ -77,6 +77,7 @@ impl Backend for MemoryEventStore {
         Box::pin(async move {
             let _lock = self.delivery.lock(&fence.subscriber_id).await?;
             let mut state = self.delivery.state();
+            self.filling.check()?;
             let global_sequence =
                 state.fenced(fence).map_err(|why| why.into_error(&fence.subscriber_id))?.global_sequence;
             let is_open = |id| state.letters.get(&id).is_some_and(|letter| letter.state.is_open());
@@ -95,6 +96,7 @@ impl Backend for MemoryEventStore {
     ) -> BoxFuture<'a, Result<Closed, Error>> {
         Box::pin(async move {
             let mut state = self.delivery.state();
+            self.filling.check()?;
             state.check(fence, &closing)?;
             if !tx.appends.is_empty() {
                 self.append_together(&tx.appends).map_err(|error| Error::Aborted { source: error.into() })?;
@@ -215,9 +217,11 @@ impl State {
     }
 
     fn reset(&mut self, subscriber_id: &str, to: u64, by: &str, nonce: Uuid) -> Term {
-        let open = |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.state.is_open();
-        let open: Vec<Uuid> = self.letters.values().filter(open).map(|letter| letter.id).collect();
-        for letter in open {
+        let anew = |letter: &&DeadLetter| {
+            letter.subscriber_id == subscriber_id && letter.state.is_open() && letter.global_sequence > to
+        };
+        let anew: Vec<Uuid> = self.letters.values().filter(anew).map(|letter| letter.id).collect();
+        for letter in anew {
             self.resolve(letter, LetterState::Archived, by, None);
         }
         let term = Term { nonce, ..self.new_term() };

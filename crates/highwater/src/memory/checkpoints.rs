@@ -12,6 +12,7 @@ impl Checkpoints for MemoryEventStore {
             let subscriber_id = &*claim.subscriber_id;
             let _held = self.delivery.lock(subscriber_id).await?;
             let mut state = self.delivery.state();
+            self.filling.check()?;
             let term = Term { nonce: claim.nonce, ..state.new_term() };
             let updated_at = Utc::now();
             let fresh = !state.checkpoints.contains_key(subscriber_id);
@@ -31,7 +32,9 @@ impl Checkpoints for MemoryEventStore {
             let mut answers = Vec::with_capacity(writes.len());
             for write in writes {
                 let _held = self.delivery.lock(&write.fence.subscriber_id).await?;
-                answers.push(match self.delivery.state().fenced(&write.fence) {
+                let mut state = self.delivery.state();
+                self.filling.check()?;
+                answers.push(match state.fenced(&write.fence) {
                     Ok(row) if row.global_sequence > write.global_sequence => None,
                     Ok(row) => {
                         row.global_sequence = write.global_sequence;
@@ -63,6 +66,7 @@ impl Checkpoints for MemoryEventStore {
     fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
         Box::pin(async move {
             let mut state = self.delivery.state();
+            self.filling.check()?;
             if !state.checkpoints.contains_key(subscriber_id) {
                 return Ok(false);
             }

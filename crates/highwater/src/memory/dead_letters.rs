@@ -57,6 +57,7 @@ impl DeadLetters for MemoryEventStore {
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let mut state = self.delivery.state();
+            self.filling.check()?;
             if state.requests.iter().all(|filed| filed.id != request.id) {
                 state.requests.push(request.clone());
             }
@@ -84,6 +85,7 @@ impl DeadLetters for MemoryEventStore {
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let mut state = self.delivery.state();
+            self.filling.check()?;
             let count = state.letters.len();
             state.letters.retain(|_, letter| {
                 letter.subscriber_id != subscriber_id || letter.resolved_at.is_none_or(|resolved| resolved >= before)

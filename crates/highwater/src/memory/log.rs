@@ -15,18 +15,20 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct MemoryLog(Mutex<State>);
 
-/// Records in order; the record with `global_sequence` n stands at n - 1.
+/// Records in order. There are holes between their numbers when the store was filled from one that has some.
 #[derive(Debug, Default)]
-struct State {
-    records: Vec<Record>,
+pub(super) struct State {
+    pub(super) records: Vec<Record>,
     /// Per stream, its records by version, as indexes into `records`.
     streams: HashMap<Uuid, Vec<usize>>,
     ids: HashMap<Uuid, usize>,
+    /// Appends are numbered after this, also when there is no such record any more.
+    numbered_to: u64,
 }
 
 impl MemoryLog {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -38,7 +40,15 @@ impl MemoryLog {
 }
 
 impl State {
-    fn version(&self, stream_id: Uuid) -> u64 {
+    pub(super) fn head(&self) -> u64 {
+        self.records.last().map_or(0, |last| last.global_sequence)
+    }
+
+    pub(super) fn contains(&self, id: Uuid) -> bool {
+        self.ids.contains_key(&id)
+    }
+
+    pub(super) fn version(&self, stream_id: Uuid) -> u64 {
         self.streams.get(&stream_id).map_or(0, |records| records.len() as u64)
     }
 
@@ -60,12 +70,9 @@ impl State {
     }
 
     fn push(&mut self, new: NewRecord) -> Position {
-        let at = self.records.len();
-        let stream = self.streams.entry(new.stream_id).or_default();
-        stream.push(at);
-        let position = Position { stream_version: stream.len() as u64, global_sequence: at as u64 + 1 };
-        self.ids.insert(new.id, at);
-        self.records.push(Record {
+        let stream_version = self.version(new.stream_id) + 1;
+        let position = Position { stream_version, global_sequence: self.numbered_to + 1 };
+        self.put(Record {
             id: new.id,
             stream_id: new.stream_id,
             stream_version: position.stream_version,
@@ -77,6 +84,20 @@ impl State {
             created_at: new.created_at,
         });
         position
+    }
+
+    /// Stores a record as it is.
+    pub(super) fn put(&mut self, record: Record) {
+        let at = self.records.len();
+        self.streams.entry(record.stream_id).or_default().push(at);
+        self.ids.insert(record.id, at);
+        self.numbered_to = self.numbered_to.max(record.global_sequence);
+        self.records.push(record);
+    }
+
+    /// How many records there are up to a position.
+    pub(super) fn count(&self, up_to: u64) -> usize {
+        self.records.partition_point(|record| record.global_sequence <= up_to)
     }
 
     fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> StreamPage {
@@ -92,14 +113,14 @@ impl State {
     }
 
     fn read_all(&self, after: u64, types: &EventTypes, limit: ReadLimit) -> Page {
-        let from = usize::try_from(after).unwrap_or(usize::MAX).min(self.records.len());
-        let mut wanted = self.records[from..].iter().filter(|record| types.contains(&record.event_type)).peekable();
+        let mut wanted =
+            self.records[self.count(after)..].iter().filter(|record| types.contains(&record.event_type)).peekable();
         let records = take(&mut wanted, limit);
         // Nothing more lets itself be found: then the whole log has been looked through, not just up to the last find.
         let complete_to = match (wanted.peek(), records.last()) {
             (Some(_), Some(last)) => last.global_sequence,
             (Some(_), None) => after,
-            (None, _) => after.max(self.records.len() as u64),
+            (None, _) => after.max(self.head()),
         };
         Page { records, complete_to, incarnation: 0 }
     }
@@ -125,18 +146,20 @@ impl MemoryEventStore {
             .map(|append| Ok((append.streams(), append.records(&self.limits, &self.upcasters)?)))
             .collect::<Result<_, Error>>()?;
         let mut state = self.log.state();
-        let before = state.records.len();
+        self.filling.check()?;
+        let (before, numbered_to) = (state.records.len(), state.numbered_to);
         let mut done = Vec::with_capacity(prepared.len());
         for (streams, new) in prepared {
             match state.append(streams, new) {
                 Ok(appended) => done.push(appended),
                 Err(error) => {
                     state.truncate(before);
+                    state.numbered_to = numbered_to;
                     return Err(error);
                 }
             }
         }
-        let head = state.records.len() as u64;
+        let head = state.head();
         drop(state);
         if done.iter().any(|appended| !appended.repeated) {
             self.announce(head);
@@ -147,7 +170,7 @@ impl MemoryEventStore {
 
 impl State {
     /// Takes back everything from an index on.
-    fn truncate(&mut self, from: usize) {
+    pub(super) fn truncate(&mut self, from: usize) {
         for record in self.records.split_off(from) {
             self.ids.remove(&record.id);
             let emptied = self.streams.get_mut(&record.stream_id).is_some_and(|versions| {
@@ -183,7 +206,7 @@ impl Log for MemoryEventStore {
     }
 
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        Box::pin(async move { Ok(self.log.state().records.len() as u64) })
+        Box::pin(async move { Ok(self.log.state().head()) })
     }
 
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {

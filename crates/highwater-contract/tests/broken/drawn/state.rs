@@ -55,6 +55,25 @@ impl State {
         self.committed.last_key_value().map_or(0, |(last, _)| *last)
     }
 
+    pub(super) fn count(&self, up_to: u64) -> u64 {
+        self.committed.range(..=up_to).count() as u64
+    }
+
+    /// Stores a record as it is.
+    pub(super) fn put(&mut self, record: Record) {
+        self.drawn = self.drawn.max(record.global_sequence);
+        self.versions.insert(record.stream_id, record.stream_version);
+        self.ids.insert(record.id, record.global_sequence);
+        self.committed.insert(record.global_sequence, record);
+    }
+
+    /// Forgets everything but what was drawn.
+    pub(super) fn clear(&mut self) {
+        self.committed.clear();
+        self.ids.clear();
+        self.versions.clear();
+    }
+
     pub(super) fn open_writers(&self) -> Vec<OpenWriter> {
         self.numbers.keys().map(|transaction| OpenWriter::new(transaction.to_string())).collect()
     }

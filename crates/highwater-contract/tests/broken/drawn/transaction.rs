@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Append, Appended, BoxFuture, Error, NewRecord};
+use highwater::{Append, Appended, BoxFuture, Error, NewRecord, Transfer};
 use highwater_contract::{OpenAppend, Settings};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -23,6 +23,9 @@ pub(super) struct Transaction {
 impl Transaction {
     pub(super) async fn begin(shared: &Arc<Shared>, settings: &Settings, append: &Append) -> Result<Self, Error> {
         let new = append.records(&settings.limits, &settings.upcasters)?;
+        if let Some(unfinished) = shared.beside.filling().await? {
+            return Err(unfinished.into_error());
+        }
         let id = shared.state().next_transaction();
         let mut transaction = Self { shared: Arc::clone(shared), id, appended: None, over: false };
         if shared.has(Flaw::LocksStreamsInTurn) {

@@ -1,8 +1,12 @@
 //! Faults of checkpoints.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use chrono::Utc;
 use highwater::{
-    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closing, Error, Fence, Log, Refused, Taken, Term,
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closing, Error, Fence, Log, Refused, Report, Taken,
+    Term,
 };
 use uuid::Uuid;
 
@@ -189,5 +193,61 @@ pub(crate) struct SettlesTooMuch;
 impl Fault for SettlesTooMuch {
     fn frontier<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move { Ok(sound.memory.frontier().await? + 1) })
+    }
+}
+
+/// Says that it has kept what leaders say.
+pub(crate) struct LosesReports;
+
+impl Fault for LosesReports {
+    fn store_reports<'a>(&'a self, _: &'a Sound, _: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Keeps what comes last, whoever says it.
+#[derive(Default)]
+pub(crate) struct BelievesFormerLeaders(Mutex<BTreeMap<String, Report>>);
+
+impl Fault for BelievesFormerLeaders {
+    fn store_reports<'a>(&'a self, _: &'a Sound, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let named = reports.iter().map(|report| (report.subscriber_id.clone(), report.clone()));
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
+            Ok(())
+        })
+    }
+
+    fn reports<'a>(&'a self, _: &'a Sound) -> BoxFuture<'a, Result<Vec<Report>, Error>> {
+        let reports = self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        Box::pin(async { Ok(reports) })
+    }
+}
+
+/// Leaves a whole batch out when one of it comes too late.
+pub(crate) struct LeavesOutWhatComesWithALateReport;
+
+impl Fault for LeavesOutWhatComesWithALateReport {
+    fn store_reports<'a>(&'a self, sound: &'a Sound, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let known = sound.memory.reports().await?;
+            let is_late = |new: &Report| {
+                known.iter().any(|known| known.subscriber_id == new.subscriber_id && known.term > new.term)
+            };
+            if reports.iter().any(is_late) { Ok(()) } else { sound.memory.store_reports(reports).await }
+        })
+    }
+}
+
+/// Tells of leaders something else than they said.
+pub(crate) struct Reports(pub(crate) fn(&mut Report));
+
+impl Fault for Reports {
+    fn reports<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Vec<Report>, Error>> {
+        Box::pin(async move {
+            let mut reports = sound.memory.reports().await?;
+            reports.iter_mut().for_each(self.0);
+            Ok(reports)
+        })
     }
 }

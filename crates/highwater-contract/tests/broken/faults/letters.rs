@@ -24,6 +24,10 @@ pub(crate) fn of_everybody(query: LetterQuery) -> LetterQuery {
     LetterQuery { subscriber_id: None, ..query }
 }
 
+pub(crate) fn of_all_types(query: LetterQuery) -> LetterQuery {
+    LetterQuery { event_type: None, ..query }
+}
+
 pub(crate) fn first_page(query: LetterQuery) -> LetterQuery {
     LetterQuery { after: None, ..query }
 }

@@ -290,3 +290,22 @@ impl Fault for ResetsWithoutArchiving {
         })
     }
 }
+
+/// Archives also the letters of what does not come anew.
+pub(crate) struct ArchivesEverything;
+
+impl Fault for ArchivesEverything {
+    fn commit<'a>(
+        &'a self,
+        sound: &'a Sound,
+        tx: FaultyTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(async move {
+            let Closing::Reset { by, nonce, .. } = closing else { return sound.commit(tx, fence, closing).await };
+            let closed = sound.commit(tx, fence, Closing::Reset { to: 0, by, nonce }).await?;
+            sound.close(&Fence { term: closed.term, ..fence.clone() }, closing).await
+        })
+    }
+}

@@ -2,8 +2,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use highwater::{ExpectedVersion, QueuedAppend};
 use uuid::Uuid;
+
+use crate::{ExpectedVersion, QueuedAppend};
 
 /// Takes the next group from the front of the backlog; what cannot go with it stays, in order.
 ///
@@ -57,7 +58,7 @@ pub(super) fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater::{Append, ExpectedVersion, Limits, Prepared, Upcasters};
+    use crate::{Append, Limits, Prepared, Upcasters};
     use tokio::sync::oneshot;
 
     #[derive(serde::Serialize)]
@@ -65,7 +66,7 @@ mod tests {
         Noted(String),
     }
 
-    type Answer = oneshot::Receiver<Result<highwater::Appended, highwater::Error>>;
+    type Answer = oneshot::Receiver<Result<crate::Appended, crate::Error>>;
 
     fn request(streams: &[(u128, ExpectedVersion)]) -> (QueuedAppend, Answer) {
         let mut append = Append::to(Uuid::from_u128(streams[0].0));

@@ -1,0 +1,183 @@
+//! Scenario `sqlite`: ours in a file beside what SQLite can do by hand: WAL, `synchronous = FULL`, prepared statements.
+//!
+//! SQLite has one writer at a time. The raw side does what is fastest then: one connection that callers take by turns.
+
+mod idle;
+mod raw;
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use highwater::{
+    Append, BoxError, CheckpointMode, Event, ExpectedVersion, Log, Projection, ReliableDeliveryConfig,
+    SubscriberOptions,
+};
+use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
+use uuid::Uuid;
+
+use crate::Error;
+use crate::callers::rate;
+use crate::options::Options;
+use crate::payload::{Order, Placed};
+use crate::report::{Goal, Report, Row, Unit};
+use crate::rounds::{self, Way as _};
+
+/// Events to catch up with.
+const BACKLOG: usize = 200_000;
+const BACKLOG_QUICK: usize = 20_000;
+/// Events of one append when the log is filled.
+const FILL: usize = 1_000;
+
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Raw(usize),
+    Ours(usize),
+    RawLoop,
+}
+
+use Way::*;
+
+const GROUPS: [&[Way]; 3] = [&[Raw(1), Ours(1)], &[Raw(32), Ours(32)], &[Raw(256), Ours(256), RawLoop]];
+
+impl rounds::Way for Way {
+    fn name(self) -> &'static str {
+        match self {
+            Raw(1) => "raw, a transaction each, alone",
+            Raw(32) => "raw, a transaction each, 32 callers",
+            Raw(_) => "raw, a transaction each, 256 callers",
+            Ours(1) => "ours, alone",
+            Ours(32) => "ours, 32 callers",
+            Ours(_) => "ours, 256 callers",
+            RawLoop => "raw, a loop in one transaction",
+        }
+    }
+
+    fn unit(self) -> Unit {
+        Unit::EventsPerSecond
+    }
+}
+
+/// A folder that goes with everything in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Error> {
+        let path = std::env::temp_dir().join(format!("highwater-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    async fn ours(&self, name: &str) -> Result<SqliteEventStore, Error> {
+        let store = SqliteEventStore::open(&format!("sqlite:{}", self.0.join(name).display())).await?;
+        store.initialize().await?;
+        Ok(store)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("bench: {} is left behind: {error}", self.0.display());
+        }
+    }
+}
+
+pub(crate) async fn run(options: &Options) -> Result<Report, Error> {
+    let folder = Folder::new()?;
+    let placed = Placed::sample()?;
+    let raw = Arc::new(raw::Raw::open(&folder.0.join("raw.db"), &placed).await?);
+    let ours = Ours { store: folder.ours("ours.db").await?, order: Arc::new(placed.clone().into()) };
+    let measure = async |way, time| measure(way, time, &ours, &raw).await;
+    let mut rows = rounds::interleave(&GROUPS, options, async || Ok(()), measure).await?;
+    rows.extend(catch_up(&folder, options, &placed).await?);
+    rows.push(idle::measure(folder.ours("idle.db").await?, options).await?);
+    Ok(Report::new(options, rows)
+        .compare("append1_vs_raw", Ours(1).name(), &[Raw(1).name()], None)
+        .compare("append32_vs_raw", Ours(32).name(), &[Raw(32).name()], None)
+        .compare("append256_vs_raw", Ours(256).name(), &[Raw(256).name()], None)
+        .compare("append256_vs_loop", Ours(256).name(), &[RawLoop.name()], Some(Goal::AtLeast(0.5)))
+        .compare("catchup_vs_raw", "ours, catching up", &["raw, SELECT"], Some(Goal::AtLeast(0.8)))
+        .limit("idle_cpu_percent", idle::NAME, 1.0))
+}
+
+async fn measure(way: Way, time: Duration, ours: &Ours, raw: &Arc<raw::Raw>) -> Result<f64, Error> {
+    let (ours, raw) = (ours.clone(), raw.clone());
+    match way {
+        Raw(callers) => rate(callers, time, move |_| raw.clone().insert()).await,
+        Ours(callers) => rate(callers, time, move |_| ours.clone().append(1)).await,
+        RawLoop => raw.insert_for(time).await,
+    }
+}
+
+#[derive(Clone)]
+struct Ours {
+    store: SqliteEventStore,
+    order: Arc<Order>,
+}
+
+impl Ours {
+    /// Stores events in a stream that does not exist yet.
+    async fn append(self, events: usize) -> Result<usize, Error> {
+        let append = Append::to(Uuid::new_v4())
+            .expecting(ExpectedVersion::NoStream)
+            .events(std::iter::repeat_n(&*self.order, events));
+        Ok(self.store.append(&append).await?.positions.len())
+    }
+}
+
+struct Counting {
+    id: String,
+    events: AtomicUsize,
+}
+
+impl Projection<Order> for Counting {
+    fn subscriber_id(&self) -> &str {
+        &self.id
+    }
+
+    fn options(&self) -> SubscriberOptions {
+        let mode = CheckpointMode::Batched { size: 4_000, interval: Duration::from_secs(1) };
+        let delivery = ReliableDeliveryConfig { checkpoint_mode: mode, ..ReliableDeliveryConfig::default() };
+        SubscriberOptions { delivery: Some(delivery), ..SubscriberOptions::default() }
+    }
+
+    async fn apply(&self, event: &Event<Order>) -> Result<(), BoxError> {
+        self.events.fetch_add(1, Ordering::Relaxed);
+        black_box(event);
+        Ok(())
+    }
+}
+
+/// Ours from `subscribe` to `caught_up`, decoded; raw a SELECT of the same columns, decoded too.
+async fn catch_up(folder: &Folder, options: &Options, placed: &Placed) -> Result<Vec<Row>, Error> {
+    let backlog = if options.quick { BACKLOG_QUICK } else { BACKLOG };
+    let raw = raw::Raw::open(&folder.0.join("raw-backlog.db"), placed).await?;
+    raw.insert_many(backlog).await?;
+    let ours = Ours { store: folder.ours("ours-backlog.db").await?, order: Arc::new(placed.clone().into()) };
+    for _ in 0..backlog / FILL {
+        ours.clone().append(FILL).await?;
+    }
+    let row = |name| Row::new(name, Unit::EventsPerSecond);
+    let (mut ours_row, mut raw_row) = (row("ours, catching up"), row("raw, SELECT"));
+    for round in 0..options.rounds {
+        let started = Instant::now();
+        let bus = SqliteEventBus::new(ours.store.clone(), ReliableDeliveryConfig::default());
+        let counting = Arc::new(Counting { id: format!("projection:{round}"), events: AtomicUsize::new(0) });
+        let subscription = bus.subscribe(counting.clone()).await?;
+        subscription.caught_up().await?;
+        ours_row.push(backlog as f64 / started.elapsed().as_secs_f64());
+        if counting.events.load(Ordering::Relaxed) != backlog {
+            return Err("ours has not seen every event once".into());
+        }
+        bus.shutdown().await?;
+        let started = Instant::now();
+        if raw.read().await? != backlog {
+            return Err("raw has not seen every event once".into());
+        }
+        raw_row.push(backlog as f64 / started.elapsed().as_secs_f64());
+    }
+    Ok(vec![ours_row, raw_row])
+}

@@ -1,0 +1,13 @@
+-- Transactions that have been open for more than $1 seconds, and keep vacuum from removing what was deleted since. Of other
+-- roles only with pg_read_all_stats. Not more than are worth reading.
+SELECT t.pid, t.name, t.state, t.age FROM (
+    SELECT a.pid, a.application_name AS name, a.state,
+        extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age
+    FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'
+        AND (a.backend_xid IS NOT NULL OR a.backend_xmin IS NOT NULL)
+    UNION ALL
+    SELECT NULL, p.gid, 'prepared', extract(epoch FROM clock_timestamp() - p.prepared)::float8
+    FROM pg_prepared_xacts p WHERE p.database = current_database()
+) t
+WHERE t.age > $1 ORDER BY t.age DESC LIMIT 10

@@ -1,0 +1,1 @@
+SELECT count(*) FROM {schema}.events WHERE global_sequence <= $1

@@ -1,0 +1,1 @@
+SELECT source, since, filled_to FROM {schema}.filling

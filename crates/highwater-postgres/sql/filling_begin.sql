@@ -1,0 +1,1 @@
+INSERT INTO {schema}.filling (source) VALUES ($1)

@@ -1,0 +1,5 @@
+-- Attempts go with their letters.
+WITH checkpoints AS (DELETE FROM {schema}.event_bus_checkpoints),
+pauses AS (DELETE FROM {schema}.event_bus_pauses),
+letters AS (DELETE FROM {schema}.event_bus_dlq)
+DELETE FROM {schema}.event_bus_requests

@@ -1,0 +1,1 @@
+UPDATE {schema}.filling SET open = false, filled_to = $1

@@ -1,0 +1,2 @@
+TRUNCATE {schema}.events, {schema}.event_bus_checkpoints, {schema}.event_bus_pauses, {schema}.event_bus_dlq,
+    {schema}.event_bus_dlq_attempts, {schema}.event_bus_requests

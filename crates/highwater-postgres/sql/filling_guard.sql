@@ -1,0 +1,1 @@
+SELECT {schema}.filling_guard($1)

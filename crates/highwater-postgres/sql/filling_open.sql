@@ -1,0 +1,1 @@
+UPDATE {schema}.filling SET open = true WHERE source = $1

@@ -1,0 +1,144 @@
+//! Who is at work, for how long, and what that holds back.
+
+use std::time::Duration;
+
+use highwater::{Error, Finding, Log, OpenWriter, Severity};
+use sqlx::Row;
+
+use super::words;
+use crate::error::failed;
+use crate::store::PgEventStore;
+
+/// Whoever is open for longer is named.
+const OPEN_MAX: Duration = Duration::from_secs(5);
+/// Whoever is open for longer does harm.
+const HARMFUL: Duration = Duration::from_secs(300);
+/// Transactions until a table has to be frozen; the server stops taking writes at two thousand million.
+const AGE_WARNING: i64 = 1_000_000_000;
+const AGE_BAD: i64 = 1_900_000_000;
+/// Versions of checkpoints that nobody needs: vacuum comes after a thousand.
+const DEAD_MAX: i64 = 20_000;
+
+/// Writers that readers wait for.
+pub(super) async fn writers(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    let findings: Vec<Finding> = store.open_writers().await?.iter().filter_map(writer).collect();
+    match findings.is_empty() {
+        true => Ok(vec![Finding::good("writers", "none has been open for long")]),
+        false => Ok(findings),
+    }
+}
+
+fn writer(writer: &OpenWriter) -> Option<Finding> {
+    const TOPIC: &str = "writers";
+    let who = match (writer.pid, &writer.last_statement) {
+        (Some(pid), _) => format!("process {pid} ({})", writer.application_name.as_deref().unwrap_or("?")),
+        (None, name) => format!("the prepared transaction {:?}", name.as_deref().unwrap_or("?")),
+    };
+    let advice = match (writer.pid, &writer.last_statement) {
+        (Some(pid), _) => format!("let it commit, or SELECT pg_terminate_backend({pid}), which takes its appends back"),
+        (None, Some(name)) => format!("COMMIT PREPARED or ROLLBACK PREPARED '{}'", name.replace('\'', "''")),
+        (None, None) => "look for it in pg_prepared_xacts, and commit it or roll it back".to_owned(),
+    };
+    match (writer.age, &writer.hidden) {
+        (Some(age), _) if age > OPEN_MAX => {
+            let open = words::seconds(age.as_secs_f64());
+            let found = format!("{who} has appended and not committed for {open}: no reader gets past it");
+            Some(Finding::warning(TOPIC, found, advice))
+        }
+        (None, Some(hidden)) => {
+            Some(Finding::note(TOPIC, format!("{who} has appended and not committed; {hidden}"), advice))
+        }
+        _ => None,
+    }
+}
+
+/// Transactions that have been open for so long that vacuum can remove little.
+pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    const TOPIC: &str = "transactions";
+    let read_failed = |e| failed("see who is at work", e);
+    let asking = sqlx::query(store.inner.sql.doctor_transactions.clone()).bind(OPEN_MAX.as_secs_f64());
+    let rows = asking.fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let mut findings = Vec::new();
+    for row in rows {
+        let pid: Option<i32> = row.try_get("pid").map_err(read_failed)?;
+        let name: Option<String> = row.try_get("name").map_err(read_failed)?;
+        let state: Option<String> = row.try_get("state").map_err(read_failed)?;
+        let age: f64 = row.try_get("age").map_err(read_failed)?;
+        let (name, state) = (name.unwrap_or_default(), state.unwrap_or_default());
+        let (who, advice) = match pid {
+            Some(pid) => {
+                (format!("process {pid} ({name}, {state})"), format!("end it, or SELECT pg_terminate_backend({pid})"))
+            }
+            None => {
+                (format!("the prepared transaction {name:?}"), "COMMIT PREPARED or ROLLBACK PREPARED it".to_owned())
+            }
+        };
+        let found =
+            format!("{who} has been open for {}: nothing that was deleted since can be removed", words::seconds(age));
+        let severity = if age > HARMFUL.as_secs_f64() { Severity::Warning } else { Severity::Note };
+        findings.push(Finding::advised(severity, TOPIC, found, advice));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::good(TOPIC, "none has been open for long, as far as this role sees"));
+    }
+    Ok(findings)
+}
+
+/// Whether vacuum comes, and comes in time.
+pub(super) async fn vacuum(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    const TOPIC: &str = "vacuum";
+    let read_failed = |e| failed("look at what vacuum has to do", e);
+    let database: i64 = sqlx::query_scalar(store.inner.sql.doctor_database_age.clone())
+        .fetch_one(&store.inner.pool)
+        .await
+        .map_err(read_failed)?;
+    let asking = sqlx::query(store.inner.sql.doctor_tables.clone()).bind(store.inner.schema.as_str());
+    let rows = asking.fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let mut findings: Vec<Finding> = wraparound("the database", database).into_iter().collect();
+    for row in rows {
+        let name: String = row.try_get("name").map_err(read_failed)?;
+        let table = store.inner.schema.render(&format!("{{schema}}.{name}"));
+        if row.try_get("left_alone").map_err(read_failed)? {
+            let found = format!("autovacuum is switched off for {table}");
+            findings.push(Finding::warning(TOPIC, found, format!("ALTER TABLE {table} RESET (autovacuum_enabled)")));
+        }
+        findings.extend(wraparound(&table, row.try_get("age").map_err(read_failed)?));
+        let (dead, live): (i64, i64) =
+            (row.try_get("dead").map_err(read_failed)?, row.try_get("live").map_err(read_failed)?);
+        if name == "event_bus_checkpoints" && dead > DEAD_MAX {
+            let found =
+                format!("{table} holds {dead} dead rows beside {live} live ones: every checkpoint takes longer");
+            let advice = format!("end transactions that have been open for long, then VACUUM {table}");
+            findings.push(Finding::warning(TOPIC, found, advice));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::good(TOPIC, "it keeps up"));
+    }
+    Ok(findings)
+}
+
+fn wraparound(what: &str, age: i64) -> Option<Finding> {
+    let severity = match age {
+        age if age > AGE_BAD => Severity::Bad,
+        age if age > AGE_WARNING => Severity::Warning,
+        _ => return None,
+    };
+    let found = format!(
+        "{what} was last frozen {age} transactions ago; at two thousand million the server takes no more writes"
+    );
+    Some(Finding::advised(severity, "vacuum", found, "VACUUM (FREEZE), and find out what keeps autovacuum from it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_frozen_for_long_is_said_in_time() {
+        let severity = |age| wraparound("events", age).map(|finding| finding.severity);
+        assert_eq!(severity(200_000_000), None);
+        assert_eq!(severity(1_200_000_000), Some(Severity::Warning));
+        assert_eq!(severity(2_000_000_000), Some(Severity::Bad));
+    }
+}

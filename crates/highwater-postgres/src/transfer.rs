@@ -1,0 +1,120 @@
+//! Filling a store on PostgreSQL: a row that says so, triggers that keep everybody else out, and a lock of the session that
+//! does it.
+
+mod filling;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use highwater::{BoxFuture, Error, Filling, Request, Transfer, Unfinished};
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Row};
+
+use crate::connect::Connector;
+use crate::dead_letters::row;
+use crate::error::{failed, sqlstate};
+use crate::pooler::{self, Session};
+use crate::row::{signed, unsigned};
+use crate::store::PgEventStore;
+use filling::PgFilling;
+
+/// How long to wait for somebody who fills or writes: the server may not know yet that a client is gone.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Transfer for PgEventStore {
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        Box::pin(async move {
+            let connection = self.lock_filling().await?;
+            let mut filling = PgFilling::new(self.clone(), connection, source.to_owned());
+            match self.unfinished().await? {
+                Some(unfinished) if unfinished.source == source => filling.go_on(unfinished.filled_to).await?,
+                Some(other) => return Err(other.into_error()),
+                None => filling.begin().await?,
+            }
+            Ok(Box::new(filling) as Box<dyn Filling>)
+        })
+    }
+
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
+        Box::pin(self.unfinished())
+    }
+
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async move {
+            let connection = self.lock_filling().await?;
+            let Some(unfinished) = self.unfinished().await? else { return Ok(false) };
+            Box::new(PgFilling::new(self.clone(), connection, unfinished.source)).abandon().await?;
+            Ok(true)
+        })
+    }
+
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let query = sqlx::query_scalar(self.inner.sql.events_count.clone()).bind(signed(up_to));
+            let count = query.fetch_one(&self.inner.pool).await;
+            Ok(unsigned(count.map_err(|e| failed("count events", e))?))
+        })
+    }
+
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        Box::pin(async move {
+            let rows = sqlx::query(self.inner.sql.requests_all_open.clone())
+                .bind(after.map(|after| after.requested_at))
+                .bind(after.map(|after| after.id))
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.inner.pool)
+                .await;
+            let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
+            requests.map_err(|e| failed("list requests", e))
+        })
+    }
+}
+
+impl PgEventStore {
+    /// A connection that holds the lock of whoever fills. The lock goes with it.
+    async fn lock_filling(&self) -> Result<PgConnection, Error> {
+        let direct = &self.inner.direct;
+        let (mut connection, _) = direct.connect("fill", Some(LOCK_TIMEOUT)).await?;
+        insist_on_a_session(&mut connection, direct, self).await?;
+        let lock = sqlx::query(self.inner.sql.filling_lock.clone()).bind(self.schema()).execute(&mut connection).await;
+        match lock {
+            Ok(_) => Ok(connection),
+            Err(error) if sqlstate(&error).as_deref() == Some("55P03") => {
+                let since = self.unfinished().await?.map(Unfinished::into_error);
+                let reason = "another process is about to fill this store".to_owned();
+                Err(since.unwrap_or(Error::BeingFilled { reason }))
+            }
+            Err(error) => Err(failed("lock the store", error)),
+        }
+    }
+
+    async fn unfinished(&self) -> Result<Option<Unfinished>, Error> {
+        let row = sqlx::query(self.inner.sql.filling.clone()).fetch_optional(&self.inner.pool).await;
+        let found = row.and_then(|row| {
+            let unfinished = |row: sqlx::postgres::PgRow| {
+                let (source, since): (String, DateTime<Utc>) = (row.try_get(0)?, row.try_get(1)?);
+                Ok::<_, sqlx::Error>(Unfinished { source, since, filled_to: unsigned(row.try_get(2)?) })
+            };
+            row.map(unfinished).transpose()
+        });
+        found.map_err(|e| failed("see whether the store is being filled", e))
+    }
+}
+
+/// Behind a pooler that lends sessions out, the lock would be somebody else's soon.
+async fn insist_on_a_session(
+    connection: &mut PgConnection,
+    direct: &Connector,
+    store: &PgEventStore,
+) -> Result<(), Error> {
+    let (mut other, _) = direct.connect("fill", None).await?;
+    let session = pooler::is_own_session(connection, &mut other, &store.inner.sql).await;
+    match session.map_err(|e| failed("see whether a connection is a session of its own", e))? {
+        Session::Own => other.close().await.map_err(|e| failed("close a connection", e)),
+        Session::Lent(found) => Err(pooler::no_session(&found)),
+    }
+}

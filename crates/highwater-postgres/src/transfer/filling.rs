@@ -1,0 +1,246 @@
+//! What is filled in, one transaction a batch.
+
+use std::collections::{HashMap, HashSet};
+
+use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
+use highwater::{
+    AskColumns, BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups,
+};
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::query::Query;
+use sqlx::{Connection, Postgres, Row};
+
+use uuid::Uuid;
+
+use crate::error::{failed, is_lost, sqlstate};
+use crate::row::{signed, unsigned};
+use crate::store::PgEventStore;
+
+pub(super) struct PgFilling {
+    store: PgEventStore,
+    /// Holds the lock of whoever fills, for as long as it lasts.
+    connection: PgConnection,
+    source: String,
+    filled_to: u64,
+}
+
+type Statement<'q> = Query<'q, Postgres, PgArguments>;
+
+impl PgFilling {
+    pub(super) fn new(store: PgEventStore, connection: PgConnection, source: String) -> Self {
+        Self { store, connection, source, filled_to: 0 }
+    }
+
+    /// Locks everybody else out, if there is nothing here.
+    pub(super) async fn begin(&mut self) -> Result<(), Error> {
+        let sql = &self.store.inner.sql;
+        let mut tx = self.connection.begin().await.map_err(unfilled)?;
+        sqlx::query(sql.filling_tables.clone()).execute(&mut *tx).await.map_err(unfilled)?;
+        // After the lock: whoever was writing has ended, and is seen.
+        let row = sqlx::query(sql.filling_found.clone()).fetch_one(&mut *tx).await.map_err(unfilled)?;
+        let mut found = Vec::new();
+        for (column, what) in ["events", "checkpoints", "dead letters", "requests"].into_iter().enumerate() {
+            if row.try_get(column).map_err(unfilled)? {
+                found.push(what);
+            }
+        }
+        if !found.is_empty() {
+            tx.rollback().await.map_err(unfilled)?;
+            return Err(Error::NotEmpty { found: found.join(", ") });
+        }
+        sqlx::query(sql.filling_begin.clone()).bind(&self.source).execute(&mut *tx).await.map_err(unfilled)?;
+        sqlx::query(sql.filling_guard.clone()).bind(true).execute(&mut *tx).await.map_err(unfilled)?;
+        tx.commit().await.map_err(uncommitted)
+    }
+
+    /// Goes on where somebody was interrupted. Where subscribers are is told anew.
+    pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
+        self.filled_to = filled_to;
+        let clear = self.store.inner.sql.filling_clear.clone();
+        self.write(vec![sqlx::query(clear)], filled_to).await
+    }
+
+    /// Does all of it in one transaction, in which the triggers let us through.
+    async fn write(&mut self, statements: Vec<Statement<'_>>, filled_to: u64) -> Result<(), Error> {
+        let sql = &self.store.inner.sql;
+        let mut tx = self.connection.begin().await.map_err(unfilled)?;
+        let open = sqlx::query(sql.filling_open.clone()).bind(&self.source).execute(&mut *tx).await;
+        if open.map_err(unfilled)?.rows_affected() != 1 {
+            let reason = "the filling was finished or abandoned by somebody else".to_owned();
+            return Err(Error::Interrupted { reason });
+        }
+        for statement in statements {
+            statement.execute(&mut *tx).await.map_err(unfilled)?;
+        }
+        let close = sqlx::query(sql.filling_close.clone()).bind(signed(filled_to));
+        close.execute(&mut *tx).await.map_err(unfilled)?;
+        tx.commit().await.map_err(uncommitted)
+    }
+
+    /// The versions of streams that the records go on with. One that begins with them is left to the unique index.
+    async fn heads(&mut self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
+        let mut seen = HashSet::new();
+        let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
+        let streams: Vec<Uuid> = records.iter().filter(goes_on).map(|record| record.stream_id).collect();
+        if streams.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let heads = sqlx::query(self.store.inner.sql.heads.clone()).bind(streams);
+        let rows = heads.fetch_all(&mut self.connection).await.map_err(unfilled)?;
+        let head = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)));
+        rows.iter().map(head).collect::<Result<_, sqlx::Error>>().map_err(unfilled)
+    }
+
+    async fn put_records(&mut self, records: &[Record]) -> Result<(), Error> {
+        let heads = self.heads(records).await?;
+        check_records(records, self.filled_to, |stream_id| heads.get(&stream_id).copied().unwrap_or(0))?;
+        let Some(last) = records.last().map(|last| last.global_sequence) else { return Ok(()) };
+        let sql = self.store.inner.sql.clone();
+        let numbers = sqlx::query(sql.filling_numbers.clone()).bind(signed(last));
+        let rows = sqlx::query(sql.filling_records.clone())
+            .bind(column(records, |record| signed(record.global_sequence)))
+            .bind(column(records, |record| record.id))
+            .bind(column(records, |record| record.stream_id))
+            .bind(column(records, |record| signed(record.stream_version)))
+            .bind(column(records, |record| record.event_type.as_str()))
+            .bind(column(records, |record| record.schema_version.cast_signed()))
+            .bind(column(records, |record| record.data.as_str()))
+            .bind(column(records, |record| record.metadata.as_str()))
+            .bind(column(records, |record| record.created_at));
+        self.write(vec![numbers, rows], last).await?;
+        self.filled_to = last;
+        Ok(())
+    }
+
+    async fn put_checkpoints(&mut self, checkpoints: &[FilledCheckpoint]) -> Result<(), Error> {
+        check_checkpoints(checkpoints)?;
+        let sql = self.store.inner.sql.clone();
+        let rows = sqlx::query(sql.filling_checkpoints.clone())
+            .bind(column(checkpoints, |checkpoint| checkpoint.subscriber_id.as_str()))
+            .bind(column(checkpoints, |checkpoint| signed(checkpoint.global_sequence)))
+            .bind(column(checkpoints, |checkpoint| checkpoint.event_id))
+            .bind(column(checkpoints, |checkpoint| checkpoint.updated_at));
+        let paused = checkpoints.iter().filter(|checkpoint| checkpoint.paused);
+        let paused: Vec<&str> = paused.map(|checkpoint| checkpoint.subscriber_id.as_str()).collect();
+        let pauses = sqlx::query(sql.filling_pauses.clone()).bind(paused);
+        self.write(vec![rows, pauses], self.filled_to).await
+    }
+
+    async fn put_letters(&mut self, details: &[LetterDetail]) -> Result<(), Error> {
+        check_letters(details)?;
+        let sql = self.store.inner.sql.clone();
+        let rows = sqlx::query(sql.filling_letters.clone())
+            .bind(column(details, |detail| detail.letter.id))
+            .bind(column(details, |detail| detail.letter.subscriber_id.as_str()))
+            .bind(column(details, |detail| detail.letter.event_id))
+            .bind(column(details, |detail| signed(detail.letter.global_sequence)))
+            .bind(column(details, |detail| detail.letter.stream_id))
+            .bind(column(details, |detail| detail.letter.event_type.as_str()))
+            .bind(column(details, |detail| detail.letter.error_message.as_deref()))
+            .bind(column(details, |detail| detail.letter.retry_count.cast_signed()))
+            .bind(column(details, |detail| detail.letter.created_at))
+            .bind(column(details, |detail| detail.letter.last_retry_at))
+            .bind(column(details, |detail| detail.letter.state.name()))
+            .bind(column(details, |detail| detail.letter.parks))
+            .bind(column(details, |detail| detail.letter.resolved_at))
+            .bind(column(details, |detail| detail.letter.resolved_by.as_deref()))
+            .bind(column(details, |detail| detail.letter.reason.as_deref()));
+        let of_letter =
+            |detail: &'_ LetterDetail| detail.attempts.iter().map(|_| detail.letter.id).collect::<Vec<Uuid>>();
+        let letters: Vec<Uuid> = details.iter().flat_map(of_letter).collect();
+        let attempts: Vec<_> = details.iter().flat_map(|detail| &detail.attempts).collect();
+        let attempts = sqlx::query(sql.filling_attempts.clone())
+            .bind(letters)
+            .bind(column(&attempts, |attempt| attempt.at))
+            .bind(column(&attempts, |attempt| attempt.by.as_str()))
+            .bind(column(&attempts, |attempt| attempt.outcome.as_str()))
+            .bind(column(&attempts, |attempt| attempt.detail.as_deref()));
+        self.write(vec![rows, attempts], self.filled_to).await
+    }
+
+    async fn put_requests(&mut self, requests: &[Request]) -> Result<(), Error> {
+        check_requests(requests)?;
+        let asks: Vec<_> = requests.iter().map(|request| AskColumns::from(&request.ask)).collect();
+        let rows = sqlx::query(self.store.inner.sql.filling_requests.clone())
+            .bind(column(requests, |request| request.id))
+            .bind(column(requests, |request| request.subscriber_id.as_str()))
+            .bind(column(&asks, |ask| ask.ask))
+            .bind(column(&asks, |ask| ask.letter))
+            .bind(column(&asks, |ask| ask.stream_id))
+            .bind(column(&asks, |ask| ask.reason))
+            .bind(column(requests, |request| request.requested_by.as_str()))
+            .bind(column(requests, |request| request.requested_at));
+        self.write(vec![rows], self.filled_to).await
+    }
+
+    /// Drops what was filled in, if that is wanted, and the lock.
+    async fn end(mut self, drop: bool) -> Result<PgEventStore, Error> {
+        let sql = self.store.inner.sql.clone();
+        let mut statements = Vec::new();
+        if drop {
+            statements.push(sqlx::query(sql.filling_drop.clone()));
+        }
+        statements.push(sqlx::query(sql.filling_guard.clone()).bind(false));
+        statements.push(sqlx::query(sql.filling_end.clone()));
+        self.write(statements, 0).await?;
+        // Whoever comes next is not to wait until the server notices.
+        self.connection.close().await.map_err(unfilled)?;
+        Ok(self.store)
+    }
+}
+
+fn column<'a, T, U>(rows: &'a [T], value: impl Fn(&'a T) -> U) -> Vec<U> {
+    rows.iter().map(value).collect()
+}
+
+fn unfilled(error: sqlx::Error) -> Error {
+    match sqlstate(&error).as_deref() {
+        // A unique index, or another constraint: what is wrong is in what was given.
+        Some(code) if code.starts_with("23") || code.starts_with("22") => {
+            let found = error.as_database_error();
+            let detail = found.and_then(|found| found.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?.detail());
+            let said = detail.map_or_else(|| error.to_string(), str::to_owned);
+            Invalid::Filling(said).into()
+        }
+        Some("55P03") => Error::Unavailable { action: "fill the store: somebody else uses it", source: error.into() },
+        _ => failed("fill the store", error),
+    }
+}
+
+fn uncommitted(error: sqlx::Error) -> Error {
+    if is_lost(&error) { Error::UnknownOutcome { source: error.into() } } else { unfilled(error) }
+}
+
+impl Filling for PgFilling {
+    fn filled_to(&self) -> u64 {
+        self.filled_to
+    }
+
+    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_records(records))
+    }
+
+    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_checkpoints(checkpoints))
+    }
+
+    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_letters(letters))
+    }
+
+    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_requests(requests))
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            let filled_to = self.filled_to;
+            self.end(false).await?.announce(filled_to);
+            Ok(())
+        })
+    }
+
+    fn abandon(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { self.end(true).await.map(drop) })
+    }
+}

@@ -1,0 +1,1 @@
+INSERT INTO filling (only_row, source, since) VALUES (1, $1, $2)

@@ -1,0 +1,5 @@
+-- Where subscribers are, and what concerns them. Attempts go with their letters.
+DELETE FROM event_bus_checkpoints;
+DELETE FROM event_bus_pauses;
+DELETE FROM event_bus_dlq;
+DELETE FROM event_bus_requests;

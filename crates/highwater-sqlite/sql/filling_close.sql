@@ -1,0 +1,1 @@
+UPDATE filling SET open = 0, filled_to = $1

@@ -1,0 +1,1 @@
+UPDATE filling SET open = 1 WHERE source = $1

@@ -1,0 +1,95 @@
+//! Filling a store on SQLite: a row that says so, triggers that keep everybody else out, and a lock of whoever does it on a
+//! file beside the database.
+
+mod filling;
+
+use highwater::{BoxFuture, Error, Filling, Request, Transfer, Unfinished};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use crate::dead_letters::row;
+use crate::error::failed;
+use crate::leadership::{Folder, Lock};
+use crate::row::{micros, signed, time, unsigned};
+use crate::sql;
+use crate::store::SqliteEventStore;
+use filling::SqliteFilling;
+
+impl Transfer for SqliteEventStore {
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        Box::pin(async move {
+            let lock = self.lock_filling().await?;
+            let mut filling = SqliteFilling::new(self.clone(), lock, source.to_owned());
+            match self.unfinished().await? {
+                Some(unfinished) if unfinished.source == source => filling.go_on(unfinished.filled_to).await?,
+                Some(other) => return Err(other.into_error()),
+                None => filling.begin().await?,
+            }
+            Ok(Box::new(filling) as Box<dyn Filling>)
+        })
+    }
+
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
+        Box::pin(self.unfinished())
+    }
+
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async move {
+            let lock = self.lock_filling().await?;
+            let Some(unfinished) = self.unfinished().await? else { return Ok(false) };
+            Box::new(SqliteFilling::new(self.clone(), lock, unfinished.source)).abandon().await?;
+            Ok(true)
+        })
+    }
+
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let count = sqlx::query_scalar(sql::events_count).bind(signed(up_to)).fetch_one(&self.inner.pool).await;
+            count.map(unsigned).map_err(|e| failed("count events", e))
+        })
+    }
+
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        Box::pin(async move {
+            let rows = sqlx::query(sql::requests_all_open)
+                .bind(after.map(|after| micros(after.requested_at)))
+                .bind(after.map(|after| after.id))
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.inner.pool)
+                .await;
+            let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
+            requests.map_err(|e| failed("list requests", e))
+        })
+    }
+}
+
+impl SqliteEventStore {
+    /// The lock of whoever fills. It goes with the process.
+    async fn lock_filling(&self) -> Result<Lock, Error> {
+        let folder = Folder::beside(&self.inner.path);
+        folder.create()?;
+        if let Some(lock) = folder.fill()? {
+            return Ok(lock);
+        }
+        let since = self.unfinished().await?.map(Unfinished::into_error);
+        let reason = "another process is about to fill this store".to_owned();
+        Err(since.unwrap_or(Error::BeingFilled { reason }))
+    }
+
+    async fn unfinished(&self) -> Result<Option<Unfinished>, Error> {
+        let row = sqlx::query(sql::filling).fetch_optional(&self.inner.pool).await;
+        let unfinished = |row: SqliteRow| {
+            Ok(Unfinished {
+                source: row.try_get(0)?,
+                since: time(row.try_get(1)?)?,
+                filled_to: unsigned(row.try_get(2)?),
+            })
+        };
+        let found = row.and_then(|row| row.map(unfinished).transpose());
+        found.map_err(|e| failed("see whether the store is being filled", e))
+    }
+}

@@ -1,0 +1,293 @@
+//! What is filled in, one transaction a batch.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
+use highwater::{
+    AskColumns, BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups,
+};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{Arguments, Row};
+use uuid::Uuid;
+
+use crate::checkpoints::draw_term;
+use crate::error::{Code, code, commit_failed, failed};
+use crate::leadership::Lock;
+use crate::row::{self, micros, now, signed};
+use crate::sql::{self, Inserts};
+use crate::store::SqliteEventStore;
+use crate::unit_of_work::SqliteTx;
+
+/// How long to wait for somebody else's transaction.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct SqliteFilling {
+    store: SqliteEventStore,
+    /// Nobody else fills while this is there.
+    lock: Lock,
+    source: String,
+    filled_to: u64,
+    inserts: Inserts,
+}
+
+impl SqliteFilling {
+    pub(super) fn new(store: SqliteEventStore, lock: Lock, source: String) -> Self {
+        Self { store, lock, source, filled_to: 0, inserts: Inserts::filling_records() }
+    }
+
+    /// Locks everybody else out, if there is nothing here.
+    pub(super) async fn begin(&mut self) -> Result<(), Error> {
+        let mut tx = self.store.write_transaction("a filling", PATIENCE).await?;
+        let begun = begin(&mut tx, &self.source).await;
+        end(tx, begun).await
+    }
+
+    /// Goes on where somebody was interrupted. Where subscribers are is told anew.
+    pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
+        self.filled_to = filled_to;
+        self.write(filled_to, async |tx| sqlx::raw_sql(sql::filling_clear).execute(tx).await.map(drop)).await
+    }
+
+    /// Does all of it in one transaction, in which the triggers let us through.
+    async fn write(
+        &self,
+        filled_to: u64,
+        writing: impl AsyncFnOnce(&mut SqliteConnection) -> Result<(), sqlx::Error>,
+    ) -> Result<(), Error> {
+        let mut tx = self.store.write_transaction("a filling", PATIENCE).await?;
+        let written = self.write_on(&mut tx, filled_to, writing).await;
+        end(tx, written).await
+    }
+
+    async fn write_on(
+        &self,
+        tx: &mut SqliteConnection,
+        filled_to: u64,
+        writing: impl AsyncFnOnce(&mut SqliteConnection) -> Result<(), sqlx::Error>,
+    ) -> Result<(), Error> {
+        let open = sqlx::query(sql::filling_open).bind(&self.source).execute(&mut *tx).await.map_err(unfilled)?;
+        if open.rows_affected() != 1 {
+            let reason = "the filling was finished or abandoned by somebody else".to_owned();
+            return Err(Error::Interrupted { reason });
+        }
+        writing(&mut *tx).await.map_err(unfilled)?;
+        sqlx::query(sql::filling_close).bind(signed(filled_to)).execute(tx).await.map_err(unfilled)?;
+        Ok(())
+    }
+
+    /// The versions of streams that the records go on with. One that begins with them is left to the unique index.
+    async fn heads(&self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
+        let mut seen = HashSet::new();
+        let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
+        let streams: Vec<Uuid> = records.iter().filter(goes_on).map(|record| record.stream_id).collect();
+        if streams.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let heads = sqlx::query(sql::heads).bind(row::ids(streams.iter().copied()));
+        let heads = heads.fetch_one(&self.store.inner.pool).await.and_then(|row| row.try_get::<String, _>(0));
+        let heads: Vec<u64> = serde_json::from_str(&heads.map_err(unfilled)?)
+            .map_err(|error| unfilled(sqlx::Error::Decode(error.into())))?;
+        Ok(streams.into_iter().zip(heads).collect())
+    }
+
+    async fn put_records(&mut self, records: &[Record]) -> Result<(), Error> {
+        let heads = self.heads(records).await?;
+        check_records(records, self.filled_to, |stream_id| heads.get(&stream_id).copied().unwrap_or(0))?;
+        let Some(last) = records.last().map(|last| last.global_sequence) else { return Ok(()) };
+        self.write(last, async |tx| insert(tx, &self.inserts, records).await).await?;
+        self.filled_to = last;
+        Ok(())
+    }
+
+    async fn put_checkpoints(&self, checkpoints: &[FilledCheckpoint]) -> Result<(), Error> {
+        check_checkpoints(checkpoints)?;
+        self.write(self.filled_to, async |tx| {
+            for checkpoint in checkpoints {
+                // Terms are new ones: nobody leads here.
+                let term = draw_term(tx).await?;
+                let row = sqlx::query(sql::filling_checkpoint)
+                    .bind(&checkpoint.subscriber_id)
+                    .bind(signed(checkpoint.global_sequence))
+                    .bind(checkpoint.event_id)
+                    .bind(micros(checkpoint.updated_at))
+                    .bind(signed(term))
+                    .bind(Uuid::from_u128(fastrand::u128(..)));
+                row.execute(&mut *tx).await?;
+                if checkpoint.paused {
+                    let pause = sqlx::query(sql::filling_pause).bind(&checkpoint.subscriber_id).bind(now());
+                    pause.execute(&mut *tx).await?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn put_letters(&self, details: &[LetterDetail]) -> Result<(), Error> {
+        check_letters(details)?;
+        self.write(self.filled_to, async |tx| {
+            for detail in details {
+                let letter = &detail.letter;
+                let row = sqlx::query(sql::filling_letter)
+                    .bind(letter.id)
+                    .bind(&letter.subscriber_id)
+                    .bind(letter.event_id)
+                    .bind(signed(letter.global_sequence))
+                    .bind(letter.stream_id)
+                    .bind(&letter.event_type)
+                    .bind(&letter.error_message)
+                    .bind(letter.retry_count)
+                    .bind(micros(letter.created_at))
+                    .bind(letter.last_retry_at.map(micros))
+                    .bind(letter.state.name())
+                    .bind(letter.parks)
+                    .bind(letter.resolved_at.map(micros))
+                    .bind(&letter.resolved_by)
+                    .bind(&letter.reason);
+                row.execute(&mut *tx).await?;
+                for attempt in &detail.attempts {
+                    let row = sqlx::query(sql::letter_attempt)
+                        .bind(letter.id)
+                        .bind(micros(attempt.at))
+                        .bind(&attempt.by)
+                        .bind(&attempt.outcome)
+                        .bind(&attempt.detail);
+                    row.execute(&mut *tx).await?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn put_requests(&self, requests: &[Request]) -> Result<(), Error> {
+        check_requests(requests)?;
+        self.write(self.filled_to, async |tx| {
+            for request in requests {
+                let ask = AskColumns::from(&request.ask);
+                let row = sqlx::query(sql::filling_request)
+                    .bind(request.id)
+                    .bind(&request.subscriber_id)
+                    .bind(ask.ask)
+                    .bind(ask.letter)
+                    .bind(ask.stream_id)
+                    .bind(ask.reason)
+                    .bind(&request.requested_by)
+                    .bind(micros(request.requested_at));
+                row.execute(&mut *tx).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Drops what was filled in, if that is wanted, and the lock.
+    async fn end(self, drop: bool) -> Result<SqliteEventStore, Error> {
+        self.write(0, async |tx| {
+            if drop {
+                sqlx::raw_sql(sql::filling_clear).execute(&mut *tx).await?;
+                sqlx::query(sql::filling_drop).execute(&mut *tx).await?;
+            }
+            sqlx::raw_sql(sql::filling_unguard).execute(&mut *tx).await?;
+            sqlx::query(sql::filling_end).execute(tx).await.map(std::mem::drop)
+        })
+        .await?;
+        self.lock.release(None);
+        Ok(self.store)
+    }
+}
+
+async fn begin(tx: &mut SqliteConnection, source: &str) -> Result<(), Error> {
+    let row = sqlx::query(sql::filling_found).fetch_one(&mut *tx).await.map_err(unfilled)?;
+    let mut found = Vec::new();
+    for (column, what) in ["events", "checkpoints", "dead letters", "requests"].into_iter().enumerate() {
+        if row.try_get(column).map_err(unfilled)? {
+            found.push(what);
+        }
+    }
+    if !found.is_empty() {
+        return Err(Error::NotEmpty { found: found.join(", ") });
+    }
+    sqlx::query(sql::filling_begin).bind(source).bind(now()).execute(&mut *tx).await.map_err(unfilled)?;
+    sqlx::raw_sql(sql::filling_guard).execute(tx).await.map_err(unfilled)?;
+    Ok(())
+}
+
+/// Keeps what was done, or takes it back.
+async fn end(tx: SqliteTx, done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Ok(()) => tx.commit().await.map_err(|e| commit_failed("fill the store", e)),
+        Err(error) => {
+            tx.take_back().await;
+            Err(error)
+        }
+    }
+}
+
+async fn insert(tx: &mut SqliteConnection, inserts: &Inserts, mut records: &[Record]) -> Result<(), sqlx::Error> {
+    while !records.is_empty() {
+        let (statement, count) = inserts.for_some_of(records.len());
+        let (some, rest) = records.split_at(count);
+        let mut arguments = SqliteArguments::default();
+        arguments.reserve(count * 9, 0);
+        for record in some {
+            let added = arguments
+                .add(signed(record.global_sequence))
+                .and_then(|()| arguments.add(signed(record.stream_version)))
+                .and_then(|()| arguments.add(micros(record.created_at)))
+                .and_then(|()| arguments.add(record.id))
+                .and_then(|()| arguments.add(record.stream_id))
+                .and_then(|()| arguments.add(record.schema_version))
+                .and_then(|()| arguments.add(record.event_type.as_str()))
+                .and_then(|()| arguments.add(record.data.as_str()))
+                .and_then(|()| arguments.add(record.metadata.as_str()));
+            added.map_err(sqlx::Error::Encode)?;
+        }
+        sqlx::query_with(statement, arguments).execute(&mut *tx).await?;
+        records = rest;
+    }
+    Ok(())
+}
+
+fn unfilled(error: sqlx::Error) -> Error {
+    match code(&error) {
+        // What is wrong is in what was given.
+        Some(Code::Unique | Code::Constraint) => Invalid::Filling(error.to_string()).into(),
+        _ => failed("fill the store", error),
+    }
+}
+
+impl Filling for SqliteFilling {
+    fn filled_to(&self) -> u64 {
+        self.filled_to
+    }
+
+    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_records(records))
+    }
+
+    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_checkpoints(checkpoints))
+    }
+
+    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_letters(letters))
+    }
+
+    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.put_requests(requests))
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            let filled_to = self.filled_to;
+            self.end(false).await?.announce(filled_to);
+            Ok(())
+        })
+    }
+
+    fn abandon(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move { self.end(true).await.map(drop) })
+    }
+}

@@ -1,0 +1,16 @@
+//! The health of memory: as long as there is a process, there is a store.
+
+use super::MemoryEventStore;
+use crate::{BoxFuture, Diagnose, Error, Finding, Planned};
+
+impl Diagnose for MemoryEventStore {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        let found = "it lives in memory, and ends with the last handle to it";
+        Box::pin(async move { Ok(vec![Finding::good("store", found)]) })
+    }
+
+    /// Never anything.
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}

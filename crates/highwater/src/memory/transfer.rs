@@ -1,0 +1,255 @@
+//! Filling a store in memory.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono::Utc;
+use uuid::Uuid;
+
+use super::MemoryEventStore;
+use super::delivery::Row;
+use crate::transfer::{check_checkpoints, check_letters, check_records, check_requests};
+use crate::{
+    BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Transfer, Unfinished, Wakeups,
+};
+
+/// Whether the store is being filled. Looked at under the lock of whatever is to be written, and changed under both.
+#[derive(Debug, Default)]
+pub(super) struct MemoryFillings(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    unfinished: Option<Unfinished>,
+    /// Somebody is at work on it.
+    taken: bool,
+}
+
+impl MemoryFillings {
+    /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether others may write.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.state().unfinished.clone().map_or(Ok(()), |unfinished| Err(unfinished.into_error()))
+    }
+}
+
+impl MemoryEventStore {
+    /// What the store holds, in words; `None` when it is empty.
+    fn found(&self) -> Option<String> {
+        let (state, events) = (self.delivery.state(), self.log.state().records.len());
+        let (checkpoints, letters, requests) = (state.checkpoints.len(), state.letters.len(), state.requests.len());
+        (events + checkpoints + letters + requests > 0).then(|| {
+            format!("{events} events, {checkpoints} checkpoints, {letters} dead letters and {requests} requests")
+        })
+    }
+
+    /// Takes out everything that delivery has.
+    fn clear_delivery(&self) {
+        let mut state = self.delivery.state();
+        state.checkpoints.clear();
+        state.paused.clear();
+        state.letters.clear();
+        state.attempts.clear();
+        state.requests.clear();
+    }
+
+    fn drop_filling(&self) {
+        self.clear_delivery();
+        self.log.state().truncate(0);
+        *self.filling.state() = State::default();
+    }
+}
+
+impl Transfer for MemoryEventStore {
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        Box::pin(async move {
+            let mut state = self.filling.state();
+            match &state.unfinished {
+                Some(unfinished) if state.taken || unfinished.source != source => {
+                    return Err(unfinished.clone().into_error());
+                }
+                Some(_) => {}
+                None => {
+                    let unfinished = Unfinished { source: source.to_owned(), since: Utc::now(), filled_to: 0 };
+                    state.unfinished = Some(unfinished);
+                    drop(state);
+                    // Whoever was writing when the store was locked has ended by now, and is seen.
+                    let found = self.found();
+                    state = self.filling.state();
+                    if let Some(found) = found {
+                        *state = State::default();
+                        return Err(Error::NotEmpty { found });
+                    }
+                }
+            }
+            state.taken = true;
+            drop(state);
+            self.clear_delivery();
+            Ok(Box::new(MemoryFilling { store: self.clone(), over: false }) as Box<dyn Filling>)
+        })
+    }
+
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
+        Box::pin(async { Ok(self.filling.state().unfinished.clone()) })
+    }
+
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async {
+            let mut state = self.filling.state();
+            let Some(unfinished) = state.unfinished.clone() else { return Ok(false) };
+            if state.taken {
+                return Err(unfinished.into_error());
+            }
+            state.taken = true;
+            drop(state);
+            self.drop_filling();
+            Ok(true)
+        })
+    }
+
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move { Ok(self.log.state().count(up_to) as u64) })
+    }
+
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        Box::pin(async move {
+            let place = |request: &Request| (request.requested_at, request.id);
+            let open = |request: &&Request| {
+                request.outcome.is_none() && after.is_none_or(|after| place(request) > place(after))
+            };
+            let mut requests: Vec<Request> = self.delivery.state().requests.iter().filter(open).cloned().collect();
+            requests.sort_by_key(place);
+            requests.truncate(limit);
+            Ok(requests)
+        })
+    }
+}
+
+struct MemoryFilling {
+    store: MemoryEventStore,
+    /// It was finished or abandoned.
+    over: bool,
+}
+
+impl MemoryFilling {
+    fn twice(what: &str, which: impl std::fmt::Display) -> Error {
+        Invalid::Filling(format!("{what} {which} is there already")).into()
+    }
+
+    fn put_records(&self, records: &[Record]) -> Result<(), Error> {
+        let mut log = self.store.log.state();
+        check_records(records, log.head(), |stream_id| log.version(stream_id))?;
+        if let Some(known) = records.iter().find(|record| log.contains(record.id)) {
+            return Err(Self::twice("event", known.id));
+        }
+        records.iter().for_each(|record| log.put(record.clone()));
+        let head = log.head();
+        drop(log);
+        self.store.filling.state().unfinished.iter_mut().for_each(|unfinished| unfinished.filled_to = head);
+        Ok(())
+    }
+
+    fn put_checkpoints(&self, checkpoints: &[FilledCheckpoint]) -> Result<(), Error> {
+        check_checkpoints(checkpoints)?;
+        let mut state = self.store.delivery.state();
+        let mut known: HashSet<&str> = state.checkpoints.keys().map(String::as_str).collect();
+        if let Some(twice) = checkpoints.iter().find(|checkpoint| !known.insert(&checkpoint.subscriber_id)) {
+            return Err(Self::twice("the checkpoint of", &twice.subscriber_id));
+        }
+        for FilledCheckpoint { subscriber_id, global_sequence, event_id, updated_at, paused } in checkpoints {
+            let term = state.new_term();
+            let row = Row { global_sequence: *global_sequence, event_id: *event_id, updated_at: *updated_at, term };
+            state.checkpoints.insert(subscriber_id.clone(), row);
+            if *paused {
+                state.paused.insert(subscriber_id.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn put_letters(&self, details: &[LetterDetail]) -> Result<(), Error> {
+        check_letters(details)?;
+        let mut state = self.store.delivery.state();
+        let mut ids: HashSet<Uuid> = state.letters.keys().copied().collect();
+        let mut events: HashSet<(&str, Uuid)> =
+            state.letters.values().map(|known| (known.subscriber_id.as_str(), known.event_id)).collect();
+        for LetterDetail { letter, .. } in details {
+            if !ids.insert(letter.id) || !events.insert((&letter.subscriber_id, letter.event_id)) {
+                return Err(Self::twice("letter", letter.id));
+            }
+        }
+        for LetterDetail { letter, attempts, .. } in details {
+            state.letters.insert(letter.id, letter.clone());
+            if !attempts.is_empty() {
+                state.attempts.insert(letter.id, attempts.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn put_requests(&self, requests: &[Request]) -> Result<(), Error> {
+        check_requests(requests)?;
+        let mut state = self.store.delivery.state();
+        let mut ids: HashSet<Uuid> = state.requests.iter().map(|known| known.id).collect();
+        if let Some(twice) = requests.iter().find(|request| !ids.insert(request.id)) {
+            return Err(Self::twice("request", twice.id));
+        }
+        state.requests.extend_from_slice(requests);
+        Ok(())
+    }
+}
+
+impl Filling for MemoryFilling {
+    fn filled_to(&self) -> u64 {
+        self.store.log.state().head()
+    }
+
+    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { self.put_records(records) })
+    }
+
+    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { self.put_checkpoints(checkpoints) })
+    }
+
+    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { self.put_letters(letters) })
+    }
+
+    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { self.put_requests(requests) })
+    }
+
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            self.over = true;
+            *self.store.filling.state() = State::default();
+            self.store.announce(self.filled_to());
+            Ok(())
+        })
+    }
+
+    fn abandon(mut self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(async move {
+            self.over = true;
+            self.store.drop_filling();
+            Ok(())
+        })
+    }
+}
+
+/// Whoever comes next may go on.
+impl Drop for MemoryFilling {
+    fn drop(&mut self) {
+        if !self.over {
+            self.store.filling.state().taken = false;
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Moving checkpoints from outside: by hand, from any process, without the subscriber's code.
+
+use chrono::Utc;
+use uuid::Uuid;
+
+use crate::bus::check_text;
+use crate::overview::ends;
+use crate::{
+    Ask, Backend, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader, LeaderHold,
+    ProjectorCoordinator, ReliableDeliveryConfig, ReportedState, Request, Term,
+};
+
+/// How often a forced move is tried anew when leaders change under it.
+const TRIES: u32 = 5;
+
+/// Moves checkpoints, in somebody's name.
+///
+/// Only the checkpoint is moved, and what a projection has written stays: moved back it is handed events that it has seen
+/// before, moved on it never sees those in between. To have a projection emptied and filled anew, ask for a
+/// [`rebuild`](crate::DeadLetterDesk::rebuild).
+///
+/// Open dead letters beyond the new place are archived, because their events come anew; those up to there stay open.
+///
+/// ```
+/// use highwater::{Checkpoints, Claim, MemoryEventStore, Repair};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = MemoryEventStore::new();
+/// store.take_over(&Claim::of("projection:orders")).await?;             // runs without coordination
+/// let repair = Repair::of(&store).by("anna");
+/// assert!(repair.reset("projection:orders").await.is_err());           // it may still run
+/// let moved = repair.force().reset("projection:orders").await?;
+/// assert_eq!(moved.to, 0);
+/// # Ok::<(), highwater::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Repair<'a, B> {
+    store: &'a B,
+    by: String,
+    force: bool,
+}
+
+/// A checkpoint that has been moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// Where it was.
+    pub from: u64,
+    /// Where it is: the subscriber goes on after this.
+    pub to: u64,
+    /// The term that holds now; earlier ones write nothing any more.
+    pub term: u64,
+    /// Who led, or may have, and was overruled. It finishes the event in hand, cannot store that, and goes on from the new
+    /// place by itself.
+    pub fenced: Option<Leader>,
+}
+
+impl<'a, B: Backend> Repair<'a, B> {
+    /// For the subscribers of a store.
+    #[must_use]
+    pub fn of(store: &'a B) -> Self {
+        Self { store, by: format!("process {}", std::process::id()), force: false }
+    }
+
+    /// In whose name: it is recorded with the letters that are archived.
+    #[must_use]
+    pub fn by(self, who: impl Into<String>) -> Self {
+        Self { by: who.into(), ..self }
+    }
+
+    /// Also while somebody processes: what that one is about to store is fenced.
+    #[must_use]
+    pub fn force(self) -> Self {
+        Self { force: true, ..self }
+    }
+
+    /// Has a subscriber go on from the beginning of the log.
+    ///
+    /// # Errors
+    /// As [`set_checkpoint`](Self::set_checkpoint).
+    pub async fn reset(&self, subscriber_id: &str) -> Result<Moved, Error> {
+        self.set_checkpoint(subscriber_id, 0).await
+    }
+
+    /// Has a subscriber go on after a position. While nobody processes for it, nobody can begin to before this is done.
+    ///
+    /// # Errors
+    /// [`Error::Led`] while somebody processes for it, or may do so because it runs without coordination, unless it is
+    /// [forced](Self::force); [`Error::UnknownSubscriber`]; [`Error::Invalid`] for a position beyond the end of the log;
+    /// [`Error::Unavailable`] for one that is not settled yet, and when the store cannot be asked.
+    pub async fn set_checkpoint(&self, subscriber_id: &str, to: u64) -> Result<Moved, Error> {
+        crate::subscriber::check_id(subscriber_id)?;
+        check_text("by", &self.by)?;
+        self.checkpoint(subscriber_id).await?;
+        self.check(to).await?;
+        let leader = self.leader(subscriber_id).await?;
+        if leader.is_none()
+            && let Some(moved) = self.alone(subscriber_id, to).await?
+        {
+            return Ok(moved);
+        }
+        if self.force {
+            return self.overrule(subscriber_id, to, leader).await;
+        }
+        Err(led(subscriber_id, leader))
+    }
+
+    async fn checkpoint(&self, subscriber_id: &str) -> Result<Checkpoint, Error> {
+        let found = self.store.checkpoint(subscriber_id).await?;
+        found.ok_or_else(|| Error::UnknownSubscriber(subscriber_id.to_owned()))
+    }
+
+    /// A checkpoint passes nothing that may still appear: not by hand either.
+    async fn check(&self, to: u64) -> Result<(), Error> {
+        let (frontier, head) = ends(self.store).await?;
+        if to > head {
+            return Err(Invalid::Position { wanted: to, head }.into());
+        }
+        // What somebody has passed is settled, also when that is not known here.
+        let checkpoints = self.store.checkpoints().await?;
+        let passed = checkpoints.iter().any(|checkpoint| checkpoint.global_sequence >= to);
+        if to > frontier && !passed {
+            let source =
+                "transactions that append are open, and may bring something before it; open_writers() says which";
+            return Err(Error::Unavailable { action: "move a checkpoint there yet", source: source.into() });
+        }
+        Ok(())
+    }
+
+    /// Who leads, or may do so: who says that it has stopped does not.
+    async fn leader(&self, subscriber_id: &str) -> Result<Option<Leader>, Error> {
+        let leaders = self.store.leaders().await?;
+        let leader = leaders.into_iter().find(|leader| leader.subscriber_id == subscriber_id);
+        let Some(leader) = leader.filter(|leader| leader.hold != LeaderHold::Gone) else { return Ok(None) };
+        let stopped = leader.hold == LeaderHold::Unknown
+            && self.store.reports().await?.iter().any(|report| {
+                report.subscriber_id == subscriber_id
+                    && report.term == leader.term
+                    && report.state == ReportedState::Stopped
+            });
+        Ok(Some(leader).filter(|_| !stopped))
+    }
+
+    /// Leads for as long as it takes. `None`: somebody else does by now.
+    async fn alone(&self, subscriber_id: &str, to: u64) -> Result<Option<Moved>, Error> {
+        let config = ReliableDeliveryConfig {
+            instance_mode: InstanceMode::Coordinated,
+            instance_label: Some("repair".to_owned()),
+            spread: false,
+            ..ReliableDeliveryConfig::default()
+        };
+        let coordinator = Coordinator::new(self.store.clone(), &config);
+        let moved = async {
+            let Some(guard) = coordinator.try_acquire(&Claim::of(subscriber_id)).await? else { return Ok(None) };
+            let taken = guard.taken().clone();
+            let fence = Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation };
+            let moved = self.move_to(&fence, to).await;
+            guard.release().await;
+            let (from, term) = moved?;
+            Ok(Some(Moved { from, to, term: term.number, fenced: None }))
+        };
+        let moved = moved.await;
+        coordinator.close().await;
+        moved
+    }
+
+    /// Moves the checkpoint of somebody who leads. The new term has the old one's nonce: by that the leader knows that nobody
+    /// else has taken over, and goes on from what it finds.
+    async fn overrule(&self, subscriber_id: &str, to: u64, leader: Option<Leader>) -> Result<Moved, Error> {
+        let mut tries = 1;
+        let (from, term) = loop {
+            let found = self.checkpoint(subscriber_id).await?;
+            let fence = Fence { subscriber_id: subscriber_id.into(), term: found.term, incarnation: found.incarnation };
+            match self.move_to(&fence, to).await {
+                // Another leader, or a reset, came in between.
+                Err(Error::Fenced { term: Some(_), .. }) if tries < TRIES => tries += 1,
+                moved => break moved?,
+            }
+        };
+        self.wake(subscriber_id).await?;
+        Ok(Moved { from, to, term: term.number, fenced: leader })
+    }
+
+    async fn move_to(&self, fence: &Fence, to: u64) -> Result<(u64, Term), Error> {
+        let begun = self.store.begin(fence, None).await?;
+        let closing = Closing::Reset { to, by: &self.by, nonce: fence.term.nonce };
+        let closed = self.store.commit(begun.tx, fence, closing).await?;
+        Ok((begun.global_sequence, closed.term))
+    }
+
+    /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream that
+    /// nobody has. Leaders of every version know that one.
+    async fn wake(&self, subscriber_id: &str) -> Result<(), Error> {
+        let request = Request {
+            id: Uuid::now_v7(),
+            subscriber_id: subscriber_id.to_owned(),
+            ask: Ask::ReplayStream { stream_id: Uuid::nil() },
+            requested_by: self.by.clone(),
+            requested_at: Utc::now(),
+            outcome: None,
+        };
+        self.store.file_request(&request).await
+    }
+}
+
+fn led(subscriber_id: &str, leader: Option<Leader>) -> Error {
+    let reason = match &leader {
+        None => "another instance has only just taken over".to_owned(),
+        Some(leader) if leader.hold == LeaderHold::Unknown => {
+            let who = &leader.instance;
+            format!("{who} runs without coordination, so it cannot be told whether it still does")
+        }
+        Some(leader) => format!("{} leads since {}", leader.instance, leader.since.format("%Y-%m-%d %H:%M:%S UTC")),
+    };
+    Error::Led { subscriber_id: subscriber_id.to_owned(), reason, leader: leader.map(Box::new) }
+}

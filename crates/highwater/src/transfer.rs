@@ -1,0 +1,149 @@
+//! Moving a whole store from one place to another: the contract of a store that can be filled, and what is done with it.
+//!
+//! ```
+//! use highwater::{EventStore, Log, MemoryEventStore, transfer};
+//! # #[derive(serde::Serialize)] enum Order { Shipped }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let (from, to) = (MemoryEventStore::new(), MemoryEventStore::new());
+//! let order = highwater::stream_id("order", "17");
+//! from.append(&highwater::Append::to(order).event(Order::Shipped)).await?;
+//!
+//! let copied = transfer::copy(&from, "the old shop", &to, |step| println!("{step:?}")).await?;
+//! assert_eq!((copied.counts.events, to.head().await?), (1, from.head().await?));
+//! # Ok::<(), highwater::Error>(()) }).unwrap();
+//! ```
+//!
+//! Read models are no part of a store, and do not move with it: see `docs/operating.md`.
+
+mod check;
+mod contents;
+mod copy;
+mod digest;
+mod export;
+mod import;
+mod line;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{BoxFuture, Error, LetterDetail, Record, Request};
+
+pub use check::{check_checkpoints, check_letters, check_records, check_requests};
+pub use copy::{Copied, Phase, Step, copy};
+pub use digest::Counts;
+pub use export::{Exported, export};
+pub use import::{Imported, import};
+
+/// A store that can be filled with what another one holds, and looked through by whoever does that.
+///
+/// # Contract
+///
+/// - Only an empty store is filled, without events, checkpoints, letters and requests; or one whose filling from the same
+///   source was interrupted, which goes on after [`Filling::filled_to`] \[G34\].
+/// - From [`fill`](Self::fill) until [`Filling::finish`] or [`abandon`](Self::abandon), whatever happens to the one who
+///   fills, every other write is [`Error::BeingFilled`] and changes nothing: appends of every kind, taking over,
+///   checkpoints, transactions, pauses, requests; through every handle, also those that were there before \[G35\].
+///   Reading shows what has been filled so far.
+/// - Only one fills at a time.
+/// - Numbers that were in use before, by an append or by a filling that was abandoned, are not given again by appends.
+pub trait Transfer: Send + Sync {
+    /// Begins to fill this store, or goes on with it. `source` tells what is being copied from everything else.
+    ///
+    /// What a filling that was interrupted has brought of checkpoints, letters and requests is taken out again: they are
+    /// given anew, as they are by then.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`]; [`Error::BeingFilled`] when it is being filled from elsewhere, or by somebody else right now.
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>>;
+
+    /// The filling that is not finished, if there is one.
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>>;
+
+    /// Gives up a filling that nobody is at work on any more: the store is empty and open again. `Ok(false)`: there is none.
+    ///
+    /// # Errors
+    /// [`Error::BeingFilled`] when somebody is at work on it.
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>>;
+
+    /// How many events there are up to a position.
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>>;
+
+    /// A page of the open requests of everybody, by time and then by id.
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
+}
+
+/// A store that is being filled. Dropping it interrupts that: what was stored stays, and so does the lock.
+///
+/// # Contract
+///
+/// - Each call stores everything it is given, exactly as it is, or nothing.
+/// - What breaks the order of the log is refused: numbers that do not ascend, versions that are not contiguous from 1, an id
+///   or a letter that is there already, and whatever an append could not store, but for limits on size: a store may hold
+///   what it would not take today \[G34\].
+pub trait Filling: Send {
+    /// Up to which number records are stored; 0 when there are none.
+    fn filled_to(&self) -> u64;
+
+    /// Stores records that follow those stored before.
+    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Stores checkpoints, each with a term of its own that was never given before.
+    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Stores letters with their attempts. The records in them are not looked at: they are in the log.
+    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Stores requests that are open.
+    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Opens the store. Appends are numbered after the last record.
+    ///
+    /// # Errors
+    /// When the connection is lost it may be finished all the same: [`Transfer::filling`] tells.
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Drops everything that was filled in, and opens the store.
+    fn abandon(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+/// A filling that is not finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// What the store is being filled from.
+    pub source: String,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Up to which number records are stored.
+    pub filled_to: u64,
+}
+
+impl Unfinished {
+    /// What everybody else is told.
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        let reason = format!("this store is being filled from {:?} since {}", self.source, self.since);
+        Error::BeingFilled { reason }
+    }
+}
+
+/// Where a subscriber has got to, as it is taken to another store: leaders stay behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilledCheckpoint {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Up to here everything has been handled or dead-lettered.
+    pub global_sequence: u64,
+    /// The last event that was handed over, if it is known.
+    pub event_id: Option<Uuid>,
+    /// When it was last written.
+    #[serde(with = "line::micros")]
+    pub updated_at: DateTime<Utc>,
+    /// Whether the subscriber is paused.
+    pub paused: bool,
+}

@@ -1,0 +1,138 @@
+//! What must not be filled in, because no store of ours could hold it. For backends, so that all refuse the same.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Datelike, Utc};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::FilledCheckpoint;
+use crate::codec::check_text;
+use crate::subscriber::check_id;
+use crate::{Ask, Invalid, LetterDetail, Metadata, Record, Request};
+
+const EVENT_TYPE_BYTES_MAX: usize = 255;
+
+/// Checks records that are to follow the number `after`. `head` says which version a stream has in the store.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check_records(records: &[Record], after: u64, head: impl Fn(Uuid) -> u64) -> Result<(), Invalid> {
+    let mut last = after;
+    let mut heads: HashMap<Uuid, u64> = HashMap::new();
+    let mut ids: HashMap<Uuid, u64> = HashMap::with_capacity(records.len());
+    for record in records {
+        let number = record.global_sequence;
+        if number <= last {
+            return Err(refused(format!("event {} has number {number}, after {last}", record.id)));
+        }
+        check_number("the number of an event", number)?;
+        last = number;
+        if let Some(other) = ids.insert(record.id, number) {
+            return Err(refused(format!("event id {} occurs twice, at {other} and at {number}", record.id)));
+        }
+        let stream_id = record.stream_id;
+        let version = heads.entry(stream_id).or_insert_with(|| head(stream_id));
+        let (wanted, found) = (*version + 1, record.stream_version);
+        if found != wanted {
+            return Err(Invalid::VersionsNotContiguous { stream_id, wanted, found });
+        }
+        *version = wanted;
+        check_content(record)?;
+    }
+    Ok(())
+}
+
+/// What an append would check, but for its limits.
+fn check_content(record: &Record) -> Result<(), Invalid> {
+    let name = &record.event_type;
+    if name.is_empty() || name.len() > EVENT_TYPE_BYTES_MAX || name.contains('\0') {
+        return Err(Invalid::EventType { event_type: name.chars().take(80).collect(), limit: EVENT_TYPE_BYTES_MAX });
+    }
+    if record.schema_version == 0 || record.schema_version > i32::MAX.unsigned_abs() {
+        return Err(Invalid::SchemaVersion(record.schema_version));
+    }
+    check_time("created_at", record.created_at)?;
+    for (what, json) in [("the data", &record.data), ("the metadata", &record.metadata)] {
+        check_text(what, json)?;
+        serde_json::from_str::<&RawValue>(json).map_err(|error| Invalid::NotJson(error.to_string()))?;
+    }
+    Metadata::from_json(&record.metadata).map(drop)
+}
+
+/// Checks checkpoints.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check_checkpoints(checkpoints: &[FilledCheckpoint]) -> Result<(), Invalid> {
+    checkpoints.iter().try_for_each(|checkpoint| {
+        check_id(&checkpoint.subscriber_id)?;
+        check_number("the position of a checkpoint", checkpoint.global_sequence)?;
+        check_time("updated_at", checkpoint.updated_at)
+    })
+}
+
+/// Checks letters.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check_letters(letters: &[LetterDetail]) -> Result<(), Invalid> {
+    letters.iter().try_for_each(|LetterDetail { letter, attempts, .. }| {
+        check_id(&letter.subscriber_id)?;
+        check_number("the position of a letter", letter.global_sequence)?;
+        check_number("the tries of a letter", u64::from(letter.retry_count) << 32)?;
+        check_time("created_at", letter.created_at)?;
+        [letter.last_retry_at, letter.resolved_at].iter().flatten().try_for_each(|at| check_time("a time", *at))?;
+        check_nul("the event type of a letter", &letter.event_type)?;
+        let texts = [&letter.error_message, &letter.resolved_by, &letter.reason];
+        texts.into_iter().flatten().try_for_each(|text| check_nul("a letter", text))?;
+        attempts.iter().try_for_each(|attempt| {
+            check_time("the time of an attempt", attempt.at)?;
+            let texts = [Some(&attempt.by), Some(&attempt.outcome), attempt.detail.as_ref()];
+            texts.into_iter().flatten().try_for_each(|text| check_nul("an attempt", text))
+        })
+    })
+}
+
+/// Checks requests.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check_requests(requests: &[Request]) -> Result<(), Invalid> {
+    requests.iter().try_for_each(|request| {
+        check_id(&request.subscriber_id)?;
+        check_time("requested_at", request.requested_at)?;
+        check_nul("a request", &request.requested_by)?;
+        if let Ask::Discard { reason, .. } = &request.ask {
+            check_nul("the reason of a request", reason)?;
+        }
+        match &request.outcome {
+            Some(_) => Err(refused(format!("request {} is finished", request.id))),
+            None => Ok(()),
+        }
+    })
+}
+
+/// What every database can count to.
+fn check_number(what: &str, number: u64) -> Result<(), Invalid> {
+    if i64::try_from(number).is_ok() { Ok(()) } else { Err(refused(format!("{what} is out of range: {number}"))) }
+}
+
+fn check_nul(what: &'static str, text: &str) -> Result<(), Invalid> {
+    if text.contains('\0') { Err(Invalid::NulCharacter(what)) } else { Ok(()) }
+}
+
+/// Times are kept in whole microseconds, in years that every database has.
+fn check_time(what: &str, time: DateTime<Utc>) -> Result<(), Invalid> {
+    if !(1..=9999).contains(&time.year()) {
+        return Err(Invalid::CreatedAt(time.to_string()));
+    }
+    if !time.timestamp_subsec_nanos().is_multiple_of(1_000) {
+        return Err(refused(format!("{what} is not in whole microseconds: {time}")));
+    }
+    Ok(())
+}
+
+fn refused(reason: String) -> Invalid {
+    Invalid::Filling(reason)
+}

@@ -1,0 +1,177 @@
+//! Everything a store holds, page by page, in an order that is the same in every store.
+
+use chrono::SubsecRound;
+use uuid::Uuid;
+
+use super::FilledCheckpoint;
+use super::digest::Digest;
+use crate::paging::{self, LOOK_AGAIN};
+use crate::{Backend, BoxFuture, Error, LetterCursor, LetterDetail, LetterQuery, LetterState, Record, Request};
+
+/// Letters, or requests, in a page.
+const PAGE: usize = 200;
+
+/// A page, and how to get the next.
+pub(super) struct Fetched<'a, T> {
+    pub(super) items: Vec<T>,
+    pub(super) next: Option<Fetch<'a, T>>,
+}
+
+pub(super) type Fetch<'a, T> = BoxFuture<'a, Result<Fetched<'a, T>, Error>>;
+
+/// What a store holds, as of a moment: events up to a position, and where subscribers are.
+pub(super) struct Contents<'a, B> {
+    store: &'a B,
+    pub(super) checkpoints: Vec<FilledCheckpoint>,
+    /// Events up to here belong to it. Everything up to here is settled.
+    pub(super) frontier: u64,
+    pub(super) events: u64,
+}
+
+impl<'a, B: Backend> Contents<'a, B> {
+    /// The checkpoints are read before anything else. So none lies beyond the events that are copied, unless it was put
+    /// there; and an event that a subscriber has passed has its letter, if it has one, when letters are read later.
+    pub(super) async fn of(store: &'a B) -> Result<Self, Error> {
+        let found = store.checkpoints().await?;
+        let subscribers: Vec<String> = found.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
+        let paused = store.paused(&subscribers).await?;
+        let checkpoints = found
+            .into_iter()
+            .map(|found| FilledCheckpoint {
+                paused: paused.contains(&found.subscriber_id),
+                subscriber_id: found.subscriber_id,
+                global_sequence: found.global_sequence,
+                event_id: found.event_id,
+                updated_at: found.updated_at.trunc_subsecs(6),
+            })
+            .collect();
+        let frontier = store.head().await?;
+        settled(store, frontier).await?;
+        let events = store.count_events(frontier).await?;
+        Ok(Self { store, checkpoints, frontier, events })
+    }
+
+    /// What tells this store from others: the name that somebody gave it, and its first event.
+    pub(super) async fn identity(&self, name: &str) -> Result<String, Error> {
+        let first = self.store.read_all(0, &crate::EventTypes::All, crate::ReadLimit::events(1)).await?;
+        let first = first.records.first().map_or(Uuid::nil(), |record| record.id);
+        Ok(format!("{name} (first event {first})"))
+    }
+
+    /// The events after a position.
+    pub(super) fn records(&self, after: u64) -> Fetch<'a, Record> {
+        up_to(self.frontier, paging::records(self.store, after, self.frontier))
+    }
+
+    pub(super) fn letters(&self) -> Fetch<'a, LetterDetail> {
+        letters(self.store, None, self.frontier)
+    }
+
+    pub(super) fn requests(&self) -> Fetch<'a, Request> {
+        requests(self.store, None)
+    }
+
+    /// A hash of all of it.
+    pub(super) async fn digest(&self) -> Result<Digest, Error> {
+        let mut digest = Digest::default();
+        let mut records = Cursor::from(self.records(0));
+        while let Some(record) = records.next().await? {
+            digest.record(&record);
+            digest.take();
+        }
+        self.digest_delivery(digest).await
+    }
+
+    /// A hash of where subscribers are, and of what they could not take in.
+    pub(super) async fn digest_delivery(&self, mut digest: Digest) -> Result<Digest, Error> {
+        self.checkpoints.iter().for_each(|checkpoint| digest.checkpoint(checkpoint));
+        let mut letters = Cursor::from(self.letters());
+        while let Some(letter) = letters.next().await? {
+            digest.letter(&letter);
+            digest.take();
+        }
+        let mut requests = Cursor::from(self.requests());
+        while let Some(request) = requests.next().await? {
+            digest.request(&request);
+            digest.take();
+        }
+        Ok(digest)
+    }
+}
+
+/// Waits until nothing can appear any more up to a position. A rollback tells nobody, so we look again.
+async fn settled<B: Backend>(store: &B, position: u64) -> Result<(), Error> {
+    let mut wait = LOOK_AGAIN.0;
+    while store.frontier().await? < position {
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LOOK_AGAIN.1);
+    }
+    Ok(())
+}
+
+fn up_to(frontier: u64, fetch: paging::Fetch<'_>) -> Fetch<'_, Record> {
+    Box::pin(async move {
+        let mut fetched = fetch.await?;
+        fetched.records.retain(|record| record.global_sequence <= frontier);
+        Ok(Fetched { items: fetched.records, next: fetched.next.map(|next| up_to(frontier, next)) })
+    })
+}
+
+/// The payload is left out: it is in the log. So are letters of events that came later.
+fn letters<B: Backend>(store: &B, after: Option<LetterCursor>, frontier: u64) -> Fetch<'_, LetterDetail> {
+    Box::pin(async move {
+        let query = LetterQuery { states: LetterState::ALL.to_vec(), after, limit: PAGE, ..LetterQuery::default() };
+        let page = store.letters(&query).await?;
+        let last = page.last().filter(|last| last.global_sequence <= frontier).map(crate::DeadLetter::cursor);
+        let mut items = Vec::with_capacity(page.len());
+        for letter in page.iter().filter(|letter| letter.global_sequence <= frontier) {
+            // One that was purged meanwhile is not there any more.
+            items.extend(store.letter(letter.id).await?.map(in_micros));
+        }
+        Ok(Fetched { items, next: last.map(|last| letters(store, Some(last), frontier)) })
+    })
+}
+
+/// Not every backend keeps more, so no more is taken along.
+fn in_micros(mut detail: LetterDetail) -> LetterDetail {
+    let letter = &mut detail.letter;
+    letter.created_at = letter.created_at.trunc_subsecs(6);
+    letter.last_retry_at = letter.last_retry_at.map(|at| at.trunc_subsecs(6));
+    letter.resolved_at = letter.resolved_at.map(|at| at.trunc_subsecs(6));
+    detail.attempts.iter_mut().for_each(|attempt| attempt.at = attempt.at.trunc_subsecs(6));
+    LetterDetail { record: None, ..detail }
+}
+
+fn requests<B: Backend>(store: &B, after: Option<Request>) -> Fetch<'_, Request> {
+    Box::pin(async move {
+        let page = store.all_open_requests(after.as_ref(), PAGE).await?;
+        let next = page.last().cloned().map(|last| requests(store, Some(last)));
+        let in_micros = |request: Request| Request { requested_at: request.requested_at.trunc_subsecs(6), ..request };
+        Ok(Fetched { items: page.into_iter().map(in_micros).collect(), next })
+    })
+}
+
+/// One after the other, whatever the pages.
+pub(super) struct Cursor<'a, T> {
+    items: std::vec::IntoIter<T>,
+    next: Option<Fetch<'a, T>>,
+}
+
+impl<'a, T> From<Fetch<'a, T>> for Cursor<'a, T> {
+    fn from(fetch: Fetch<'a, T>) -> Self {
+        Self { items: Vec::new().into_iter(), next: Some(fetch) }
+    }
+}
+
+impl<T> Cursor<'_, T> {
+    pub(super) async fn next(&mut self) -> Result<Option<T>, Error> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Ok(Some(item));
+            }
+            let Some(next) = self.next.take() else { return Ok(None) };
+            let fetched = next.await?;
+            (self.items, self.next) = (fetched.items.into_iter(), fetched.next);
+        }
+    }
+}

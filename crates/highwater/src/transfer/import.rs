@@ -1,0 +1,292 @@
+//! Filling an empty store from lines of JSON.
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
+
+use super::contents::Contents;
+use super::digest::{Counts, Digest};
+use super::export::VERSION;
+use super::line::{Footer, Header, Line};
+use super::{FilledCheckpoint, Filling, Phase, Step};
+use crate::{Backend, BoxError, Error, LetterDetail, Record, Request};
+
+/// How long a line may be. The largest event by default has a megabyte, and as a string up to six times that.
+const LINE_BYTES_MAX: usize = 64 << 20;
+/// How much is stored together.
+const BATCH_LINES_MAX: usize = 1_000;
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// What was imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// How many of each.
+    pub counts: Counts,
+    /// Where the log ends.
+    pub imported_to: u64,
+}
+
+/// Fills an empty store with what [`export`](super::export) has written, exactly as it was: numbers, versions and all.
+///
+/// Everything is checked, the order and the hash included, and at last the store is read again and compared with what was
+/// taken in. When anything is wrong, nothing stays behind. An import that was killed leaves the store locked; the next one
+/// of the same export starts again from the beginning.
+///
+/// # Errors
+/// [`Error::Import`] with the line; and as [`Transfer::fill`](super::Transfer::fill).
+pub async fn import<B: Backend>(
+    to: &B,
+    input: impl AsyncBufRead + Unpin + Send,
+    mut progress: impl FnMut(Step) + Send,
+) -> Result<Imported, Error> {
+    let mut lines = Lines { input, number: 0, text: Vec::new(), read: Digest::default() };
+    let header = lines.header().await?;
+    let source = format!("an export of {} events up to {}", header.events, header.frontier);
+    let mut filling = to.fill(&source).await?;
+    if filling.filled_to() > 0 {
+        filling.abandon().await?;
+        filling = to.fill(&source).await?;
+    }
+    let report = |phase, done| progress(Step { phase, done, total: header.events });
+    match take_in(to, &mut lines, &header, &mut *filling, report).await {
+        Ok(counts) => {
+            filling.finish().await?;
+            Ok(Imported { counts, imported_to: header.frontier })
+        }
+        Err(error) => {
+            if let Err(left) = filling.abandon().await {
+                tracing::warn!(error = %left, "a failed import could not be taken back: abandon it");
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn take_in<B: Backend>(
+    to: &B,
+    lines: &mut Lines<impl AsyncBufRead + Unpin + Send>,
+    header: &Header,
+    filling: &mut dyn Filling,
+    mut report: impl FnMut(Phase, u64) + Send,
+) -> Result<Counts, Error> {
+    let mut intake = Intake { filling, batch: Batch::default(), taken: Digest::default() };
+    report(Phase::Events, 0);
+    let footer = loop {
+        match lines.next().await? {
+            Line::Footer(footer) => break footer,
+            line => {
+                let item = Item::of(line).map_err(|why| lines.wrong(why))?;
+                check_place(&item, &intake.taken.counts, header).map_err(|why| lines.wrong(why))?;
+                if intake.add(lines.number, item).await? {
+                    report(Phase::Events, intake.taken.counts.events);
+                }
+            }
+        }
+    };
+    // First, since it may say more than that something is wrong.
+    intake.store().await?;
+    if footer.md5 != lines.read.hash() {
+        return Err(lines.wrong("the hash does not fit the lines before: the file is damaged"));
+    }
+    let counts = intake.taken.counts;
+    check_counts(&footer, &counts, header).map_err(|why| lines.wrong(why))?;
+    lines.end().await?;
+    report(Phase::Verifying, counts.events);
+    let stored = Contents::of(to).await?.digest().await?;
+    if (stored.counts, stored.hash()) != (counts, intake.taken.hash()) {
+        let difference = format!("{:?} were stored of {counts:?}, or not as they were imported", stored.counts);
+        return Err(Error::CopyDiffers { difference });
+    }
+    Ok(counts)
+}
+
+/// Kinds come one after the other.
+fn check_place(item: &Item, counts: &Counts, header: &Header) -> Result<(), String> {
+    let later = match item {
+        Item::Record(record) if record.global_sequence > header.frontier => {
+            return Err(format!("event {} lies beyond the frontier {}", record.global_sequence, header.frontier));
+        }
+        Item::Record(_) => counts.checkpoints + counts.letters + counts.requests,
+        Item::Checkpoint(_) => counts.letters + counts.requests,
+        Item::Letter(_) => counts.requests,
+        Item::Request(_) => 0,
+    };
+    if later == 0 { Ok(()) } else { Err(format!("{} after what comes later", item.name())) }
+}
+
+fn check_counts(footer: &Footer, counts: &Counts, header: &Header) -> Result<(), String> {
+    if footer.counts != *counts {
+        return Err(format!("{:?} were announced here, and {counts:?} came", footer.counts));
+    }
+    if (header.events, header.checkpoints) != (counts.events, counts.checkpoints) {
+        return Err(format!("{header:?} announced other counts than came: {counts:?}"));
+    }
+    Ok(())
+}
+
+/// Lines as they come, counted.
+struct Lines<R> {
+    input: R,
+    number: u64,
+    text: Vec<u8>,
+    /// What was read before the line at hand.
+    read: Digest,
+}
+
+impl<R: AsyncBufRead + Unpin + Send> Lines<R> {
+    async fn header(&mut self) -> Result<Header, Error> {
+        match self.next().await? {
+            Line::Header(header) if header.version == VERSION => Ok(header),
+            Line::Header(header) => {
+                let version = header.version;
+                Err(self.wrong(format!("this is version {version} of the format, and only {VERSION} is known")))
+            }
+            other => {
+                let name = other.name();
+                Err(self.wrong(format!("an export begins with a header, and not with this {name}")))
+            }
+        }
+    }
+
+    /// The next line; there is one before the footer was read.
+    async fn next(&mut self) -> Result<Line<'_>, Error> {
+        self.number += 1;
+        if !self.advance().await? {
+            return Err(self.wrong("the export ends before its footer: it was cut off"));
+        }
+        if self.text.last() != Some(&b'\n') {
+            return Err(self.wrong(match self.text.len() > LINE_BYTES_MAX {
+                true => format!("it has more than {LINE_BYTES_MAX} bytes"),
+                false => "it does not end: the export was cut off".to_owned(),
+            }));
+        }
+        let line = self.number;
+        serde_json::from_slice(&self.text).map_err(|error| Error::Import { line, source: error.into() })
+    }
+
+    /// Nothing follows the footer.
+    async fn end(&mut self) -> Result<(), Error> {
+        self.number += 1;
+        if self.advance().await? { Err(self.wrong("something follows the footer")) } else { Ok(()) }
+    }
+
+    async fn advance(&mut self) -> Result<bool, Error> {
+        self.read.bytes(&self.text);
+        self.text.clear();
+        let mut bounded = (&mut self.input).take(LINE_BYTES_MAX as u64 + 1);
+        let read = bounded.read_until(b'\n', &mut self.text).await;
+        let line = self.number;
+        Ok(read.map_err(|error| Error::Import { line, source: error.into() })? > 0)
+    }
+
+    fn wrong(&self, why: impl Into<BoxError>) -> Error {
+        Error::Import { line: self.number, source: why.into() }
+    }
+}
+
+enum Item {
+    Record(Record),
+    Checkpoint(FilledCheckpoint),
+    Letter(Box<LetterDetail>),
+    Request(Request),
+}
+
+impl Item {
+    fn of(line: Line<'_>) -> Result<Self, String> {
+        Ok(match line {
+            Line::Event(event) => Self::Record(event.into_record()?),
+            Line::Checkpoint(checkpoint) => Self::Checkpoint(checkpoint.into_owned()),
+            Line::Letter(letter) => Self::Letter(letter.into_letter()?.into()),
+            Line::Request(request) => Self::Request(request.into_request()),
+            Line::Header(_) | Line::Footer(_) => return Err(format!("a {} in the middle", line.name())),
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Record(_) => "an event",
+            Self::Checkpoint(_) => "a checkpoint",
+            Self::Letter(_) => "a letter",
+            Self::Request(_) => "a request",
+        }
+    }
+}
+
+/// What is stored together, each with its line.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<u64>,
+    bytes: usize,
+    records: Vec<Record>,
+    checkpoints: Vec<FilledCheckpoint>,
+    letters: Vec<LetterDetail>,
+    requests: Vec<Request>,
+}
+
+struct Intake<'a> {
+    filling: &'a mut dyn Filling,
+    batch: Batch,
+    /// What was taken in, as it would be exported.
+    taken: Digest,
+}
+
+impl Intake<'_> {
+    /// Adds one, and says whether the batch was full and has been stored.
+    async fn add(&mut self, line: u64, item: Item) -> Result<bool, Error> {
+        let batch = &mut self.batch;
+        batch.lines.push(line);
+        match item {
+            Item::Record(record) => {
+                self.taken.record(&record);
+                batch.bytes += record.bytes();
+                batch.records.push(record);
+            }
+            Item::Checkpoint(checkpoint) => {
+                self.taken.checkpoint(&checkpoint);
+                batch.checkpoints.push(checkpoint);
+            }
+            Item::Letter(letter) => {
+                self.taken.letter(&letter);
+                batch.letters.push(*letter);
+            }
+            Item::Request(request) => {
+                self.taken.request(&request);
+                batch.requests.push(request);
+            }
+        }
+        self.taken.take();
+        let full = batch.lines.len() >= BATCH_LINES_MAX || batch.bytes >= BATCH_BYTES_MAX;
+        if full {
+            self.store().await?;
+        }
+        Ok(full)
+    }
+
+    /// Kinds come one after the other, so the lines of a batch stand in this order.
+    async fn store(&mut self) -> Result<(), Error> {
+        let Batch { lines, records, checkpoints, letters, requests, .. } = std::mem::take(&mut self.batch);
+        let mut lines = &lines[..];
+        let filling = &mut *self.filling;
+        // A batch that is refused is stored one by one: that tells which line it is.
+        macro_rules! store {
+            ($items:ident, $kind:ident) => {
+                let (these, rest) = lines.split_at($items.len());
+                lines = rest;
+                match filling.$kind(&$items).await {
+                    Err(Error::Invalid(whole)) => {
+                        for (line, item) in these.iter().zip(&$items) {
+                            let stored = filling.$kind(std::slice::from_ref(item)).await;
+                            stored.map_err(|error| Error::Import { line: *line, source: error.into() })?;
+                        }
+                        return Err(Error::Import { line: these[0], source: whole.into() });
+                    }
+                    stored => stored?,
+                }
+            };
+        }
+        store!(records, records);
+        store!(checkpoints, checkpoints);
+        store!(letters, letters);
+        store!(requests, requests);
+        debug_assert!(lines.is_empty(), "every line was stored");
+        Ok(())
+    }
+}
