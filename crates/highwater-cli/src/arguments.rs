@@ -3,7 +3,7 @@
 use clap::{Args, Parser};
 
 use crate::commands::Command;
-use crate::database::{Database, Missing, Target};
+use crate::database::{Database, Target};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -45,7 +45,8 @@ pub(crate) struct Global {
     #[arg(default_value = "sqlite:highwater.db", help_heading = "Everywhere")]
     database: String,
     /// The schema that everything lives in, on PostgreSQL
-    #[arg(long, global = true, value_name = "NAME", default_value = "highwater", help_heading = "Everywhere")]
+    #[arg(long, global = true, value_name = "NAME", env = "HIGHWATER_SCHEMA", default_value = "highwater")]
+    #[arg(help_heading = "Everywhere")]
     schema: String,
     /// Print JSON: one value a line
     #[arg(long, global = true, help_heading = "Everywhere")]
@@ -65,7 +66,7 @@ impl Global {
 
     /// Opens the store that was named, which must be there and up to date.
     pub(crate) async fn open(&self) -> Result<Database, Failure> {
-        self.target()?.open(Missing::Refused).await
+        self.target()?.open().await
     }
 
     pub(crate) fn output(&self) -> Output {

@@ -1,10 +1,16 @@
 //! The commands, one a file.
 
 mod append;
+mod backup;
+mod checkpoint;
 mod completions;
+mod copy;
 mod dead_letters;
 mod demo;
+mod doctor;
 mod events;
+mod export;
+mod import;
 mod init;
 mod man;
 mod pause;
@@ -33,9 +39,16 @@ pub(crate) enum Command {
     Top(top::Top),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Checkpoint),
     Rebuild(rebuild::Rebuild),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Export(export::Export),
+    Import(import::Import),
+    Copy(copy::Copy),
+    Backup(backup::Backup),
+    Doctor(doctor::Doctor),
     Demo(demo::Demo),
     #[command(hide = true)]
     DemoInstance,
@@ -55,9 +68,15 @@ impl Command {
             Self::Why(command) => command.run(global).await,
             Self::Top(command) => command.run(global).await,
             Self::DeadLetters(command) => command.run(global).await,
+            Self::Checkpoint(command) => command.run(global).await,
             Self::Rebuild(command) => command.run(global).await,
             Self::Pause(command) => command.run(global).await,
             Self::Resume(command) => command.run(global).await,
+            Self::Export(command) => command.run(global).await,
+            Self::Import(command) => command.run(global).await,
+            Self::Copy(command) => command.run(global).await,
+            Self::Backup(command) => command.run(global).await,
+            Self::Doctor(command) => command.run(global).await,
             Self::Demo(command) => command.run(global).await,
             Self::DemoInstance => demo::run_instance().await,
             Self::Completions(command) => command.run(global),
@@ -67,6 +86,7 @@ impl Command {
 
     /// URLs beside the one that every command has.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
-        std::iter::empty()
+        let copy = if let Self::Copy(copy) = self { Some(copy) } else { None };
+        copy.into_iter().flat_map(copy::Copy::urls)
     }
 }

@@ -1,14 +1,21 @@
 //! Which event store: from a URL to a backend. The only place that knows more than one.
 
 use std::fmt;
+use std::time::Duration;
 
+use highwater::{Backend, Error};
 use highwater_postgres::{PgConfig, PgEventStore};
+use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, note};
+
+/// How long to wait for a connection: somebody sits in front of it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open event store.
 #[derive(Debug, Clone)]
 pub(crate) enum Database {
+    Sqlite(SqliteEventStore),
     Postgres(PgEventStore),
 }
 
@@ -16,6 +23,7 @@ pub(crate) enum Database {
 macro_rules! with {
     ($database:expr, $store:ident => $done:expr) => {
         match $database {
+            $crate::database::Database::Sqlite($store) => $done,
             $crate::database::Database::Postgres($store) => $done,
         }
     };
@@ -27,17 +35,6 @@ pub(crate) use with;
 pub(crate) enum Target {
     Sqlite { url: String },
     Postgres { url: String, schema: String },
-}
-
-/// What to do where there is nothing yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// Say so, and what makes one.
-    Refused,
-    /// Make one.
-    Made,
-    /// Open what is there as it is, to look at it or to set it up.
-    Kept,
 }
 
 impl Target {
@@ -56,17 +53,72 @@ impl Target {
         }
     }
 
-    pub(crate) async fn open(&self, missing: Missing) -> Result<Database, Failure> {
+    /// Opens a store that is there and up to date.
+    pub(crate) async fn open(&self) -> Result<Database, Failure> {
+        let database = self.open_as_it_is(false).await?;
+        with!(&database, store => self.insist(store).await)?;
+        Ok(database)
+    }
+
+    /// The same, and makes an SQLite file where there is none: nobody should have to read a manual before the first event.
+    pub(crate) async fn open_or_make(&self) -> Result<Database, Failure> {
+        if !self.is_missing().await {
+            return self.open().await;
+        }
+        let database = self.open_new().await?;
+        note(&format!("made {self}"));
+        Ok(database)
+    }
+
+    /// Whether it is a file that is not there.
+    pub(crate) async fn is_missing(&self) -> bool {
         match self {
-            Self::Sqlite { .. } => Err(Failure::new(Exit::Database, "SQLite is not there yet")),
+            Self::Sqlite { url } => matches!(open_file(url, false).await, Err(Error::Unavailable { .. })),
+            Self::Postgres { .. } => false,
+        }
+    }
+
+    /// Makes a store where there is none, and brings it up to date: to be filled.
+    pub(crate) async fn open_new(&self) -> Result<Database, Failure> {
+        let database = self.open_as_it_is(true).await?;
+        with!(&database, store => store.initialize().await)?;
+        Ok(database)
+    }
+
+    /// Opens a store as it is, to look at it or to set it up.
+    pub(crate) async fn open_as_it_is(&self, create: bool) -> Result<Database, Failure> {
+        match self {
+            Self::Sqlite { url } => match open_file(url, create).await {
+                Ok(store) => Ok(Database::Sqlite(store)),
+                Err(error @ Error::Unavailable { .. }) if !create => {
+                    Err(Failure::from(error).framed("", "; `highwater init` makes one"))
+                }
+                // A URL that cannot be used is no store that can be opened.
+                Err(error @ Error::Invalid(_)) => Err(Failure::from(error).because(Exit::Database)),
+                Err(error) => Err(error.into()),
+            },
             Self::Postgres { url, schema } => {
-                let config = PgConfig { schema: schema.clone(), ..PgConfig::default() };
-                let store = PgEventStore::connect_with(url, config).await?;
-                let _ = missing;
-                Ok(Database::Postgres(store))
+                let config =
+                    PgConfig { schema: schema.clone(), connect_timeout: CONNECT_TIMEOUT, ..PgConfig::default() };
+                Ok(Database::Postgres(PgEventStore::connect_with(url, config).await?))
             }
         }
     }
+
+    /// Refuses a store that is not set up, or not for this version.
+    async fn insist<B: Backend>(&self, store: &B) -> Result<(), Failure> {
+        match store.planned().await?.first() {
+            None => Ok(()),
+            Some(step) => {
+                let state = if step.version == 1 { "not set up yet" } else { "laid out for an older version" };
+                Err(Failure::new(Exit::Database, format!("{self} is {state}: run `highwater init`")))
+            }
+        }
+    }
+}
+
+async fn open_file(url: &str, create: bool) -> Result<SqliteEventStore, Error> {
+    SqliteEventStore::open_with(url, SqliteConfig { create, ..SqliteConfig::default() }).await
 }
 
 /// Without its password.

@@ -51,6 +51,17 @@ impl Failure {
         self
     }
 
+    /// The same, counted as another kind.
+    pub(crate) fn because(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
+    /// The same in other words.
+    pub(crate) fn replacing(mut self, text: &str, by: &str) -> Self {
+        self.message = self.message.map(|message| message.replace(text, by));
+        self
+    }
+
     /// Says why, without the secrets, and gives the exit code.
     pub(crate) fn end(self, secrets: &[String]) -> ExitCode {
         if let Some(mut message) = self.message {
@@ -82,7 +93,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } => Exit::Conflict,
-            Error::Invalid(_) => Exit::Usage,
+            Error::Invalid(_) | Error::Import { .. } => Exit::Usage,
             Error::UnknownSubscriber(_) | Error::NotFound { .. } => Exit::NotFound,
             Error::Unavailable { .. }
             | Error::UnknownOutcome { .. }
@@ -94,11 +105,14 @@ impl From<Error> for Failure {
             _ => Exit::Refused,
         };
         let advice = match &error {
+            Error::Unfit { .. } => "; `highwater doctor` may say more",
             Error::UnknownSubscriber(_) => "; `highwater status` lists those there are",
             Error::NotFound { what: "dead letter", .. } => {
                 "; `highwater dead-letters list --state all` lists those there are"
             }
-            Error::Denied { .. } => "; use a role that may, or grant it (docs/postgres-roles.sql)",
+            Error::Import { .. } => "; nothing was stored",
+            Error::Led { .. } => " (--force)",
+            Error::Denied { .. } => "; let somebody do it who may, or grant what is missing",
             _ => "",
         };
         Self::new(exit, format!("{}{advice}", describe(&error)))

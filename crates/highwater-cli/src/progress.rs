@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
+use highwater::transfer::{Phase, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// After how long there is something to show.
@@ -16,9 +17,9 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// For something that is measured in events.
-    pub(crate) fn of_events(what: &'static str, total: Option<u64>) -> Self {
-        Self::new(what, total, "{msg} {wide_bar} {human_pos}/{human_len} events  {per_sec}  {eta} left", "events")
+    /// For what is measured in events, once it is known how many.
+    pub(crate) fn of_transfer() -> Self {
+        Self::new("events", Some(0), "{msg} {wide_bar} {human_pos}/{human_len}  {per_sec}  {eta} left", "events")
     }
 
     /// For input of which the size in bytes is known, or not.
@@ -47,11 +48,17 @@ impl Progress {
         bar.set_position(position);
     }
 
-    /// For what is known only later, or is now about something else.
-    pub(crate) fn becomes(&mut self, what: &'static str, total: u64) {
-        let Some(bar) = &self.bar else { return };
-        bar.set_message(what);
-        bar.set_length(total);
+    /// How far a transfer is.
+    pub(crate) fn step(&mut self, step: Step) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(match step.phase {
+                Phase::Events => "events",
+                Phase::Delivery => "checkpoints and letters",
+                _ => "comparing",
+            });
+            bar.set_length(step.total);
+        }
+        self.at(step.done);
     }
 }
 

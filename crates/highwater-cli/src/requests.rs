@@ -27,7 +27,7 @@ pub(crate) struct Asking {
     pub(crate) by: String,
 }
 
-fn whoever() -> String {
+pub(crate) fn whoever() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     user.filter(|user| !user.trim().is_empty()).unwrap_or_else(|| format!("process {}", std::process::id()))
 }
@@ -76,7 +76,7 @@ impl Asking {
             return Err(Failure::refused(format!("{} failed again{because}", words::number(sum.failed))));
         }
         if sum.error.is_some() {
-            return Err(Failure::refused(format!("not everything could be done{because}")));
+            return Err(Failure::refused(format!("it could not be done{because}")));
         }
         match (open, self.wait) {
             (0, _) => Ok(()),

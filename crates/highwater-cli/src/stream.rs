@@ -3,7 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use highwater::Error;
 use uuid::Uuid;
+
+use crate::failure::Failure;
 
 /// A stream, by its id or by a name such as `order/17`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +26,13 @@ impl FromStr for StreamName {
                 .map_err(|_| "a stream is a UUID, or a name of two parts such as order/17".to_owned())?,
         };
         Ok(Self { id, name: name.to_owned() })
+    }
+}
+
+impl StreamName {
+    /// An error about this stream, by the name that people call it.
+    pub(crate) fn named(&self, error: Error) -> Failure {
+        Failure::from(error).replacing(&self.id.to_string(), &self.name)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use highwater::transfer::Counts;
 
 /// `1,234,567`.
 pub(crate) fn number(number: u64) -> String {
@@ -21,6 +22,18 @@ pub(crate) fn number(number: u64) -> String {
 pub(crate) fn count(many: u64, what: &str) -> String {
     let plural = if many == 1 { "" } else { "s" };
     format!("{} {what}{plural}", number(many))
+}
+
+/// What a store holds.
+pub(crate) fn contents(counts: &Counts) -> String {
+    let mut parts = vec![count(counts.events, "event"), count(counts.checkpoints, "checkpoint")];
+    for (many, what) in [(counts.letters, "dead letter"), (counts.requests, "open request")] {
+        if many > 0 {
+            parts.push(count(many, what));
+        }
+    }
+    let last = parts.pop().unwrap_or_default();
+    format!("{} and {last}", parts.join(", "))
 }
 
 /// The two largest units, and no more than can be taken in at a glance.

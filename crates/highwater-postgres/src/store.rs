@@ -24,6 +24,9 @@ use crate::wakeups::PgWakeups;
 /// How long a connection of the pool may take to come back.
 const RETURNED_WITHIN_MS: usize = 5;
 
+/// How long it may take to learn why no connection could be had.
+const REASON_WITHIN: Duration = Duration::from_secs(1);
+
 /// An event store on PostgreSQL. Clones share everything.
 ///
 /// It keeps two connections for appending, a few for reading in order, a pool for the transactions of delivery, a small one
@@ -98,7 +101,10 @@ impl PgEventStore {
             true => Some(Watch::start(connector.clone(), connector.connect("watch", None).await?.0)),
             false => None,
         };
-        let pool = pool(&hosts, &sql, &config).await?;
+        let pool = match pool(&hosts, &sql, &config).await {
+            Ok(pool) => pool,
+            Err(error) => return Err(reason(error, &connector).await),
+        };
         let server = who_answers(&pool, &connector).await?;
         let direct = direct(&connector, &server, &config).await?;
         let deliveries = deliver::pool(&hosts, &sql, &config);
@@ -198,6 +204,17 @@ async fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> Result<PgPool
         .connect_with(hosts.options(hosts.primary(), None))
         .await
         .map_err(|e| failed("connect", e))
+}
+
+/// A pool tries until the time is up, and keeps to itself what it was told meanwhile: that is asked for once more.
+async fn reason(error: Error, connector: &Connector) -> Error {
+    if !matches!(error, Error::Unavailable { .. }) {
+        return error;
+    }
+    match tokio::time::timeout(REASON_WITHIN, connector.connect("connect", None)).await {
+        Ok(Err(reason)) => reason,
+        Ok(Ok(_)) | Err(_) => error,
+    }
 }
 
 async fn who_answers(pool: &PgPool, connector: &Connector) -> Result<Server, Error> {

@@ -13,7 +13,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::arguments::Global;
-use crate::database::{Missing, with};
+use crate::database::with;
 use crate::failure::Failure;
 use crate::stream::StreamName;
 use crate::words;
@@ -87,7 +87,7 @@ impl Append {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         // What is wrong with the event itself is said before anything is made.
         let one = self.one()?;
-        let database = global.target()?.open(Missing::Made).await?;
+        let database = global.target()?.open_or_make().await?;
         with!(database, store => match one {
             Some((stream, append)) => store_one(&store, &stream, &append, global).await,
             None => storing::run(&store, global).await,
@@ -118,7 +118,7 @@ async fn store_one<B: Backend>(
     append: &highwater::Append,
     global: &Global,
 ) -> Result<(), Failure> {
-    let done = storing::send(store, append).await?;
+    let done = storing::send(store, append).await.map_err(|error| stream.named(error))?;
     let mut out = global.output();
     if global.json {
         out.value(&json!({

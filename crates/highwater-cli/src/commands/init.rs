@@ -2,9 +2,10 @@
 
 use clap::Args;
 use highwater::Backend;
+use serde_json::json;
 
 use crate::arguments::Global;
-use crate::database::{Missing, with};
+use crate::database::{Target, with};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -26,13 +27,47 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.target()?.open(Missing::Made).await?;
-        with!(database, store => self.on(&store, global).await)
+        let target = global.target()?;
+        if self.check && target.is_missing().await {
+            return nothing_there(&target, global);
+        }
+        let database = target.open_as_it_is(!self.check).await?;
+        with!(database, store => self.on(&store, &target, global).await)
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
-        let out = global.output();
-        store.initialize().await?;
+    async fn on<B: Backend>(&self, store: &B, target: &Target, global: &Global) -> Result<(), Failure> {
+        let planned = store.planned().await?;
+        if !self.check {
+            store.initialize().await?;
+        }
+        let mut out = global.output();
+        if global.json {
+            let steps: Vec<_> = planned
+                .iter()
+                .map(|step| json!({ "version": step.version, "name": step.name, "does": step.does }))
+                .collect();
+            let done = if self.check { "planned" } else { "done" };
+            out.value(&json!({ "store": target.to_string(), done: steps }))?;
+            return out.finish();
+        }
+        match (planned.is_empty(), self.check) {
+            (true, _) => out.line(&format!("{target} is up to date"))?,
+            (false, true) => out.line(&format!("{target} is not up to date; `highwater init` would"))?,
+            (false, false) => out.line(&format!("{target} is ready"))?,
+        }
+        for step in planned {
+            out.line(&format!("  {} {}: {}", step.version, step.name, step.does))?;
+        }
         out.finish()
     }
+}
+
+/// A file that is not there cannot be asked, and looking must not make it.
+fn nothing_there(target: &Target, global: &Global) -> Result<(), Failure> {
+    let mut out = global.output();
+    match global.json {
+        true => out.value(&json!({ "store": target.to_string(), "missing": true }))?,
+        false => out.line(&format!("there is no {target}; `highwater init` would make it"))?,
+    }
+    out.finish()
 }

@@ -66,7 +66,10 @@ impl Tail {
         let wanted = self.lines as usize;
         let mut back = u64::from(self.lines);
         let mut last = VecDeque::new();
-        while wanted > 0 {
+        if wanted == 0 {
+            return Ok(last);
+        }
+        loop {
             let after = target.saturating_sub(back);
             let mut reading = Reading::new(store, after, &self.types);
             last.clear();
@@ -76,11 +79,10 @@ impl Tail {
                 last.drain(..more);
             }
             if last.len() >= wanted || after == 0 {
-                break;
+                return Ok(last);
             }
             back = back.saturating_mul(8);
         }
-        Ok(last)
     }
 
     /// Until somebody ends it. A lost connection is no reason to.

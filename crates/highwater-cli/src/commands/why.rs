@@ -1,12 +1,15 @@
 //! `highwater why`
 
+use std::time::Duration;
+
 use clap::Args;
-use highwater::{Backend, Cause, Explanation, explain};
+use highwater::{Backend, Cause, Explanation, explain_with_patience};
 use serde_json::json;
 
 use crate::arguments::Global;
 use crate::database::with;
 use crate::failure::Failure;
+use crate::terminal::Paint;
 use crate::words;
 
 /// Say why a subscriber is where it is
@@ -17,6 +20,9 @@ use crate::words;
 pub(crate) struct Why {
     /// The subscriber
     subscriber: String,
+    /// For how long a leader may be behind without moving before that is said
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    patience: u64,
 }
 
 impl Why {
@@ -28,18 +34,22 @@ impl Why {
             out.value(&self::json(&explanation))?;
         } else {
             let subscriber = &explanation.subscriber;
-            let at = words::number(subscriber.checkpoint);
-            let line = format!("{} is at {at}: {}.", subscriber.subscriber_id, subscriber.state());
+            let (id, state, at) = (&subscriber.subscriber_id, subscriber.state(), subscriber.checkpoint);
+            let frontier = words::number(explanation.frontier);
+            let line = format!("{id}: {state}, at {} of {frontier}.", words::number(at));
             out.line(&words::one_line(&line))?;
             for cause in &explanation.causes {
                 out.line(&words::one_line(&cause.to_string()))?;
+                if let Some(command) = command(cause, id) {
+                    out.line(&out.paint(&words::one_line(&format!("    {command}")), Paint::Bold))?;
+                }
             }
         }
         out.finish()
     }
 
     async fn on<B: Backend>(&self, store: &B) -> Result<Explanation, Failure> {
-        Ok(explain(store, &self.subscriber).await?)
+        Ok(explain_with_patience(store, &self.subscriber, Duration::from_secs(self.patience)).await?)
     }
 }
 
@@ -55,6 +65,18 @@ fn json(explanation: &Explanation) -> serde_json::Value {
         "head": explanation.head,
         "causes": causes,
     })
+}
+
+/// What does it, where a command does.
+fn command(cause: &Cause, subscriber_id: &str) -> Option<String> {
+    match cause {
+        Cause::Paused => Some(format!("highwater resume {subscriber_id}")),
+        Cause::ParkedStreams { first: Some(stream), .. } => {
+            Some(format!("highwater dead-letters replay --subscriber {subscriber_id} --stream {stream}"))
+        }
+        Cause::DeadLetters { .. } => Some(format!("highwater dead-letters list --subscriber {subscriber_id}")),
+        _ => None,
+    }
 }
 
 /// For programs, which should not have to read sentences.

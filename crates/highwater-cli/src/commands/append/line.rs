@@ -14,6 +14,7 @@ use crate::stream::StreamName;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: u64,
+    pub(super) stream: StreamName,
     pub(super) record: NewRecord,
     pub(super) expected: ExpectedVersion,
 }
@@ -50,7 +51,10 @@ enum Expected {
 impl Line {
     pub(super) fn parse(number: u64, line: &[u8]) -> Result<Self, String> {
         let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
-        let fields: Fields<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let fields: Fields<'_> = serde_json::from_str(line).map_err(|error| {
+            let why = error.to_string().replace(" at line 1 column", ", at column");
+            format!("it is not an event: {why}")
+        })?;
         let stream: StreamName = fields.stream.parse().map_err(|why| format!("\"stream\": {why}"))?;
         let expected = match fields.expected {
             None => ExpectedVersion::Any,
@@ -69,7 +73,7 @@ impl Line {
             metadata: fields.metadata.map_or("{}", RawValue::get).to_owned(),
             created_at: created_at.map_or_else(Utc::now, |at| at.to_utc()),
         };
-        let line = Self { number, record, expected };
+        let line = Self { number, stream, record, expected };
         // What cannot be stored is found here, where it can be named.
         line.append().checked(&highwater::Limits::default()).map_err(|invalid| invalid.to_string())?;
         Ok(line)

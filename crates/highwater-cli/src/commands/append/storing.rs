@@ -58,7 +58,7 @@ impl Done {
                 Err(_) => {
                     for line in lines {
                         let appended = send(store, &line.append()).await;
-                        let appended = appended.map_err(|error| self.stopped(line.number, error.into()))?;
+                        let appended = appended.map_err(|error| self.stopped(line.number, line.stream.named(error)))?;
                         self.count(&appended);
                     }
                 }
@@ -78,13 +78,14 @@ impl Done {
     }
 
     fn stopped(&self, number: u64, failure: Failure) -> Failure {
-        failure.framed(&format!("line {number}: "), &format!("; before it: {self}; nothing after it is"))
+        failure.framed(&format!("line {number}: "), &format!("; before it {self}, and nothing from it on"))
     }
 }
 
 impl std::fmt::Display for Done {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} stored", words::count(self.stored, "event"))?;
+        let verb = if self.stored == 1 { "was" } else { "were" };
+        write!(f, "{} {verb} stored", words::count(self.stored, "event"))?;
         if self.repeated > 0 {
             write!(f, ", {} had been before", words::number(self.repeated))?;
         }

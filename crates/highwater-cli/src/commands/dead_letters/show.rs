@@ -55,7 +55,7 @@ fn tell(detail: &LetterDetail, out: &mut Output) -> Result<(), Failure> {
         None => line("", "the log does not have it any more")?,
     }
     line("written", &words::time(letter.created_at))?;
-    line("tried again", &format!("{} times", letter.retry_count))?;
+    line("tried again", &words::count(letter.retry_count.into(), "time"))?;
     line("error", letter.error_message.as_deref().unwrap_or("none: it waits behind an earlier event of its stream"))?;
     if letter.parks {
         line("", "later events of its stream wait behind it")?;

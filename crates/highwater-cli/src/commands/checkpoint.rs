@@ -1,0 +1,146 @@
+//! `highwater checkpoint`
+
+use clap::{Args, Subcommand};
+use highwater::{Backend, Checkpoint as Stored, Error, Moved, Repair};
+use serde_json::json;
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::Failure;
+use crate::requests::whoever;
+use crate::table::Table;
+use crate::words;
+
+/// Look at checkpoints, and move them
+#[derive(Debug, Subcommand)]
+pub(crate) enum Checkpoint {
+    Show(Show),
+    Set(Set),
+    Reset(Reset),
+}
+
+/// Show where subscribers go on
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  highwater checkpoint show\n  highwater checkpoint show projection:revenue --json")]
+pub(crate) struct Show {
+    /// Only this one
+    subscriber: Option<String>,
+}
+
+/// Have a subscriber go on after a position
+///
+/// Only the checkpoint is moved: moved back, a subscriber is handed events that it has seen before; moved on, it never sees
+/// those in between. Open dead letters beyond the new place are archived, because their events come anew.
+///
+/// Refused while somebody leads. With --force it is done all the same: what the leader is about to store counts no more, and
+/// it goes on from the new place by itself.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  highwater checkpoint set projection:revenue 1200")]
+pub(crate) struct Set {
+    /// The subscriber
+    subscriber: String,
+    /// It goes on with the event after this one
+    position: u64,
+    #[command(flatten)]
+    moving: Moving,
+}
+
+/// Have a subscriber go on from the beginning of the log
+///
+/// The same as setting its checkpoint to 0. What a projection has written stays: `highwater rebuild` empties it as well.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  highwater checkpoint reset saga:mail --force")]
+pub(crate) struct Reset {
+    /// The subscriber
+    subscriber: String,
+    #[command(flatten)]
+    moving: Moving,
+}
+
+#[derive(Debug, Args)]
+struct Moving {
+    /// Also while somebody leads
+    #[arg(long)]
+    force: bool,
+    /// Who asks, for the record
+    #[arg(long, value_name = "NAME", default_value_t = whoever())]
+    by: String,
+}
+
+impl Checkpoint {
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let database = global.open().await?;
+        with!(database, store => match self {
+            Self::Show(command) => command.on(&store, global).await,
+            Self::Set(command) => command.moving.on(&store, &command.subscriber, command.position, global).await,
+            Self::Reset(command) => command.moving.on(&store, &command.subscriber, 0, global).await,
+        })
+    }
+}
+
+impl Show {
+    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+        let checkpoints = match &self.subscriber {
+            Some(subscriber) => {
+                let found = store.checkpoint(subscriber).await?;
+                vec![found.ok_or_else(|| Error::UnknownSubscriber(subscriber.clone()))?]
+            }
+            None => store.checkpoints().await?,
+        };
+        let mut out = global.output();
+        if global.json {
+            for checkpoint in &checkpoints {
+                out.value(&json(checkpoint))?;
+            }
+            return out.finish();
+        }
+        if checkpoints.is_empty() {
+            out.line("no subscribers yet")?;
+            return out.finish();
+        }
+        let mut table = Table::new(&["subscriber", ">checkpoint", "written", ">term", "last event"]);
+        for checkpoint in checkpoints {
+            table.row([
+                checkpoint.subscriber_id.into(),
+                words::number(checkpoint.global_sequence).into(),
+                words::time(checkpoint.updated_at).into(),
+                checkpoint.term.number.into(),
+                checkpoint.event_id.map(|id| id.to_string()).unwrap_or_default().into(),
+            ]);
+        }
+        out.table(&table)?;
+        out.finish()
+    }
+}
+
+fn json(checkpoint: &Stored) -> serde_json::Value {
+    json!({
+        "subscriber": checkpoint.subscriber_id,
+        "checkpoint": checkpoint.global_sequence,
+        "event": checkpoint.event_id.map(|id| id.to_string()),
+        "updated_at": words::exact(checkpoint.updated_at),
+        "term": checkpoint.term.number,
+    })
+}
+
+impl Moving {
+    async fn on<B: Backend>(&self, store: &B, subscriber: &str, to: u64, global: &Global) -> Result<(), Failure> {
+        let repair = Repair::of(store).by(&self.by);
+        let repair = if self.force { repair.force() } else { repair };
+        let Moved { from, to, term, fenced, .. } = repair.set_checkpoint(subscriber, to).await?;
+        let mut out = global.output();
+        if global.json {
+            let fenced = fenced.map(|leader| json!({ "host": leader.instance.host, "pid": leader.instance.pid }));
+            let subscriber =
+                json!({ "subscriber": subscriber, "from": from, "to": to, "term": term, "fenced": fenced });
+            out.value(&subscriber)?;
+            return out.finish();
+        }
+        out.line(&format!("{subscriber} goes on after {}; it was at {}", words::number(to), words::number(from)))?;
+        if let Some(leader) = fenced {
+            let instance = &leader.instance;
+            out.line(&format!("pid {} on {} led, and goes on from the new place", instance.pid, instance.host))?;
+        }
+        out.finish()
+    }
+}

@@ -1,0 +1,118 @@
+//! `highwater copy`
+
+use clap::Args;
+use highwater::transfer::{self, Copied};
+use highwater::{Backend, Error};
+use serde_json::json;
+
+use crate::arguments::Global;
+use crate::database::with;
+use crate::failure::{Failure, note};
+use crate::progress::Progress;
+use crate::words;
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater copy sqlite:highwater.db postgres://app@db/shop
+  highwater copy postgres://app@db/shop sqlite:copy.db
+  highwater copy --abandon sqlite:copy.db";
+
+/// Copy a whole store into an empty one, and compare both
+///
+/// Every event with its id, version, position and metadata, checkpoints, pauses, dead letters and open requests, between any
+/// two backends. The copy is made where there is none, and nobody else can write to it until it is complete and has been
+/// compared. When it is interrupted, the same command goes on.
+///
+/// Events are copied up to the last one that is there when it begins. Stop the subscribers of the first store before, and its
+/// writers too if the copy is to replace it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Copy {
+    /// The store to copy; with --abandon, the copy to give up
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// The store to fill
+    #[arg(value_name = "TO", required_unless_present = "abandon")]
+    to: Option<String>,
+    /// The schema of the copy, on PostgreSQL. Default: that of --schema
+    #[arg(long, value_name = "NAME")]
+    to_schema: Option<String>,
+    /// Empty and open a store again that was being filled
+    #[arg(long, conflicts_with = "to")]
+    abandon: bool,
+}
+
+impl Copy {
+    /// The stores that are named.
+    pub(super) fn urls(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.from.as_str()).chain(self.to.as_deref())
+    }
+
+    pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
+        let from = global.target_of(&self.from)?;
+        let Some(to) = &self.to else {
+            let database = from.open().await?;
+            return with!(database, store => abandon(&store, global).await);
+        };
+        let to = match &self.to_schema {
+            Some(schema) => crate::database::Target::parse(to, schema)?,
+            None => global.target_of(to)?,
+        };
+        if from == to {
+            return Err(Failure::usage("a store cannot be copied into itself"));
+        }
+        let source = from.open().await?;
+        let target = to.open_new().await?;
+        let name = from.to_string();
+        let copied = with!(source, source => with!(target, target => copy(&source, &name, &target).await))?;
+        let mut out = global.output();
+        let counts = copied.counts;
+        match global.json {
+            true => out.value(&json!({
+                "events": counts.events,
+                "checkpoints": counts.checkpoints,
+                "dead_letters": counts.letters,
+                "requests": counts.requests,
+                "global_sequence": copied.copied_to,
+                "resumed_after": copied.resumed_after,
+                "source_head": copied.source_head,
+            }))?,
+            false => {
+                if copied.resumed_after > 0 {
+                    out.line(&format!("went on after {}", words::number(copied.resumed_after)))?;
+                }
+                out.line(&format!("copied {} to {to}; both are the same", words::contents(&counts)))?;
+            }
+        }
+        out.finish()?;
+        if copied.source_head > copied.copied_to {
+            let (at, end) = (words::number(copied.copied_to), words::number(copied.source_head));
+            note(&format!("{from} has gone on meanwhile: the copy ends at {at}, and it is at {end}"));
+        }
+        Ok(())
+    }
+}
+
+async fn copy<A: Backend, B: Backend>(from: &A, name: &str, to: &B) -> Result<Copied, Failure> {
+    let mut progress = Progress::of_transfer();
+    transfer::copy(from, name, to, |step| progress.step(step)).await.map_err(|error| {
+        let advice = match &error {
+            Error::BeingFilled { .. } => "; `highwater copy --abandon TO` gives it up",
+            Error::NotEmpty { .. } | Error::CopyDiffers { .. } => "",
+            _ => "; what was copied is kept, and the same command goes on",
+        };
+        Failure::from(error).framed("", advice)
+    })
+}
+
+/// Gives up a filling that nobody is at work on.
+pub(super) async fn abandon<B: Backend>(store: &B, global: &Global) -> Result<(), Failure> {
+    let abandoned = store.abandon().await?;
+    let mut out = global.output();
+    match (global.json, abandoned) {
+        (true, _) => out.value(&json!({ "abandoned": abandoned }))?,
+        (false, true) => out.line("it is empty and open again")?,
+        (false, false) => out.line("nothing was being filled in")?,
+    }
+    out.finish()
+}

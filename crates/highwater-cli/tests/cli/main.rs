@@ -1,0 +1,18 @@
+//! The command as people use it: the program itself, on real databases.
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
+
+mod appending;
+mod ending;
+mod files;
+mod letters;
+mod looking_after;
+mod moving;
+mod reading;
+mod redact;
+mod refusals;
+mod steering;
+mod support;
+mod top;
+mod watching;
+mod why;
+mod worker;

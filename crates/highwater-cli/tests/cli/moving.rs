@@ -1,0 +1,127 @@
+//! `export`, `import` and `copy`.
+
+use highwater::{EventBus, FailurePolicy, Transfer as _};
+
+use crate::support::{Kind, Mended, Place, Ran, coordinated, eventually, on_each_backend, picky, say};
+
+/// A store with events, a checkpoint, a pause, a letter and an open request; nobody runs any more.
+async fn filled<K: Kind>(place: &Place<K>) -> K::Store {
+    let store = place.store().await;
+    let bus = EventBus::new(store.clone(), coordinated());
+    let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+    for text in ["one", "bad", "three"] {
+        say(&store, "a", text).await;
+    }
+    subscription.caught_up().await.unwrap();
+    bus.shutdown().await.unwrap();
+    place.run(&["dead-letters", "replay", "--all", "--yes", "--wait", "0"]).await;
+    place.run(&["pause", "projection:picky"]).await.fine();
+    store
+}
+
+async fn exported<K: Kind>(place: &Place<K>) -> String {
+    place.run(&["export"]).await.fine()
+}
+
+on_each_backend! {
+    async fn an_export_is_imported_as_the_same_store<K>(place: Place<K>) {
+        filled(&place).await;
+        let other = K::place();
+        let mut talk = place.talk();
+        talk.run(&["export", "shop.ndjson"]).await;
+        talk.run(&["export", "shop.ndjson"]).await;
+        talk.run(&["export", "not/there"]).await;
+        let text = std::fs::read_to_string(place.folder.join("shop.ndjson")).unwrap();
+        assert_eq!(exported(&place).await, text, "the same to a file and to stdout");
+
+        talk.run(&["import", "shop.ndjson"]).await;
+        talk.run(&["import", "missing.ndjson"]).await;
+        talk.is("export");
+        let imported = other.feed(&["import"], &text).await.fine();
+        assert_eq!(imported, "imported 3 events, 1 checkpoint, 1 dead letter and 1 open request\n");
+        assert_eq!(exported(&other).await, text);
+        assert_eq!(place.run(&["events", "--json"]).await.fine(), other.run(&["events", "--json"]).await.fine());
+        let next = other.run(&["append", "order/17", "Placed", "--json"]).await.fine();
+        assert!(next.contains("\"global_sequence\":4"), "numbers go on: {next}");
+    }
+}
+
+on_each_backend! {
+    async fn a_damaged_export_is_refused_and_nothing_stays_behind<K>(place: Place<K>) {
+        filled(&place).await;
+        let text = exported(&place).await;
+        let other = K::place();
+        let mut talk = other.talk();
+        let lines: Vec<&str> = text.lines().collect();
+        let cut = lines[..3].join("\n");
+        let twice = [&lines[..2], &lines[1..]].concat().join("\n");
+        for damaged in ["", "{}", &text.replace("three", "3"), &cut, &twice] {
+            talk.feed(&["import"], damaged).await;
+        }
+        talk.run(&["events"]).await;
+        talk.run(&["import", "--abandon"]).await;
+        talk.is("import_damaged");
+        other.feed(&["import", "--json"], &text).await.fine();
+    }
+}
+
+on_each_backend! {
+    async fn a_store_is_copied_into_an_empty_one<K>(place: Place<K>) {
+        let store = filled(&place).await;
+        let other = K::place();
+        let schemas = ["--schema", &place.schema, "--to-schema", &other.schema];
+        let copy = |place: &Place<K>, more: &[&str]| {
+            let arguments = [&["copy"], more, &schemas[..]].concat();
+            place.command(&arguments).spawn().unwrap()
+        };
+        let copied = Ran::of(copy(&place, &[&place.url, &other.url])).await.fine();
+        assert!(copied.starts_with("copied 3 events, 1 checkpoint, 1 dead letter and 1 open request to "), "{copied}");
+        assert!(copied.ends_with("; both are the same\n"), "{copied}");
+        assert_eq!(exported(&other).await, exported(&place).await);
+
+        let again = Ran::of(copy(&place, &[&place.url, &other.url])).await.failed(1);
+        assert!(again.contains("not empty"), "{again}");
+        let same = place.run(&["copy", &place.url, &place.url]).await.failed(2);
+        assert!(same.contains("into itself"), "{same}");
+        drop(store);
+    }
+}
+
+on_each_backend! {
+    async fn a_copy_that_was_killed_is_resumed_or_given_up<K>(place: Place<K>) {
+        place.run(&["init"]).await.fine();
+        let lines = "{\"stream\":\"note/a\",\"type\":\"Struck\"}\n".repeat(20_000);
+        place.feed(&["append", "--stdin"], &lines).await.fine();
+        let other = K::place();
+        let arguments = killed(&place, &other).await;
+        let refused = other.run(&["append", "order/17", "Placed"]).await.failed(1);
+        assert!(refused.contains("being filled"), "nobody else can write: {refused}");
+        let resumed = place.run(&borrowed(&arguments)).await.fine();
+        assert!(resumed.starts_with("went on after "), "{resumed}");
+        assert_eq!(exported(&other).await, exported(&place).await);
+
+        let other = K::place();
+        killed(&place, &other).await;
+        assert_eq!(other.run(&["copy", "--abandon", &other.url]).await.fine(), "it is empty and open again\n");
+        assert_eq!(other.run(&["copy", "--abandon", &other.url]).await.fine(), "nothing was being filled in\n");
+        other.run(&["append", "order/17", "Placed"]).await.fine();
+    }
+}
+
+/// Copies, and kills that as soon as something has arrived. Says how it is begun.
+async fn killed<K: Kind>(from: &Place<K>, to: &Place<K>) -> Vec<String> {
+    let arguments = ["copy", &from.url, &to.url, "--schema", &from.schema, "--to-schema", &to.schema];
+    let target = to.store().await;
+    let mut child = from.command(&arguments).spawn().unwrap();
+    eventually("something is copied", async || {
+        target.filling().await.unwrap().is_some_and(|filling| filling.filled_to > 0)
+    })
+    .await;
+    child.kill().await.unwrap();
+    assert!(target.filling().await.unwrap().is_some(), "it was not finished");
+    arguments.map(str::to_owned).to_vec()
+}
+
+fn borrowed(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}

@@ -1,0 +1,69 @@
+//! `read`, `events` and `tail`.
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::support::{Kind, PATIENCE, Place, on_each_backend, say};
+
+async fn filled<K: Kind>(place: &Place<K>) {
+    place.run(&["init"]).await.fine();
+    let lines: String = (1..=5)
+        .map(|n| {
+            let kind = if n % 2 == 0 { "Shipped" } else { "Placed" };
+            format!("{{\"stream\":\"order/{}\",\"type\":\"{kind}\",\"data\":{n},\"metadata\":{{\"n\":{n}}}}}\n", n % 2)
+        })
+        .collect();
+    place.feed(&["append", "--stdin"], &lines).await.fine();
+}
+
+on_each_backend! {
+    async fn events_are_shown_by_stream_and_in_order<K>(place: Place<K>) {
+        filled(&place).await;
+        let mut talk = place.talk();
+        talk.run(&["read", "order/1"]).await;
+        talk.run(&["read", "order/1", "--backwards", "--limit", "2"]).await;
+        talk.run(&["read", "order/1", "--from", "2", "--json"]).await;
+        talk.run(&["read", "order/1", "--from", "9"]).await;
+        talk.run(&["read", "order/2"]).await;
+        talk.run(&["events"]).await;
+        talk.run(&["events", "--since", "3"]).await;
+        talk.run(&["events", "--type", "Shipped", "--limit", "1"]).await;
+        talk.run(&["events", "--type", "Nothing"]).await;
+        talk.run(&["tail", "-n", "2"]).await;
+        talk.run(&["tail", "-n", "1", "--type", "Shipped"]).await;
+        talk.run(&["tail", "-n", "0"]).await;
+        talk.is("read");
+    }
+}
+
+on_each_backend! {
+    async fn what_is_stored_cannot_steer_the_terminal_and_stays_on_its_line<K>(place: Place<K>) {
+        place.run(&["init"]).await.fine();
+        place.run(&["append", "a/b", "\u{1b}[2J", "{\n\"text\":\"\u{202e}gnorts\"\n}"]).await.fine();
+        let mut talk = place.talk();
+        talk.run(&["events"]).await;
+        talk.run(&["events", "--json"]).await;
+        talk.is("read_hostile");
+    }
+}
+
+on_each_backend! {
+    async fn tail_follows_until_ctrl_c_and_ends_quietly<K>(place: Place<K>) {
+        let store = place.store().await;
+        say(&store, "a", "before").await;
+        let mut child = place.command(&["tail", "-f", "--json"]).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut texts = Vec::new();
+        for text in ["before", "first", "second"] {
+            if text != "before" {
+                say(&store, "a", text).await;
+            }
+            let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("it is shown in time").unwrap();
+            texts.push(serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap()["data"]["text"].clone());
+        }
+        assert_eq!(texts, ["before", "first", "second"]);
+        throwaway_postgres::send_signal(child.id().unwrap(), "INT").unwrap();
+        assert_eq!(lines.next_line().await.unwrap(), None, "nothing is printed twice");
+        let ran = crate::support::Ran::of(child).await;
+        assert_eq!((ran.code, &*ran.err), (-2, ""), "ended by the signal, without a word");
+    }
+}

@@ -1,0 +1,114 @@
+//! `pause`, `resume`, `rebuild` and `checkpoint`.
+
+use highwater::{BoxError, Event, EventBus, FailurePolicy, Projection, SubscriptionState, observer_fn};
+
+use crate::support::{Counter, Kind, Mended, Note, Place, coordinated, eventually, on_each_backend, picky, say};
+
+on_each_backend! {
+    async fn a_subscriber_is_paused_and_resumed_from_outside<K>(place: Place<K>) {
+        let store = place.store().await;
+        let bus = EventBus::new(store.clone(), coordinated());
+        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        subscription.caught_up().await.unwrap();
+        let mut talk = place.talk();
+        talk.run(&["pause", "projection:picky"]).await;
+        eventually("it is paused", async || subscription.state() == SubscriptionState::Paused).await;
+        talk.run(&["resume", "projection:picky", "--json"]).await;
+        let at = say(&store, "a", "good").await;
+        bus.wait_for("projection:picky", at).await.unwrap();
+        talk.is("pause");
+        bus.shutdown().await.unwrap();
+    }
+}
+
+on_each_backend! {
+    async fn checkpoints_are_shown_and_moved_where_nobody_leads<K>(place: Place<K>) {
+        let store = place.store().await;
+        let mut talk = place.talk();
+        talk.run(&["checkpoint", "show"]).await;
+        let bus = EventBus::new(store.clone(), coordinated());
+        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        for text in ["one", "bad", "three"] {
+            say(&store, "a", text).await;
+        }
+        subscription.caught_up().await.unwrap();
+        talk.run(&["checkpoint", "show"]).await;
+        talk.run(&["checkpoint", "set", "projection:picky", "1"]).await;
+        bus.shutdown().await.unwrap();
+        talk.run(&["checkpoint", "set", "projection:picky", "4"]).await;
+        talk.run(&["checkpoint", "set", "projection:picky", "1"]).await;
+        talk.run(&["checkpoint", "reset", "projection:picky", "--json"]).await;
+        talk.run(&["checkpoint", "show", "projection:picky", "--json"]).await;
+        talk.run(&["checkpoint", "show", "projection:nobody"]).await;
+        talk.run(&["checkpoint", "set", "projection:nobody", "1"]).await;
+        talk.run(&["dead-letters", "list", "--state", "all"]).await;
+        talk.is("checkpoint");
+    }
+}
+
+on_each_backend! {
+    async fn by_force_a_leader_is_fenced_and_goes_on_from_the_new_place<K>(place: Place<K>) {
+        let store = place.store().await;
+        let bus = EventBus::new(store.clone(), coordinated());
+        let seen = Counter::default();
+        let counted = seen.clone();
+        let observer = observer_fn("projection:counted", move |_: Event<Note>| {
+            counted.add();
+            async { Ok(()) }
+        });
+        let subscription = bus.subscribe(observer).await.unwrap();
+        for text in ["one", "two", "three"] {
+            say(&store, "a", text).await;
+        }
+        subscription.caught_up().await.unwrap();
+        assert_eq!(seen.get(), 3);
+        let mut talk = place.talk();
+        talk.run(&["checkpoint", "reset", "projection:counted"]).await;
+        talk.run(&["checkpoint", "set", "projection:counted", "1", "--force"]).await;
+        talk.is("checkpoint_force");
+        eventually("it is handed two of them again", async || seen.get() == 5).await;
+        bus.shutdown().await.unwrap();
+    }
+}
+
+/// A projection that can be emptied.
+struct Model(Counter);
+
+impl Projection<Note> for Model {
+    fn subscriber_id(&self) -> &str {
+        "projection:model"
+    }
+
+    async fn apply(&self, _: &Event<Note>) -> Result<(), BoxError> {
+        self.0.add();
+        Ok(())
+    }
+
+    async fn reset(&self) -> Result<(), BoxError> {
+        self.0.clear();
+        Ok(())
+    }
+}
+
+on_each_backend! {
+    async fn a_projection_is_rebuilt_by_who_leads<K>(place: Place<K>) {
+        let store = place.store().await;
+        let bus = EventBus::new(store.clone(), coordinated());
+        let seen = Counter::default();
+        let model = bus.subscribe(Model(seen.clone())).await.unwrap();
+        let picky = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        say(&store, "a", "one").await;
+        model.caught_up().await.unwrap();
+        picky.caught_up().await.unwrap();
+        // What was written before and is no event's doing goes with it.
+        seen.add();
+        let mut talk = place.talk();
+        talk.run(&["rebuild", "projection:model"]).await;
+        talk.run(&["rebuild", "projection:model", "--yes"]).await;
+        eventually("it is filled anew", async || seen.get() == 1).await;
+        talk.run(&["rebuild", "projection:picky", "--yes"]).await;
+        bus.shutdown().await.unwrap();
+        talk.run(&["rebuild", "projection:model", "--yes", "--wait", "0"]).await;
+        talk.is("rebuild");
+    }
+}
