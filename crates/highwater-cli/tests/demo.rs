@@ -1,7 +1,7 @@
 //! The demo as newcomers run it: the program itself, on real databases, with real kills.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +41,8 @@ impl Drop for Folder {
 /// A demo that runs. It is killed when it is dropped.
 struct Demo {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    /// None when nobody reads it any more.
+    stdout: Option<BufReader<ChildStdout>>,
     out: String,
 }
 
@@ -59,14 +60,14 @@ impl Demo {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdout = child.stdout.take().map(BufReader::new);
         Self { child, stdout, out: String::new() }
     }
 
     /// Reads on until orders come in.
     fn is_open(&mut self) {
         while !self.out.lines().any(|line| line.contains("  orders ")) {
-            let read = self.stdout.read_line(&mut self.out).unwrap();
+            let read = self.stdout.as_mut().unwrap().read_line(&mut self.out).unwrap();
             if read == 0 {
                 panic!("it ended before it was open: {}", self.err());
             }
@@ -81,7 +82,7 @@ impl Demo {
 
     /// Reads everything up to its end.
     fn end(mut self) -> Ended {
-        self.stdout.read_to_string(&mut self.out).unwrap();
+        self.stdout.as_mut().unwrap().read_to_string(&mut self.out).unwrap();
         let (err, code) = (self.err(), self.child.wait().unwrap().code());
         Ended { code, out: std::mem::take(&mut self.out), err }
     }
@@ -255,6 +256,48 @@ fn instances_end_when_the_demo_is_gone() {
         assert!(Instant::now() < deadline, "an instance outlives the demo");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// `script` from util-linux makes a terminal.
+#[test]
+fn on_a_terminal_it_is_drawn_and_ctrl_c_gives_the_screen_back() {
+    let folder = Folder::new();
+    let line = format!("stty cols 120 rows 30; exec {} demo", env!("CARGO_BIN_EXE_highwater"));
+    let mut script = Command::new("script")
+        .args(["--quiet", "--return", "--echo", "never", "--command", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .env("TMPDIR", &folder.0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let mut seen = Vec::new();
+    let mut bytes = [0; 4_096];
+    let shows = |seen: &[u8], text: &str| String::from_utf8_lossy(seen).contains(text);
+    while !shows(&seen, "orders come in") {
+        let read = screen.read(&mut bytes).unwrap();
+        assert!(read > 0, "it ended early: {}", String::from_utf8_lossy(&seen));
+        seen.extend(&bytes[..read]);
+    }
+    keys.write_all(b"\x03").unwrap();
+    screen.read_to_end(&mut seen).unwrap();
+    assert_eq!(script.wait().unwrap().code(), Some(130), "{}", String::from_utf8_lossy(&seen));
+    let (enter, leave) = ("\u{1b}[?1049h", "\u{1b}[?1049l");
+    assert!(shows(&seen, enter) && shows(&seen, leave), "{}", String::from_utf8_lossy(&seen));
+    assert_eq!(folder.names(), [""; 0], "temporary files are left");
+}
+
+#[test]
+fn whoever_stops_reading_ends_it() {
+    let folder = Folder::new();
+    let mut demo = Demo::start(&folder, &[]);
+    demo.is_open();
+    let instances = instances(&demo.out);
+    demo.stdout = None;
+    assert_eq!(demo.child.wait().unwrap().code(), Some(141));
+    assert!(!instances.iter().any(|pid| is_running(*pid)), "an instance outlives the demo");
+    assert_eq!(folder.names(), [""; 0], "temporary files are left");
 }
 
 #[test]

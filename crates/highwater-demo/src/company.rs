@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::instance::{Job, READY};
@@ -18,6 +19,8 @@ use crate::{DemoError, Place};
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long it may take to stop. A little longer than its own deadline.
 const STOP_TIMEOUT: Duration = Duration::from_secs(7);
+/// How long to listen to one that is about to be given up.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How much of what an instance says is kept, to tell why it ended.
 const LINES_MAX: usize = 20;
 
@@ -46,6 +49,8 @@ pub(crate) struct Member {
     /// While this is open, it runs.
     stdin: Option<ChildStdin>,
     said: Said,
+    /// Ends when it has said everything.
+    listening: Option<JoinHandle<()>>,
 }
 
 /// The last lines that an instance said about what went wrong.
@@ -60,8 +65,10 @@ impl Company {
         let deadline = Instant::now() + START_TIMEOUT;
         for member in &mut self.members {
             let ready = tokio::time::timeout_at(deadline, member.ready()).await;
-            let late = || Err(member.fault(format!("did not start within {START_TIMEOUT:?}")));
-            ready.unwrap_or_else(|_elapsed| late())?;
+            match ready {
+                Ok(ready) => ready?,
+                Err(_elapsed) => return Err(member.fault(format!("did not start within {START_TIMEOUT:?}")).await),
+            }
         }
         Ok(())
     }
@@ -71,11 +78,11 @@ impl Company {
     }
 
     /// An error if one has ended that should not have.
-    pub(crate) fn check(&mut self) -> Result<(), DemoError> {
+    pub(crate) async fn check(&mut self) -> Result<(), DemoError> {
         for member in self.members.iter_mut().filter(|member| !member.killed) {
             let ended = member.child.try_wait().map_err(DemoError::io("look after an instance"))?;
             if let Some(status) = ended {
-                return Err(member.fault(format!("ended by itself ({status})")));
+                return Err(member.fault(format!("ended by itself ({status})")).await);
             }
         }
         Ok(())
@@ -90,11 +97,12 @@ impl Company {
         for mut member in self.members.drain(..) {
             let ended = match tokio::time::timeout_at(deadline, member.child.wait()).await {
                 Ok(Ok(status)) if status.success() || member.killed => Ok(()),
-                Ok(Ok(status)) => Err(member.fault(format!("did not stop in an orderly way ({status})"))),
+                Ok(Ok(status)) => Err(member.fault(format!("did not stop in an orderly way ({status})")).await),
                 Ok(Err(source)) => Err(DemoError::Io { action: "stop an instance".to_owned(), source }),
                 Err(_elapsed) => {
                     let killed = member.child.kill().await.map_err(DemoError::io("kill an instance"));
-                    killed.and(Err(member.fault(format!("did not stop within {STOP_TIMEOUT:?} and was killed"))))
+                    let fault = member.fault(format!("did not stop within {STOP_TIMEOUT:?} and was killed")).await;
+                    killed.and(Err(fault))
                 }
             };
             stopped = stopped.and(ended);
@@ -121,11 +129,11 @@ impl Member {
         let mut stdin = child.stdin.take().ok_or_else(missing).map_err(failed("start"))?;
         let stderr = child.stderr.take().ok_or_else(missing).map_err(failed("start"))?;
         let said = Said::default();
-        tokio::spawn(listen(stderr, said.clone()));
+        let listening = Some(tokio::spawn(listen(stderr, said.clone())));
         // Through the pipe, and not by argument: a URL may hold a password, and arguments are there for all to see.
         let job = Job { place: place.clone(), number };
         let line = serde_json::to_string(&job).map_err(std::io::Error::other).map_err(failed("instruct"))?;
-        let mut member = Self { number, pid, killed: false, child, stdin: None, said };
+        let mut member = Self { number, pid, killed: false, child, stdin: None, said, listening };
         if stdin.write_all(format!("{line}\n").as_bytes()).await.is_ok() {
             member.stdin = Some(stdin);
         }
@@ -140,9 +148,9 @@ impl Member {
         if line.trim() == READY {
             return Ok(());
         }
-        // Its output has ended, so it is about to end as well, and what it has to say is about to be heard.
+        // Its output has ended, so it is about to end as well.
         let status = self.child.wait().await.map_err(DemoError::io("look after an instance"))?;
-        Err(self.fault(format!("did not start ({status})")))
+        Err(self.fault(format!("did not start ({status})")).await)
     }
 
     /// SIGKILL.
@@ -151,7 +159,12 @@ impl Member {
         self.child.kill().await.map_err(DemoError::io("kill an instance"))
     }
 
-    fn fault(&self, what: String) -> DemoError {
+    /// What is wrong with it, and what it has said about that.
+    async fn fault(&mut self, what: String) -> DemoError {
+        // One that has ended has said everything; one that has not is not waited for.
+        if let Some(listening) = self.listening.take() {
+            drop(tokio::time::timeout(LISTEN_TIMEOUT, listening).await);
+        }
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let said = said.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
         let what = if said.is_empty() { what } else { format!("{what}: {said}") };

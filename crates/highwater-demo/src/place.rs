@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
-use crate::DemoError;
+use crate::{DemoError, sql};
 
 /// "There is a schema of that name": the driver tells errors apart by such codes.
 const DUPLICATE_SCHEMA: &str = "42P06";
@@ -86,7 +86,7 @@ impl Place {
                 None => Ok(()),
             },
             Self::Postgres { url, schema } => {
-                let made = execute(url, format!("CREATE SCHEMA {schema}")).await;
+                let made = execute(url, sql::SCHEMA_CREATE, schema).await;
                 made.map_err(|source| match source.as_database_error().and_then(|error| error.code()) {
                     Some(code) if code == DUPLICATE_SCHEMA => DemoError::SchemaExists { schema: schema.clone() },
                     _ => DemoError::Sql { action: "create a schema", source },
@@ -108,7 +108,7 @@ impl Place {
                 beside(file).iter().try_for_each(|path| remove(path).map_err(failed(path)))
             }
             Self::Postgres { url, schema } => {
-                let dropped = execute(url, format!("DROP SCHEMA {schema} CASCADE")).await;
+                let dropped = execute(url, sql::SCHEMA_DROP, schema).await;
                 dropped.map_err(DemoError::sql("drop the demo's schema"))
             }
         }
@@ -133,7 +133,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sqlite { folder: Some(_), .. } => f.write_str("a temporary SQLite file"),
+            Self::Sqlite { file, folder: Some(_) } => write!(f, "a temporary SQLite file ({})", file.display()),
             Self::Sqlite { file, .. } => write!(f, "the SQLite file {}", file.display()),
             Self::Postgres { schema, .. } => write!(f, "PostgreSQL, in the schema {schema}"),
         }
@@ -158,7 +158,8 @@ fn beside(file: &Path) -> Vec<PathBuf> {
 }
 
 /// The schema's name is made of letters, digits and underscores alone.
-async fn execute(url: &str, sql: String) -> Result<(), sqlx::Error> {
+async fn execute(url: &str, sql: &str, schema: &str) -> Result<(), sqlx::Error> {
+    let sql = sql.replace("{schema}", schema);
     let mut connection: PgConnection = PgConnectOptions::from_str(url)?.connect().await?;
     let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await;
     connection.close().await?;

@@ -1,4 +1,4 @@
-//! Every statement, one a file. They are the same on PostgreSQL and SQLite.
+//! Every statement, one a file. They are the same on PostgreSQL and SQLite, but for those about schemas.
 
 pub(crate) const ADDRESS: &str = include_str!("../sql/address.sql");
 pub(crate) const ADDRESSES_REPAIR: &str = include_str!("../sql/addresses_repair.sql");
@@ -12,6 +12,8 @@ pub(crate) const HANDLED_ADD: &str = include_str!("../sql/handled_add.sql");
 pub(crate) const LETTERS_REPLAYED: &str = include_str!("../sql/letters_replayed.sql");
 pub(crate) const ORDER_UPDATE: &str = include_str!("../sql/order_update.sql");
 pub(crate) const REVENUE_ADD: &str = include_str!("../sql/revenue_add.sql");
+pub(crate) const SCHEMA_CREATE: &str = include_str!("../sql/schema_create.sql");
+pub(crate) const SCHEMA_DROP: &str = include_str!("../sql/schema_drop.sql");
 pub(crate) const SHARES: &str = include_str!("../sql/shares.sql");
 
 /// The tables of the shop, in the order they are created in.

@@ -94,7 +94,7 @@ impl<'a, S: Shop> Stage<'a, S> {
     /// Waits until it is time to look again, looks, and shows what there is to see.
     pub(super) async fn look(&mut self) -> Result<Scene, DemoError> {
         self.clock.tick().await;
-        self.company.check()?;
+        self.company.check().await?;
         let scene = self.scene().await?;
         self.till.close(scene.lag > BEHIND_MAX);
         self.notice_takeovers().await?;
