@@ -48,3 +48,6 @@ pub(crate) async fn check(desk: &Desk, accepted: u64) -> Result<Vec<Book>, DemoE
     }
     Ok(books)
 }
+
+#[cfg(test)]
+mod tests;
