@@ -1,6 +1,6 @@
 //! Books that everything would balance in prove nothing: here is what each notices.
 
-use highwater::{Append, Backend as _, EventBus, Log as _, stream_id};
+use highwater::{Append, EventBus, Log as _, stream_id};
 use highwater_sqlite::SqliteEventStore;
 
 use super::*;
