@@ -16,7 +16,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::clock::now;
 use crate::server::Server;
-use crate::{Error, failover, latency, memory, subscribers};
+use crate::{Error, failover, latency, memory, sqlite, subscribers};
 
 /// What children are called on the server.
 pub(crate) const APPLICATION: &str = "bench child";
@@ -37,12 +37,17 @@ pub(crate) struct Child {
 impl Child {
     /// Starts a child and waits until it is ready.
     pub(crate) async fn start(server: &Server, role: &str, args: &[String]) -> Result<Self, Error> {
+        Self::start_on(server.url(), role, args).await
+    }
+
+    /// The same for a database that is not on the server.
+    pub(crate) async fn start_on(url: &str, role: &str, args: &[String]) -> Result<Self, Error> {
         // Ends it even when it is stopped and we are killed. `setpriv` becomes the child, so the process stays the same; the
         // thread that starts it is the main one, with whose end this process ends.
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL"])
             .arg(std::env::current_exe()?)
-            .args([MARK, role, server.url()])
+            .args([MARK, role, url])
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -92,6 +97,7 @@ pub(crate) async fn run(args: &[String]) -> Option<Result<(), Error>> {
     let done = match role.as_str() {
         latency::OURS => latency::receive_ours(url).await,
         latency::RAW => latency::receive_raw(url).await,
+        sqlite::LATENCY => sqlite::receive(url).await,
         subscribers::ROLE => subscribers::deliver(url, args).await,
         memory::ROLE => memory::catch_up(url).await,
         failover::ROLE => failover::work(url, args).await,

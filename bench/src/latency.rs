@@ -21,16 +21,16 @@ use crate::report::{Goal, Report, Row, Unit};
 use crate::rounds::quantile;
 use crate::server::Server;
 
-pub(crate) use ours::receive as receive_ours;
+pub(crate) use ours::{receive as receive_ours, receive_from, send};
 pub(crate) use raw::receive as receive_raw;
 
 pub(crate) const OURS: &str = "latency-ours";
 pub(crate) const RAW: &str = "latency-raw";
 
 /// The time between two events.
-const PACE: Duration = Duration::from_millis(10);
+pub(crate) const PACE: Duration = Duration::from_millis(10);
 /// Events before it is the other's turn.
-const SLICE: usize = 50;
+pub(crate) const SLICE: usize = 50;
 
 pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Error> {
     let placed = Placed::sample()?;
@@ -56,7 +56,7 @@ pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Er
 }
 
 /// A slice of events, one after the other.
-async fn paced(mut send: impl AsyncFnMut() -> Result<(), Error>) -> Result<(), Error> {
+pub(crate) async fn paced(mut send: impl AsyncFnMut() -> Result<(), Error>) -> Result<(), Error> {
     let mut pace = interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for _ in 0..SLICE {
@@ -67,24 +67,24 @@ async fn paced(mut send: impl AsyncFnMut() -> Result<(), Error>) -> Result<(), E
 }
 
 /// An order that says when it was sent.
-fn stamped(placed: &Placed) -> Placed {
+pub(crate) fn stamped(placed: &Placed) -> Placed {
     Placed { amount: now(), ..placed.clone() }
 }
 
 /// What has been found about one side.
-struct Side {
-    rows: Vec<Row>,
+pub(crate) struct Side {
+    pub(crate) rows: Vec<Row>,
     /// Of this round, in microseconds.
     micros: Vec<f64>,
 }
 
 impl Side {
-    fn new(names: &[&str; 3]) -> Self {
+    pub(crate) fn new(names: &[&str; 3]) -> Self {
         Self { rows: names.iter().map(|name| Row::new(*name, Unit::Microseconds)).collect(), micros: Vec::new() }
     }
 
     /// Takes from the receiver what a slice has brought.
-    async fn take(&mut self, child: &mut Child) -> Result<(), Error> {
+    pub(crate) async fn take(&mut self, child: &mut Child) -> Result<(), Error> {
         let answer = child.ask(&SLICE.to_string()).await?;
         for nanos in answer.split_whitespace() {
             self.micros.push(nanos.parse::<f64>()? / 1e3);
@@ -92,7 +92,7 @@ impl Side {
         Ok(())
     }
 
-    fn end_round(&mut self, counts: bool) {
+    pub(crate) fn end_round(&mut self, counts: bool) {
         let micros = std::mem::take(&mut self.micros);
         if counts {
             for (row, part) in self.rows.iter_mut().zip([0.5, 0.99, 1.0]) {

@@ -3,6 +3,7 @@
 //! SQLite has one writer at a time. The raw side does what is fastest then: one connection that callers take by turns.
 
 mod idle;
+mod latency;
 mod raw;
 
 use std::hint::black_box;
@@ -17,6 +18,8 @@ use highwater::{
 };
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 use uuid::Uuid;
+
+pub(crate) use latency::{ROLE as LATENCY, receive};
 
 use crate::Error;
 use crate::callers::rate;
@@ -70,8 +73,12 @@ impl Folder {
         Ok(Self(path))
     }
 
+    fn url(&self, name: &str) -> String {
+        format!("sqlite:{}", self.0.join(name).display())
+    }
+
     async fn ours(&self, name: &str) -> Result<SqliteEventStore, Error> {
-        let store = SqliteEventStore::open(&format!("sqlite:{}", self.0.join(name).display())).await?;
+        let store = SqliteEventStore::open(&self.url(name)).await?;
         store.initialize().await?;
         Ok(store)
     }
@@ -93,6 +100,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Error> {
     let measure = async |way, time| measure(way, time, &ours, &raw).await;
     let mut rows = rounds::interleave(&GROUPS, options, async || Ok(()), measure).await?;
     rows.extend(catch_up(&folder, options, &placed).await?);
+    rows.extend(latency::measure(&folder, options, &placed).await?);
     rows.push(idle::measure(folder.ours("idle.db").await?, options).await?);
     Ok(Report::new(options, rows)
         .compare("append1_vs_raw", Ours(1).name(), &[Raw(1).name()], None)
@@ -100,6 +108,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Error> {
         .compare("append256_vs_raw", Ours(256).name(), &[Raw(256).name()], None)
         .compare("append256_vs_loop", Ours(256).name(), &[RawLoop.name()], Some(Goal::AtLeast(0.5)))
         .compare("catchup_vs_raw", "ours, catching up", &["raw, SELECT"], Some(Goal::AtLeast(0.8)))
+        .limit("latency_p50_ms", latency::P50_MS, 10.0)
         .limit("idle_cpu_percent", idle::NAME, 1.0))
 }
 

@@ -1,14 +1,15 @@
 //! A store here, a bus there.
 
-use highwater::{Append, ExpectedVersion, Log, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
-use highwater_postgres::{PgEventBus, PgEventStore};
+use highwater::{
+    Append, Backend, EventBus, ExpectedVersion, Log, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn,
+};
 use uuid::Uuid;
 
 use super::receipts::Receipts;
 use crate::payload::{Order, Placed};
 use crate::{Error, child};
 
-pub(super) async fn send(store: &PgEventStore, placed: Placed) -> Result<(), Error> {
+pub(crate) async fn send(store: &impl Log, placed: Placed) -> Result<(), Error> {
     let append = Append::to(Uuid::new_v4()).expecting(ExpectedVersion::NoStream).event(Order::from(placed));
     store.append(&append).await?;
     Ok(())
@@ -16,7 +17,12 @@ pub(super) async fn send(store: &PgEventStore, placed: Placed) -> Result<(), Err
 
 /// The child: a subscriber with everything as it is by default.
 pub(crate) async fn receive(url: &str) -> Result<(), Error> {
-    let bus = PgEventBus::new(child::store(url).await?, ReliableDeliveryConfig::default());
+    receive_from(child::store(url).await?).await
+}
+
+/// The same from any store.
+pub(crate) async fn receive_from<B: Backend>(store: B) -> Result<(), Error> {
+    let bus = EventBus::new(store, ReliableDeliveryConfig::default());
     let receipts = Receipts::default();
     let noting = receipts.clone();
     let observer = observer_fn("projection:latency", move |event: highwater::Event<Order>| {

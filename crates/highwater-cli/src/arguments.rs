@@ -18,6 +18,7 @@ Exit codes:
   5    conflict: the stream is not at the expected version, or an event id is taken
   130  interrupted by Ctrl-C
   141  whoever read the output stopped reading
+  143  ended by SIGTERM
 
 Start here:
   highwater init
@@ -46,7 +47,7 @@ pub(crate) struct Global {
     database: String,
     /// The schema that everything lives in, on PostgreSQL
     #[arg(long, global = true, value_name = "NAME", env = "HIGHWATER_SCHEMA", default_value = "highwater")]
-    #[arg(help_heading = "Everywhere")]
+    #[arg(hide_env_values = true, help_heading = "Everywhere")]
     schema: String,
     /// Print JSON: one value a line
     #[arg(long, global = true, help_heading = "Everywhere")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use highwater::{Backend, Begun, Closed, Closing, DeadLetters, Error, Fence, LetterQuery, NewLetter, Term};
+use highwater::{Backend, Begun, Closed, Closing, DeadLetters, Error, Fence, Leadership, LetterQuery, NewLetter, Term};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -251,6 +251,13 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
     let checkpoint = stored(&store, "projection:orders").await.expect("it is stored");
     assert_eq!((checkpoint.global_sequence, checkpoint.event_id), (1, None));
     assert_eq!(checkpoint.term, closed.term);
+    let leaders = store.leaders().await.expect("leaders can be listed").into_iter();
+    let led: Vec<_> = leaders.filter(|leader| leader.subscriber_id == "projection:orders").collect();
+    assert_eq!(
+        led.iter().map(|leader| leader.term).collect::<Vec<_>>(),
+        [closed.term.number],
+        "the same one still leads"
+    );
     let open = store.letters(&LetterQuery::default()).await.expect("letters can be read");
     let owners: Vec<&str> = open.iter().map(|letter| letter.subscriber_id.as_str()).collect();
     assert_eq!(owners, ["projection:other"], "its letters are archived, and nobody else's");

@@ -37,6 +37,7 @@ statements! {
     checkpoints,
     doctor_connections, doctor_constraints, doctor_database_age, doctor_growth, doctor_indexes, doctor_letters, doctor_ping, doctor_rights, doctor_role, doctor_sequences, doctor_server, doctor_settings, doctor_slots, doctor_subscribers, doctor_tables, doctor_transactions, events_count,
     fence_keep,
+    fence_leader,
     fence_lock,
     fence_move,
     fence_reset,

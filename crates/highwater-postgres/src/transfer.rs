@@ -19,7 +19,7 @@ use crate::store::PgEventStore;
 use filling::PgFilling;
 
 /// How long to wait for somebody who fills or writes: the server may not know yet that a client is gone.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Transfer for PgEventStore {
     fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {

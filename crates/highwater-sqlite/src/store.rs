@@ -18,6 +18,7 @@ use crate::gate::{self, Gate};
 use crate::migrate;
 use crate::place;
 use crate::sql::Inserts;
+use crate::transfer::unfinished;
 use crate::wakeups::SqliteWakeups;
 
 /// Connections for transactions of the application and of delivery. One at a time has a transaction open; others come back.
@@ -117,7 +118,11 @@ impl SqliteEventStore {
         writing: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, Error> {
         let _permit = self.inner.gate.enter(action, patience).await?;
+        // Inside, so that nobody begins to fill it meanwhile. Triggers speak only where there is a row.
         let mut tx = gate::begin(&self.inner.writers, patience).await?;
+        if let Some(unfinished) = unfinished(&mut *tx).await? {
+            return Err(unfinished.into_error());
+        }
         let written = writing(&mut tx).await.map_err(|e| failed(action, e))?;
         tx.commit().await.map_err(|e| crate::error::commit_failed(action, e))?;
         Ok(written)

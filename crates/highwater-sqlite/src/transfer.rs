@@ -4,8 +4,8 @@
 mod filling;
 
 use highwater::{BoxFuture, Error, Filling, Request, Transfer, Unfinished};
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteExecutor};
 
 use crate::dead_letters::row;
 use crate::error::failed;
@@ -20,7 +20,7 @@ impl Transfer for SqliteEventStore {
         Box::pin(async move {
             let lock = self.lock_filling().await?;
             let mut filling = SqliteFilling::new(self.clone(), lock, source.to_owned());
-            match self.unfinished().await? {
+            match unfinished(&self.inner.pool).await? {
                 Some(unfinished) if unfinished.source == source => filling.go_on(unfinished.filled_to).await?,
                 Some(other) => return Err(other.into_error()),
                 None => filling.begin().await?,
@@ -30,13 +30,13 @@ impl Transfer for SqliteEventStore {
     }
 
     fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
-        Box::pin(self.unfinished())
+        Box::pin(unfinished(&self.inner.pool))
     }
 
     fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
         Box::pin(async move {
             let lock = self.lock_filling().await?;
-            let Some(unfinished) = self.unfinished().await? else { return Ok(false) };
+            let Some(unfinished) = unfinished(&self.inner.pool).await? else { return Ok(false) };
             Box::new(SqliteFilling::new(self.clone(), lock, unfinished.source)).abandon().await?;
             Ok(true)
         })
@@ -75,21 +75,18 @@ impl SqliteEventStore {
         if let Some(lock) = folder.fill()? {
             return Ok(lock);
         }
-        let since = self.unfinished().await?.map(Unfinished::into_error);
+        let since = unfinished(&self.inner.pool).await?.map(Unfinished::into_error);
         let reason = "another process is about to fill this store".to_owned();
         Err(since.unwrap_or(Error::BeingFilled { reason }))
     }
+}
 
-    async fn unfinished(&self) -> Result<Option<Unfinished>, Error> {
-        let row = sqlx::query(sql::filling).fetch_optional(&self.inner.pool).await;
-        let unfinished = |row: SqliteRow| {
-            Ok(Unfinished {
-                source: row.try_get(0)?,
-                since: time(row.try_get(1)?)?,
-                filled_to: unsigned(row.try_get(2)?),
-            })
-        };
-        let found = row.and_then(|row| row.map(unfinished).transpose());
-        found.map_err(|e| failed("see whether the store is being filled", e))
-    }
+/// The filling that is not finished, if there is one.
+pub(crate) async fn unfinished(executor: impl SqliteExecutor<'_>) -> Result<Option<Unfinished>, Error> {
+    let unfinished = |row: SqliteRow| {
+        Ok(Unfinished { source: row.try_get(0)?, since: time(row.try_get(1)?)?, filled_to: unsigned(row.try_get(2)?) })
+    };
+    let row = sqlx::query(sql::filling).fetch_optional(executor).await;
+    let found = row.and_then(|row| row.map(unfinished).transpose());
+    found.map_err(|e| failed("see whether the store is being filled", e))
 }

@@ -2,7 +2,9 @@
 
 use highwater::{EventBus, FailurePolicy, Transfer as _};
 
-use crate::support::{Kind, Mended, Place, Ran, coordinated, eventually, on_each_backend, picky, say};
+use crate::support::{
+    Kind, Mended, Place, Postgres, Ran, Sqlite, coordinated, eventually, on_each_backend, picky, say,
+};
 
 /// A store with events, a checkpoint, a pause, a letter and an open request; nobody runs any more.
 async fn filled<K: Kind>(place: &Place<K>) -> K::Store {
@@ -85,6 +87,49 @@ on_each_backend! {
         assert!(same.contains("into itself"), "{same}");
         drop(store);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_goes_from_sqlite_to_postgresql_and_back_and_is_the_same() {
+    let (first, between, last) = (Sqlite::place(), Postgres::place(), Sqlite::place());
+    filled(&first).await;
+    let to_schema = ["--to-schema", &between.schema];
+    first.run(&[&["copy", &first.url, &between.url][..], &to_schema].concat()).await.fine();
+    between.run(&["copy", &between.url, &last.url, "--json"]).await.fine();
+    let text = exported(&first).await;
+    assert_eq!(exported(&between).await, text);
+    assert_eq!(exported(&last).await, text);
+
+    // It is as much alive as the first: what waits is done there, and numbers go on.
+    last.run(&["resume", "projection:picky"]).await.fine();
+    let (store, mended) = (last.store().await, Mended::default());
+    mended.now();
+    let bus = EventBus::new(store.clone(), coordinated());
+    picky(&bus, FailurePolicy::DeadLetter, &mended).await;
+    let at = say(&store, "a", "four").await;
+    assert_eq!(at, 4);
+    bus.wait_for("projection:picky", at).await.unwrap();
+    eventually("the letter is replayed", async || {
+        last.run(&["dead-letters", "list"]).await.fine() == "no dead letters\n"
+    })
+    .await;
+    bus.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_that_cannot_be_is_refused_without_passwords() {
+    let place = Sqlite::place();
+    for (from, to) in [
+        ("sqlite:missing.db", "sqlite:copy.db"),
+        ("mysql://app:s3cret@db/shop", "sqlite:copy.db"),
+        ("postgres://app:s3cret@127.0.0.1:1/shop", "sqlite:copy.db"),
+    ] {
+        let ran = place.run(&["copy", from, to]).await;
+        assert!(!format!("{ran:?}").contains("s3cret"), "{ran:?}");
+        ran.failed(3);
+    }
+    assert!(!place.folder.join("copy.db").exists(), "nothing is made for nothing");
+    assert_eq!(place.run(&["copy", "sqlite:one.db"]).await.code, 2, "a copy needs a place to go");
 }
 
 on_each_backend! {

@@ -1,8 +1,9 @@
 //! `read`, `events` and `tail`.
 
+use throwaway_postgres::{ThrowawayPostgres, send_signal};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{Kind, PATIENCE, Place, on_each_backend, say};
+use crate::support::{Kind, PATIENCE, Place, Postgres, Ran, on_each_backend, say};
 
 async fn filled<K: Kind>(place: &Place<K>) {
     place.run(&["init"]).await.fine();
@@ -61,9 +62,32 @@ on_each_backend! {
             texts.push(serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap()["data"]["text"].clone());
         }
         assert_eq!(texts, ["before", "first", "second"]);
-        throwaway_postgres::send_signal(child.id().unwrap(), "INT").unwrap();
+        send_signal(child.id().unwrap(), "INT").unwrap();
         assert_eq!(lines.next_line().await.unwrap(), None, "nothing is printed twice");
-        let ran = crate::support::Ran::of(child).await;
+        let ran = Ran::of(child).await;
         assert_eq!((ran.code, &*ran.err), (-2, ""), "ended by the signal, without a word");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tail_goes_on_after_the_server_was_restarted() {
+    let mut server = ThrowawayPostgres::start().unwrap();
+    let place = Place::<Postgres>::at(server.url());
+    let store = place.store().await;
+    say(&store, "a", "before").await;
+    let mut child = place.command(&["tail", "-f", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = async || {
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("it is shown in time").unwrap();
+        serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap()["data"]["text"].clone()
+    };
+    assert_eq!(next().await, "before");
+    server.restart().unwrap();
+    let store = place.store().await;
+    say(&store, "a", "after").await;
+    assert_eq!(next().await, "after", "once, and nothing before it again");
+    send_signal(child.id().unwrap(), "INT").unwrap();
+    let ran = Ran::of(child).await;
+    assert!(ran.err.lines().all(|line| line.starts_with("highwater: ")), "{ran:?}");
+    assert!(ran.err.lines().count() <= 2, "it is said once that the server is gone, and once that it is back: {ran:?}");
 }

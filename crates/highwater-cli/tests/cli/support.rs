@@ -125,6 +125,7 @@ impl<K: Kind> Place<K> {
             .env("HIGHWATER_SCHEMA", &self.schema)
             .env("USER", "anna")
             .env_remove("NO_COLOR")
+            .env_remove("COLUMNS")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -96,7 +96,7 @@ impl Sample {
     /// With holes, large events, JSON of every look, letters in every state and every kind of request.
     pub(super) fn new() -> Self {
         let (one, two) = (new_stream(), new_stream());
-        let large = format!("{{\"text\":\"{}\"}}", "ä\\n".repeat(100_000));
+        let large = format!("{{\"text\":\"{}\"}}", "ä\\n".repeat(10_000));
         let records = vec![
             record(one, 1, 2, "null"),
             record(two, 1, 3, "{ \"b\":1,\n\t\"a\" : [1.0, 1e3, 340282366920938463463374607431768211455] }"),

@@ -18,15 +18,19 @@ use std::panic;
 use std::sync::{Once, mpsc};
 use std::time::Duration;
 
+use chrono::DateTime;
 use drawn::{DrawnHarness, Flaw};
 use faults::{
     appending, calling, checkpoints, diagnose, input, keeping, leadership, letters, reading, repeating, transactions,
     transfer, upcasting, wakeups,
 };
 use faulty::{Fault, FaultyHarness};
-use highwater::{ExpectedVersion, Instance, LeaderHold};
-use highwater_contract::{Case, Harness, cases, ignore_environment};
+use highwater::{
+    Append, Checkpoints, Claim, Error, ExpectedVersion, Instance, LeaderHold, Log, MemoryEventStore, NewRecord,
+};
+use highwater_contract::{Case, Harness, Settings, cases, ignore_environment};
 use rejections::REJECTIONS;
+use uuid::Uuid;
 
 /// How long a case may take by a clock that only moves while nothing happens.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -159,6 +163,37 @@ fn the_memory_backend_is_accepted_through_the_wrapper() {
 #[test]
 fn a_backend_that_draws_numbers_before_it_commits_is_accepted() {
     assert_accepted(|| DrawnHarness(None));
+}
+
+#[tokio::test]
+async fn a_copy_that_differs_is_found_out_and_stays_locked() {
+    let source = MemoryEventStore::new();
+    let record = |data: &str| NewRecord {
+        id: Uuid::now_v7(),
+        stream_id: Uuid::nil(),
+        event_type: "Noted".to_owned(),
+        schema_version: 1,
+        data: data.to_owned(),
+        metadata: r#"{"actor":"anna"}"#.to_owned(),
+        created_at: DateTime::UNIX_EPOCH,
+    };
+    let noted = Append::to(Uuid::nil()).record(record("1")).record(record("2"));
+    source.append(&noted).await.expect("memory takes it");
+    source.take_over(&Claim::of("projection:orders")).await.expect("memory takes it");
+    source.set_paused("projection:orders", true).await.expect("memory takes it");
+    for (fault, named) in [
+        (transfer::Fills::records(transfer::without_metadata), "event"),
+        (transfer::Fills::records(transfer::half), "event"),
+        (transfer::Fills::checkpoints(transfer::not_paused), "the checkpoint of \"projection:orders\""),
+    ] {
+        let copy = FaultyHarness::new(fault).fresh(Settings::default()).await;
+        match highwater::transfer::copy(&source, "memory", &copy, |_| ()).await {
+            Err(Error::CopyDiffers { difference }) => assert!(difference.starts_with(named), "{difference}"),
+            other => panic!("the copy differs, which must be said: {other:?}"),
+        }
+        let refused = copy.append(&noted).await;
+        assert!(matches!(refused, Err(Error::BeingFilled { .. })), "nobody gets to work on it: {refused:?}");
+    }
 }
 
 /// One test for each broken backend.
@@ -374,7 +409,7 @@ broken! {
         stays_locked_when_filled: FaultyHarness::new(transfer::StaysLockedWhenFilled);
         starts_fillings_again: FaultyHarness::new(transfer::StartsFillingsAgain);
         goes_on_from_anywhere: FaultyHarness::new(transfer::GoesOnFromAnywhere);
-        keeps_what_was_told_before: FaultyHarness::new(transfer::KeepsWhatWasToldBefore::default());
+        keeps_what_was_told_before: FaultyHarness::new(transfer::KeepsWhatWasToldBefore);
         fills_without_a_lock: FaultyHarness::new(transfer::FillsWithoutALock);
         unlocks_when_interrupted: FaultyHarness::new(transfer::UnlocksWhenInterrupted);
         lets_two_fill: FaultyHarness::new(transfer::LetsTwoFill);

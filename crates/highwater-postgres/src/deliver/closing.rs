@@ -148,6 +148,13 @@ impl Open<'_> {
     async fn reset(&mut self, to: u64, nonce: Uuid) -> Result<Option<Term>, sqlx::Error> {
         let update = self.fenced(&self.sql.fence_reset).bind(signed(to)).bind(nonce);
         let row = update.fetch_optional(&mut *self.tx).await?;
-        row.map(|row| term(&row, 0)).transpose()
+        let Some(term) = row.map(|row| term(&row, 0)).transpose()? else { return Ok(None) };
+        let leader = sqlx::query(self.sql.fence_leader.clone())
+            .bind(self.fence.subscriber_id.to_string())
+            .bind(signed(term.number))
+            .bind(term.nonce)
+            .bind(self.fence.term.nonce);
+        leader.execute(&mut *self.tx).await?;
+        Ok(Some(term))
     }
 }

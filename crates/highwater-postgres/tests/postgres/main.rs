@@ -17,5 +17,6 @@ mod replicas;
 mod roles;
 mod support;
 mod tls;
+mod transfer;
 mod units_of_work;
 mod wakeups;

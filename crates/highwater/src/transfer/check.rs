@@ -80,7 +80,9 @@ pub fn check_letters(letters: &[LetterDetail]) -> Result<(), Invalid> {
     letters.iter().try_for_each(|LetterDetail { letter, attempts, .. }| {
         check_id(&letter.subscriber_id)?;
         check_number("the position of a letter", letter.global_sequence)?;
-        check_number("the tries of a letter", u64::from(letter.retry_count) << 32)?;
+        if i32::try_from(letter.retry_count).is_err() {
+            return Err(refused(format!("letter {} was tried {} times", letter.id, letter.retry_count)));
+        }
         check_time("created_at", letter.created_at)?;
         [letter.last_retry_at, letter.resolved_at].iter().flatten().try_for_each(|at| check_time("a time", *at))?;
         check_nul("the event type of a letter", &letter.event_type)?;

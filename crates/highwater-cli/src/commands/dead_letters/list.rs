@@ -84,7 +84,7 @@ impl List {
             }
         }
         if !global.json {
-            match shown {
+            match total {
                 0 => out.line("no dead letters")?,
                 _ => out.table(&table)?,
             }

@@ -13,8 +13,20 @@ const PLOT: (usize, usize) = (20, 8);
 /// From which width on there is room.
 const ROOM: usize = 120;
 
-/// The lines of the screen.
+/// The lines of the screen, no more than fit on it.
 pub(super) fn lines(
+    place: &str,
+    seen: &Result<Overview, String>,
+    history: &History,
+    size: (usize, usize),
+    colour: bool,
+) -> Vec<String> {
+    let mut lines = all_lines(place, seen, history, size, colour);
+    lines.truncate(size.1);
+    lines
+}
+
+fn all_lines(
     place: &str,
     seen: &Result<Overview, String>,
     history: &History,
@@ -60,7 +72,6 @@ pub(super) fn lines(
         Some(paint(&format!("{}: {error}", subscriber.subscriber_id), Paint::Dim))
     });
     lines.extend(errors);
-    lines.truncate(height);
     lines
 }
 
@@ -91,5 +102,40 @@ fn leader(subscriber: &SubscriberOverview) -> String {
     match &subscriber.leader {
         Some(leader) if subscriber.is_led() => format!("{}:{}", leader.instance.host, leader.instance.pid),
         _ => "none".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater::{Checkpoints as _, Claim, MemoryEventStore};
+
+    use super::*;
+
+    async fn seen(subscribers: usize) -> Result<Overview, String> {
+        let store = MemoryEventStore::new();
+        for n in 0..subscribers {
+            store.take_over(&Claim::of(format!("projection:number-{n}"))).await.unwrap();
+        }
+        Overview::of(&store).await.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_picture_fits_whatever_the_size() {
+        let (seen, mut history) = (seen(12).await, History::default());
+        history.add(seen.as_ref().unwrap());
+        for size in [(1, 1), (10, 3), (80, 24), (200, 50)] {
+            let lines = lines("sqlite:shop.db", &seen, &history, size, false);
+            assert!(lines.len() <= size.1, "{size:?}: {lines:#?}");
+            assert!(lines.iter().all(|line| line.chars().count() <= size.0), "{size:?}: {lines:#?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_counted_and_an_error_is_shown() {
+        let (seen, history) = (seen(12).await, History::default());
+        let picture = lines("sqlite:shop.db", &seen, &history, (80, 10), false);
+        assert_eq!(picture.last().map(String::as_str), Some("7 more; a taller window shows them"));
+        let picture = lines("sqlite:shop.db", &Err("gone".to_owned()), &history, (80, 10), true);
+        assert_eq!(picture[1], "\u{1b}[31mgone\u{1b}[0m");
     }
 }

@@ -232,7 +232,6 @@ impl Fault for GoesOnFromAnywhere {
 }
 
 /// Brings back what an interrupted one has told of letters.
-#[derive(Default)]
 pub(crate) struct KeepsWhatWasToldBefore;
 
 impl Fault for KeepsWhatWasToldBefore {
