@@ -59,8 +59,14 @@ pub async fn run(
     };
     let stopped = company.stop().await;
     let removed = if plan.keep { Ok(()) } else { place.remove().await };
-    let report = played?;
-    stopped.and(removed).map(|()| report)
+    match played {
+        Ok(report) => stopped.and(removed).map(|()| report),
+        // Its instances are gone in any case; how they ended follows from what went wrong before.
+        Err(error) => Err(match removed {
+            Ok(()) => error,
+            Err(left) => DemoError::Left { error: Box::new(error), left: Box::new(left) },
+        }),
+    }
 }
 
 async fn play_on(

@@ -71,6 +71,14 @@ pub enum DemoError {
     /// A task of the demo itself ended badly.
     #[error("a part of the demo ended badly: {0}")]
     Task(#[from] tokio::task::JoinError),
+    /// Something went wrong, and then not everything could be removed.
+    #[error("{error}; and the shop is left behind: {left}")]
+    Left {
+        /// What went wrong first.
+        error: Box<DemoError>,
+        /// Why something is left.
+        left: Box<DemoError>,
+    },
     /// Somebody wanted it to end.
     #[error("interrupted")]
     Interrupted,

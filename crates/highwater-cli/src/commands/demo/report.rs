@@ -51,6 +51,10 @@ fn takeovers(seen: &Report, out: &mut Output) -> Result<(), Failure> {
         let (id, by) = (takeover.subscriber_id, takeover.by);
         out.line(&format!("  {id}: instance {by} handled the next event after {}", milliseconds(takeover.after)))?;
     }
+    let unseen = killed.led.iter().filter(|id| !seen.takeovers.iter().any(|takeover| takeover.subscriber_id == **id));
+    for id in unseen {
+        out.line(&format!("  {id}: no event came for it after that"))?;
+    }
     out.line("  (from before the signal was sent to the time that the next instance wrote down with its first event)")
 }
 
@@ -79,6 +83,9 @@ fn next(seen: &Report, out: &mut Output) -> Result<(), Failure> {
             }
             Ok(())
         }
-        None => out.line("Next: `highwater demo --keep` leaves the database, and `highwater status` looks at it; README.md has the code."),
+        None => out.line(
+            "Next: add --keep, and look around with `highwater status`, `highwater why` and `highwater events`.\n\
+             A first program of your own: cargo run --example orders",
+        ),
     }
 }
