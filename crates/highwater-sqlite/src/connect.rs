@@ -33,6 +33,11 @@ impl Connector {
         Self { path: path.to_owned(), synchronous }
     }
 
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn options(&self) -> SqliteConnectOptions {
         SqliteConnectOptions::new()
             .filename(&self.path)

@@ -1,8 +1,8 @@
 //! `highwater top`
 
 mod frame;
-mod history;
-mod screen;
+pub(super) mod history;
+pub(super) mod screen;
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -12,7 +12,6 @@ use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use highwater::{Backend, Overview};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
 
 use self::history::History;
 use self::screen::Screen;
@@ -65,41 +64,48 @@ impl Top {
         let mut screen = Screen::take()?;
         let mut keys = keys();
         let mut history = History::default();
-        let mut ticks = tokio::time::interval(Duration::from_secs_f64(self.interval));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks.tick().await;
-        if let Ok(overview) = &seen {
-            history.add(overview);
-        }
+        let interval = Duration::from_secs_f64(self.interval);
+        // A look of its own, so that keys are heard also while the database does not answer.
+        let look = async || {
+            tokio::time::sleep(interval).await;
+            Overview::of(store).await.map_err(|error| describe(&error))
+        };
+        let mut looking = Box::pin(look());
         loop {
+            if let Ok(overview) = &seen {
+                history.add(overview);
+            }
             screen.draw(|size, colour| frame::lines(place, &seen, &history, size, colour))?;
-            tokio::select! {
-                _ = ticks.tick() => {
-                    seen = Overview::of(store).await.map_err(|error| describe(&error));
-                    if let Ok(overview) = &seen {
-                        history.add(overview);
+            loop {
+                tokio::select! {
+                    looked = &mut looking => {
+                        seen = looked;
+                        looking = Box::pin(look());
+                        break;
                     }
+                    key = keys.recv() => match key {
+                        Some(Key::Quit) => return Ok(()),
+                        Some(Key::Redraw) => {
+                            screen.draw(|size, colour| frame::lines(place, &seen, &history, size, colour))?;
+                        }
+                        Some(Key::Interrupt) | None => return Err(Failure::silent(Exit::Interrupted)),
+                    },
+                    _ = interrupt.recv() => return Err(Failure::silent(Exit::Interrupted)),
+                    _ = terminate.recv() => return Err(Failure::silent(Exit::Terminated)),
                 }
-                key = keys.recv() => match key {
-                    Some(Key::Quit) => return Ok(()),
-                    Some(Key::Redraw) => {}
-                    Some(Key::Interrupt) | None => return Err(Failure::silent(Exit::Interrupted)),
-                },
-                _ = interrupt.recv() => return Err(Failure::silent(Exit::Interrupted)),
-                _ = terminate.recv() => return Err(Failure::silent(Exit::Terminated)),
             }
         }
     }
 }
 
-enum Key {
+pub(super) enum Key {
     Quit,
     Interrupt,
     Redraw,
 }
 
 /// Keys, read on a thread of their own since reading cannot be interrupted. It ends with the process.
-fn keys() -> mpsc::Receiver<Key> {
+pub(super) fn keys() -> mpsc::Receiver<Key> {
     let (sender, receiver) = mpsc::channel(KEYS_MAX);
     std::thread::spawn(move || {
         while let Ok(event) = crossterm::event::read() {
