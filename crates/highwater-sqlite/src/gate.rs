@@ -40,7 +40,8 @@ struct Inner {
 
 #[derive(Debug, Clone, Copy)]
 struct Holder {
-    who: Who,
+    /// Who was handed the transaction, to end it when they like. What is not handed out ends by itself.
+    handed_to: Option<Who>,
     /// Each gets another: the same task may have had it before.
     number: u64,
     what: &'static str,
@@ -106,7 +107,7 @@ impl Gate {
             }
         };
         let number = self.0.entered.fetch_add(1, Ordering::Relaxed);
-        *self.holder() = Some(Holder { who: Who::runs_here(), number, what, since: Instant::now() });
+        *self.holder() = Some(Holder { handed_to: None, number, what, since: Instant::now() });
         Ok(Permit { gate: self.clone(), _place: place })
     }
 
@@ -124,9 +125,9 @@ impl Gate {
         }
     }
 
-    /// The number of whoever has it, if that is this very task.
+    /// The number of whoever has it, if that is this very task: then waiting for it may be waiting for oneself.
     fn own(&self) -> Option<u64> {
-        self.holder().filter(|holder| holder.who == Who::runs_here()).map(|holder| holder.number)
+        self.holder().filter(|holder| holder.handed_to == Some(Who::runs_here())).map(|holder| holder.number)
     }
 
     fn held(&self, waited: Duration) -> Error {
@@ -141,6 +142,15 @@ impl Gate {
         Error::Unavailable {
             action: "write: there is one writer at a time, and another one has not ended",
             source: source.into(),
+        }
+    }
+}
+
+impl Permit {
+    /// The transaction is open, and this task is free to keep it.
+    pub(crate) fn hand_out(&self) {
+        if let Some(holder) = &mut *self.gate.holder() {
+            holder.handed_to = Some(Who::runs_here());
         }
     }
 }
@@ -220,7 +230,8 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(10);
 
     async fn writes(gate: &Gate, takes: Duration) -> Result<(), Error> {
-        let _permit = gate.enter("a test", PATIENCE).await?;
+        let permit = gate.enter("a test", PATIENCE).await?;
+        permit.hand_out();
         tokio::time::sleep(takes).await;
         Ok(())
     }
@@ -242,9 +253,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_ends_by_itself_is_waited_for() {
+        let gate = Gate::of(Path::new("/by-itself"));
+        let waits_for_another_process = async {
+            let _permit = gate.enter("a test", PATIENCE).await.unwrap();
+            tokio::time::sleep(OWN_PATIENCE * 5).await;
+        };
+        let ((), waited) = tokio::join!(waits_for_another_process, gate.enter("a test", PATIENCE));
+        waited.expect("nobody here could have ended it sooner");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_waits_for_itself_is_told_so() {
         let gate = Gate::of(Path::new("/itself"));
         let permit = gate.enter("a test", PATIENCE).await.unwrap();
+        permit.hand_out();
         for refused in
             [gate.enter("a test", PATIENCE).await.map(drop), gate.not_for_itself(std::future::pending()).await]
         {

@@ -86,6 +86,7 @@ impl SqliteEventStore {
     pub(crate) async fn write_transaction(&self, what: &'static str, patience: Duration) -> Result<SqliteTx, Error> {
         let permit = self.inner.gate.enter(what, patience).await?;
         let tx = gate::begin(&self.inner.writers, patience).await?;
+        permit.hand_out();
         Ok(SqliteTx { tx, number: fastrand::i64(1..), _permit: permit })
     }
 
