@@ -68,6 +68,5 @@ async fn a_full_disk_is_an_error_that_leaves_nothing_half_and_passes() {
     let mounting = format!("mount -t tmpfs -o size=3M tmpfs '{}'", folder.path().display());
     let worker = Job::on(&folder, Task::Fill).start_after(&mounting);
     worker.says("works again", 1).await;
-    let said = worker.end().await;
-    eprintln!("{:?}", said.lock().unwrap());
+    eprintln!("{:?}", worker.end().await.said("full"));
 }

@@ -142,8 +142,7 @@ async fn a_leader_that_is_killed_is_followed_from_its_checkpoint() {
         worker = next;
     }
     caught_up(&store).await;
-    let said = worker.end().await;
-    effects.extend(said.lock().unwrap().iter().filter_map(|line| Some(line.strip_prefix("effect ")?.to_owned())));
+    effects.extend(worker.end().await.said("effect"));
     assert_nothing_lost(&store, &effects, BATCH * kills).await;
 }
 
@@ -159,15 +158,13 @@ async fn a_leader_that_stops_hands_over_and_nothing_comes_twice() {
         for n in 0..30 {
             say(&store, &n.to_string()).await;
         }
-        let said = worker.end().await;
-        effects.extend(said.lock().unwrap().iter().filter_map(|line| Some(line.strip_prefix("effect ")?.to_owned())));
+        effects.extend(worker.end().await.said("effect"));
         leads(&store, COUNTED, &next).await;
         leads(&store, EFFECTS, &next).await;
         worker = next;
     }
     caught_up(&store).await;
-    let said = worker.end().await;
-    effects.extend(said.lock().unwrap().iter().filter_map(|line| Some(line.strip_prefix("effect ")?.to_owned())));
+    effects.extend(worker.end().await.said("effect"));
     assert_nothing_lost(&store, &effects, 0).await;
     assert!(leader(&store, COUNTED).await.is_none(), "who has stopped does not lead");
     let left: i64 =

@@ -184,8 +184,9 @@ impl Worker {
         self.said(word)
     }
 
-    /// It ends in an orderly way: by itself, or because nobody tells it anything any more.
-    pub async fn end(mut self) -> Arc<Mutex<Vec<String>>> {
+    /// It ends in an orderly way: by itself, or because nobody tells it anything any more. What it has said can be heard
+    /// afterwards.
+    pub async fn end(mut self) -> Self {
         drop(self.orders.take());
         let mut status = None;
         eventually("a worker ends", async || {
@@ -199,7 +200,7 @@ impl Worker {
             self.heard.lock().unwrap()
         );
         self.listener.take().unwrap().join().unwrap();
-        self.heard.clone()
+        self
     }
 }
 
