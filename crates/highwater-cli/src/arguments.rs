@@ -27,6 +27,9 @@ Start here:
 
 Passwords are better kept in HIGHWATER_DATABASE_URL than on the command line, where other users may see them.";
 
+/// From which length on a password is looked for in what is printed. No error of ours quotes one: this is for others'.
+const SECRET_BYTES_MIN: usize = 4;
+
 /// Look at event stores, operate them and try them out.
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
@@ -83,7 +86,8 @@ impl Cli {
     /// What must not be printed, whatever an error may quote.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let urls = std::iter::once(self.global.database.as_str()).chain(self.command.urls());
-        urls.filter_map(crate::database::password).collect()
+        // A password of a few letters is a part of many words.
+        urls.filter_map(crate::database::password).filter(|password| password.len() >= SECRET_BYTES_MIN).collect()
     }
 }
 

@@ -110,6 +110,9 @@ impl From<Error> for Failure {
             Error::NotFound { what: "dead letter", .. } => {
                 "; `highwater dead-letters list --state all` lists those there are"
             }
+            Error::BeingFilled { .. } => {
+                " (run the same copy or import again, or give it up with `highwater copy --abandon STORE`)"
+            }
             Error::Import { .. } => "; nothing was stored",
             Error::Led { .. } => " (--force)",
             Error::Denied { .. } => "; let somebody do it who may, or grant what is missing",

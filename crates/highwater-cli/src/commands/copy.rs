@@ -97,8 +97,7 @@ async fn copy<A: Backend, B: Backend>(from: &A, name: &str, to: &B) -> Result<Co
     let mut progress = Progress::of_transfer();
     transfer::copy(from, name, to, |step| progress.step(step)).await.map_err(|error| {
         let advice = match &error {
-            Error::BeingFilled { .. } => "; `highwater copy --abandon TO` gives it up",
-            Error::NotEmpty { .. } | Error::CopyDiffers { .. } => "",
+            Error::BeingFilled { .. } | Error::NotEmpty { .. } | Error::CopyDiffers { .. } => "",
             _ => "; what was copied is kept, and the same command goes on",
         };
         Failure::from(error).framed("", advice)

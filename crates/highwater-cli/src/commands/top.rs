@@ -12,7 +12,6 @@ use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use highwater::{Backend, Overview};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
 
 use self::history::History;
 use self::screen::Screen;
@@ -65,28 +64,35 @@ impl Top {
         let mut screen = Screen::take()?;
         let mut keys = keys();
         let mut history = History::default();
-        let mut ticks = tokio::time::interval(Duration::from_secs_f64(self.interval));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks.tick().await;
-        if let Ok(overview) = &seen {
-            history.add(overview);
-        }
+        let interval = Duration::from_secs_f64(self.interval);
+        // A look of its own, so that keys are heard also while the database does not answer.
+        let look = async || {
+            tokio::time::sleep(interval).await;
+            Overview::of(store).await.map_err(|error| describe(&error))
+        };
+        let mut looking = Box::pin(look());
         loop {
+            if let Ok(overview) = &seen {
+                history.add(overview);
+            }
             screen.draw(|size, colour| frame::lines(place, &seen, &history, size, colour))?;
-            tokio::select! {
-                _ = ticks.tick() => {
-                    seen = Overview::of(store).await.map_err(|error| describe(&error));
-                    if let Ok(overview) = &seen {
-                        history.add(overview);
+            loop {
+                tokio::select! {
+                    looked = &mut looking => {
+                        seen = looked;
+                        looking = Box::pin(look());
+                        break;
                     }
+                    key = keys.recv() => match key {
+                        Some(Key::Quit) => return Ok(()),
+                        Some(Key::Redraw) => {
+                            screen.draw(|size, colour| frame::lines(place, &seen, &history, size, colour))?;
+                        }
+                        Some(Key::Interrupt) | None => return Err(Failure::silent(Exit::Interrupted)),
+                    },
+                    _ = interrupt.recv() => return Err(Failure::silent(Exit::Interrupted)),
+                    _ = terminate.recv() => return Err(Failure::silent(Exit::Terminated)),
                 }
-                key = keys.recv() => match key {
-                    Some(Key::Quit) => return Ok(()),
-                    Some(Key::Redraw) => {}
-                    Some(Key::Interrupt) | None => return Err(Failure::silent(Exit::Interrupted)),
-                },
-                _ = interrupt.recv() => return Err(Failure::silent(Exit::Interrupted)),
-                _ = terminate.recv() => return Err(Failure::silent(Exit::Terminated)),
             }
         }
     }

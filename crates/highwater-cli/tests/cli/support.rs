@@ -5,18 +5,15 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::{
-    Append, Backend, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig,
-    SubscriberOptions, Subscription, observer_fn, stream_id,
-};
+use highwater::Backend;
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;
-use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
+pub use crate::players::{Counter, Mended, Note, coordinated, picky, say};
 use crate::redact::redact;
 
 /// How long the program may take for anything.
@@ -282,78 +279,6 @@ macro_rules! on_each_backend {
     };
 }
 pub(crate) use on_each_backend;
-
-/// The events of these tests.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Note {
-    Noted { text: String },
-    Struck,
-}
-
-/// Appends one event to a stream of its own and says where it is.
-pub async fn say<B: Backend>(store: &B, stream: &str, text: &str) -> u64 {
-    let append = Append::to(stream_id("note", stream)).event(Note::Noted { text: text.to_owned() });
-    store.append(&append).await.unwrap().global_sequence
-}
-
-/// How the subscribers of these tests are delivered to.
-pub fn coordinated() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig {
-        instance_mode: InstanceMode::Coordinated,
-        checkpoint_mode: CheckpointMode::Synchronous,
-        max_retries: 0,
-        initial_retry_delay: Duration::from_millis(1),
-        retry_jitter: 0.0,
-        ..ReliableDeliveryConfig::default()
-    }
-}
-
-/// Subscribes something that fails on what says "bad", unless it has been mended.
-pub async fn picky<B: Backend>(bus: &EventBus<B>, on_failure: FailurePolicy, mended: &Mended) -> Subscription<B> {
-    let mended = mended.clone();
-    let observer = observer_fn("projection:picky", move |event: Event<Note>| {
-        let mended = mended.clone();
-        async move {
-            match &event.data {
-                Note::Noted { text } if text.starts_with("bad") && !mended.is() => Err(BoxError::from("too bad")),
-                _ => Ok(()),
-            }
-        }
-    });
-    bus.subscribe(observer.with_options(SubscriberOptions::new().on_failure(on_failure))).await.unwrap()
-}
-
-/// Whether what was bad is good now.
-#[derive(Debug, Clone, Default)]
-pub struct Mended(std::sync::Arc<std::sync::atomic::AtomicBool>);
-
-impl Mended {
-    pub fn is(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    pub fn now(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-/// Counts.
-#[derive(Debug, Clone, Default)]
-pub struct Counter(std::sync::Arc<AtomicU64>);
-
-impl Counter {
-    pub fn add(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub fn clear(&self) {
-        self.0.store(0, Ordering::SeqCst);
-    }
-
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-}
 
 /// Waits until a condition holds.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {

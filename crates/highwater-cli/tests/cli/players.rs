@@ -1,0 +1,83 @@
+//! Who appends and who subscribes in these tests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use highwater::{
+    Append, Backend, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig,
+    SubscriberOptions, Subscription, observer_fn, stream_id,
+};
+use serde::{Deserialize, Serialize};
+
+/// The events of these tests.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Note {
+    Noted { text: String },
+    Struck,
+}
+
+/// Appends one event to a stream of its own and says where it is.
+pub async fn say<B: Backend>(store: &B, stream: &str, text: &str) -> u64 {
+    let append = Append::to(stream_id("note", stream)).event(Note::Noted { text: text.to_owned() });
+    store.append(&append).await.unwrap().global_sequence
+}
+
+/// How the subscribers of these tests are delivered to.
+pub fn coordinated() -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig {
+        instance_mode: InstanceMode::Coordinated,
+        checkpoint_mode: CheckpointMode::Synchronous,
+        max_retries: 0,
+        initial_retry_delay: Duration::from_millis(1),
+        retry_jitter: 0.0,
+        ..ReliableDeliveryConfig::default()
+    }
+}
+
+/// Subscribes something that fails on what says "bad", unless it has been mended.
+pub async fn picky<B: Backend>(bus: &EventBus<B>, on_failure: FailurePolicy, mended: &Mended) -> Subscription<B> {
+    let mended = mended.clone();
+    let observer = observer_fn("projection:picky", move |event: Event<Note>| {
+        let mended = mended.clone();
+        async move {
+            match &event.data {
+                Note::Noted { text } if text.starts_with("bad") && !mended.is() => Err(BoxError::from("too bad")),
+                _ => Ok(()),
+            }
+        }
+    });
+    bus.subscribe(observer.with_options(SubscriberOptions::new().on_failure(on_failure))).await.unwrap()
+}
+
+/// Whether what was bad is good now.
+#[derive(Debug, Clone, Default)]
+pub struct Mended(Arc<AtomicBool>);
+
+impl Mended {
+    pub fn is(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub fn now(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Counts.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(Arc<AtomicU64>);
+
+impl Counter {
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
