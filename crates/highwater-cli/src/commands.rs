@@ -6,6 +6,7 @@ mod checkpoint;
 mod completions;
 mod copy;
 mod dead_letters;
+mod demo;
 mod doctor;
 mod events;
 mod export;
@@ -48,6 +49,9 @@ pub(crate) enum Command {
     Copy(copy::Copy),
     Backup(backup::Backup),
     Doctor(doctor::Doctor),
+    Demo(demo::Demo),
+    #[command(hide = true)]
+    DemoInstance,
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -73,6 +77,8 @@ impl Command {
             Self::Copy(command) => command.run(global).await,
             Self::Backup(command) => command.run(global).await,
             Self::Doctor(command) => command.run(global).await,
+            Self::Demo(command) => command.run(global).await,
+            Self::DemoInstance => demo::run_instance().await,
             Self::Completions(command) => command.run(global),
             Self::Man(command) => command.run(global),
         }

@@ -1,5 +1,6 @@
 //! A copy of a database that is in use.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use highwater::Error;
@@ -18,15 +19,23 @@ impl SqliteEventStore {
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<(), Error> {
         let to = to.as_ref();
         let shown = to.display();
-        if to.exists() {
-            return Err(Error::Unfit { reason: format!("{shown} is there already; name a new file") });
-        }
         let Some(name) = to.to_str() else {
             return Err(Error::Unfit { reason: format!("{shown} is not a name that SQLite can take (UTF-8)") });
         };
-        let mut connection = self.inner.connector.connect().await.map_err(|e| failed("back up", e))?;
-        let copied = sqlx::query(sql::backup).bind(name).execute(&mut connection).await;
-        if copied.is_err() && to.exists() {
+        // Made here, empty, so that it is known whose it is: two who back up to one name cannot meet.
+        if let Err(error) = std::fs::File::create_new(to) {
+            return Err(match error.kind() {
+                ErrorKind::AlreadyExists => {
+                    Error::Unfit { reason: format!("{shown} is there already; name a new file") }
+                }
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                    Error::Denied { action: "back up", source: format!("{shown}: {error}").into() }
+                }
+                _ => Error::Unavailable { action: "back up", source: format!("{shown}: {error}").into() },
+            });
+        }
+        let copied = self.copy_into(name).await;
+        if copied.is_err() {
             // What is half written is of no use to anybody, and nobody has it open.
             if let Err(error) = std::fs::remove_file(to) {
                 tracing::warn!(%error, path = %shown, "an unfinished backup could not be removed");
@@ -38,5 +47,10 @@ impl SqliteEventStore {
         let on_disk = std::fs::File::open(to).and_then(|file| file.sync_all());
         let on_disk = on_disk.and_then(|()| std::fs::File::open(folder)?.sync_all());
         on_disk.map_err(|error| Error::Unavailable { action: "bring the backup to the disk", source: error.into() })
+    }
+
+    async fn copy_into(&self, name: &str) -> Result<(), sqlx::Error> {
+        let mut connection = self.inner.connector.connect().await?;
+        sqlx::query(sql::backup).bind(name).execute(&mut connection).await.map(drop)
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection};
 
 use crate::Synchronous;
 use crate::sql;
@@ -31,6 +31,11 @@ impl Connector {
             Synchronous::Normal => SqliteSynchronous::Normal,
         };
         Self { path: path.to_owned(), synchronous }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn options(&self) -> SqliteConnectOptions {
@@ -90,4 +95,12 @@ fn pool_options(connections_max: u32) -> SqlitePoolOptions {
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
         .max_lifetime(None)
+        .after_release(|connection, _| {
+            Box::pin(async {
+                // Behind a rollback that may still be under way. The driver counts a transaction that something inside has
+                // ended as open for ever, and would never begin another one on that connection.
+                connection.ping().await?;
+                Ok(!connection.is_in_transaction())
+            })
+        })
 }

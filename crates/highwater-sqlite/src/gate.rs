@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use highwater::Error;
@@ -21,6 +23,10 @@ const OWN_PATIENCE: Duration = Duration::from_secs(1);
 /// How long to wait before another process's lock is asked for again, in microseconds: between these two, by chance.
 const ASK_AGAIN_MICROS: std::ops::Range<u64> = 500..2_500;
 
+/// What is said of a transaction that is not there any more.
+pub(crate) const ENDED_INSIDE: &str =
+    "something inside has ended the transaction: a ROLLBACK, a conflict clause OR ROLLBACK, a full disk";
+
 /// Where writers of one database queue in this process. Clones share it, and so do all stores on the same file.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate(Arc<Inner>);
@@ -29,13 +35,30 @@ pub(crate) struct Gate(Arc<Inner>);
 struct Inner {
     place: Arc<Semaphore>,
     holder: Mutex<Option<Holder>>,
+    entered: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Holder {
-    task: Option<task::Id>,
+    who: Who,
+    /// Each gets another: the same task may have had it before.
+    number: u64,
     what: &'static str,
     since: Instant,
+}
+
+/// Who waits for itself if it waits for this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Task(task::Id),
+    /// What is not in a task, as `main` is not, stays on its thread.
+    Thread(ThreadId),
+}
+
+impl Who {
+    fn runs_here() -> Self {
+        task::try_id().map_or_else(|| Self::Thread(thread::current().id()), Self::Task)
+    }
 }
 
 /// The right to write, for as long as this is there.
@@ -54,7 +77,11 @@ impl Gate {
         if let Some(gate) = gates.get(path).and_then(Weak::upgrade) {
             return Self(gate);
         }
-        let gate = Arc::new(Inner { place: Arc::new(Semaphore::new(1)), holder: Mutex::default() });
+        let gate = Arc::new(Inner {
+            place: Arc::new(Semaphore::new(1)),
+            holder: Mutex::default(),
+            entered: AtomicU64::new(0),
+        });
         gates.insert(path.to_owned(), Arc::downgrade(&gate));
         Self(gate)
     }
@@ -69,37 +96,37 @@ impl Gate {
         let entering = self.0.place.clone().acquire_owned();
         tokio::pin!(entering);
         let place = loop {
-            let (own, left) = (self.is_own(), patience.saturating_sub(started.elapsed()));
-            let wait = if own { left.min(OWN_PATIENCE) } else { left };
+            let (own, left) = (self.own(), patience.saturating_sub(started.elapsed()));
+            let wait = if own.is_some() { left.min(OWN_PATIENCE) } else { left };
             match tokio::time::timeout(wait, &mut entering).await {
                 Ok(place) => break place.expect("the gate is never closed"),
-                Err(_) if own && self.is_own() => return Err(Error::HoldsTransaction),
+                Err(_) if own.is_some() && self.own() == own => return Err(Error::HoldsTransaction),
                 Err(_) if started.elapsed() >= patience => return Err(self.held(started.elapsed())),
                 Err(_) => {}
             }
         };
-        *self.holder() = Some(Holder { task: task::try_id(), what, since: Instant::now() });
+        let number = self.0.entered.fetch_add(1, Ordering::Relaxed);
+        *self.holder() = Some(Holder { who: Who::runs_here(), number, what, since: Instant::now() });
         Ok(Permit { gate: self.clone(), _place: place })
     }
 
     /// Does something that will need the gate in another task, unless this very task has it all the time: then it would wait
     /// for itself. What is dropped then has not begun.
     pub(crate) async fn not_for_itself<T>(&self, doing: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        if !self.is_own() {
-            return doing.await;
-        }
         tokio::pin!(doing);
-        match tokio::time::timeout(OWN_PATIENCE, &mut doing).await {
-            Ok(done) => done,
-            Err(_) if self.is_own() => Err(Error::HoldsTransaction),
-            Err(_) => doing.await,
+        loop {
+            let Some(own) = self.own() else { return doing.await };
+            match tokio::time::timeout(OWN_PATIENCE, &mut doing).await {
+                Ok(done) => return done,
+                Err(_) if self.own() == Some(own) => return Err(Error::HoldsTransaction),
+                Err(_) => {}
+            }
         }
     }
 
-    /// Whether it is this very task that has it.
-    fn is_own(&self) -> bool {
-        let own = task::try_id();
-        own.is_some() && self.holder().is_some_and(|holder| holder.task == own)
+    /// The number of whoever has it, if that is this very task.
+    fn own(&self) -> Option<u64> {
+        self.holder().filter(|holder| holder.who == Who::runs_here()).map(|holder| holder.number)
     }
 
     fn held(&self, waited: Duration) -> Error {
@@ -157,6 +184,19 @@ pub(crate) async fn rollback_on(connection: &mut SqliteConnection) -> bool {
         Ok(_) => true,
         // Some errors end a transaction by themselves; then there is nothing to take back.
         Err(error) => code(&error) == Some(Code::Other),
+    }
+}
+
+/// Makes sure that a transaction of somebody else's is still open: a conflict clause or a full disk may have ended it, and
+/// what is executed then stands by itself.
+pub(crate) async fn still_open(connection: &mut SqliteConnection) -> Result<(), Error> {
+    match sqlx::query(sql::still_open).execute(&mut *connection).await {
+        Err(error) if code(&error) == Some(Code::Other) => Ok(()),
+        Err(error) => Err(failed("look at the transaction", error)),
+        Ok(_) => {
+            rollback_on(connection).await;
+            Err(Error::Aborted { source: ENDED_INSIDE.into() })
+        }
     }
 }
 

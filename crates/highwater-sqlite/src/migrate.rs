@@ -75,10 +75,8 @@ const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 pub(crate) async fn look(connection: &mut SqliteConnection, path: &Path) -> Result<i64, Error> {
     let look_failed = |e| failed("look at the database", e);
     let unfit = |why: String| Error::Unfit { reason: format!("{} {why}", path.display()) };
-    let application_id: i64 =
-        sqlx::query_scalar(sql::application_id).fetch_one(&mut *connection).await.map_err(look_failed)?;
-    let row = sqlx::query(sql::layout).fetch_one(&mut *connection).await.map_err(look_failed)?;
-    let (ours, tables): (i64, i64) = (row.try_get(0).map_err(look_failed)?, row.try_get(1).map_err(look_failed)?);
+    let (application_id, ours, tables): (i64, i64, i64) =
+        sqlx::query_as(sql::layout).fetch_one(&mut *connection).await.map_err(look_failed)?;
     if application_id == 0 && tables == 0 {
         return Ok(0);
     }

@@ -106,7 +106,12 @@ pub(crate) fn check(path: &Path, create: bool, allow_network: bool) -> Result<()
         writable(path, Access::READ_OK | Access::WRITE_OK)?;
     }
     let kind = statfs(folder).map_err(|error| cannot_open(folder, error.into()))?.f_type;
-    match network(kind as u64) {
+    judge(path, kind as u64, allow_network)
+}
+
+/// Whether a file system of this kind will do.
+fn judge(path: &Path, kind: u64, allow_network: bool) -> Result<(), Error> {
+    match network(kind) {
         Some(name) if !allow_network => Err(Error::Unfit {
             reason: format!(
                 "{} lies on a network file system ({name}), where SQLite's locks and shared memory cannot be relied on \
@@ -180,6 +185,19 @@ mod tests {
         assert_eq!(network(0x6573_5546), Some("fuse"));
         for local in [0xef53, 0x0102_1994, 0x9123_683e, 0x5846_5342, 0x2fc1_2fc1, 0x794c_7630] {
             assert_eq!(network(local), None, "ext4, tmpfs, btrfs, xfs, zfs, overlay are local");
+            judge(Path::new("/shop.db"), local, false).unwrap();
         }
+    }
+
+    #[test]
+    fn a_network_file_system_is_refused_with_words_unless_it_is_forced() {
+        let path = Path::new("/mnt/shop.db");
+        let refused = judge(path, 0x6969, false).unwrap_err();
+        let said = refused.to_string();
+        assert!(matches!(refused, Error::Unfit { .. }));
+        for word in ["/mnt/shop.db", "(nfs)", "local disk", "PostgreSQL", "allow_network_file_system"] {
+            assert!(said.contains(word), "{said}");
+        }
+        judge(path, 0x6969, true).unwrap();
     }
 }

@@ -45,7 +45,6 @@ impl Inserts {
 }
 
 statements! {
-    application_id,
     backup,
     begin,
     checkpoint,
@@ -128,6 +127,7 @@ statements! {
     savepoint,
     savepoint_back,
     savepoint_release,
+    still_open,
     term_draw,
     wal,
 }

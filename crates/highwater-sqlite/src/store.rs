@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::{AppendQueue, Error, Prepared};
-use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection, SqlitePool};
 use tokio::sync::Mutex;
 
 use crate::appender;
@@ -69,10 +69,16 @@ impl SqliteEventStore {
         place::check(&path, config.create, config.allow_network_file_system)?;
         let connector = Connector::new(&path, config.synchronous);
         let mut first = connector.create().await.map_err(|e| failed("open the database", e))?;
-        if migrate::look(&mut first, &path).await? > 0 {
+        let looked = match migrate::look(&mut first, &path).await {
+            Ok(0) => Ok(()),
             // A copy may have been made without.
-            migrate::log_ahead(&mut first, &path).await?;
-        }
+            Ok(_) => migrate::log_ahead(&mut first, &path).await,
+            Err(error) => Err(error),
+        };
+        // Waited for: whoever is refused leaves nothing beside the file.
+        let closed = first.close().await;
+        looked?;
+        closed.map_err(|e| failed("open the database", e))?;
         let gate = Gate::of(&path);
         let appends = Arc::new(Inserts::append());
         let wakeups = SqliteWakeups::new(connector.clone(), config.watch_interval);

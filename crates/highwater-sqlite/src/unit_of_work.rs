@@ -96,13 +96,15 @@ impl SqliteEventStore {
     /// looks. In a handler that was handed its transaction, the bus sends it.
     ///
     /// # Errors
-    /// As [`append`](highwater::Log::append). Nothing of the append is stored then.
+    /// As [`append`](highwater::Log::append); [`Error::Aborted`] when no transaction is open. Nothing of the append is stored
+    /// then.
     pub async fn append_on(
         &self,
         tx: &mut SqliteConnection,
         append: &Append,
     ) -> Result<(Appended, Announcement), Error> {
         let prepared = self.prepare(append)?;
+        gate::still_open(tx).await?;
         let appended = write::store(tx, &self.inner.appends, &prepared).await?;
         highwater::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
@@ -139,8 +141,13 @@ impl UnitOfWork {
     ///
     /// # Errors
     /// As [`append`](highwater::Log::append); then everything is rolled back, the application's writes included.
-    /// [`Error::Aborted`] when a deferred constraint does not hold.
+    /// [`Error::Aborted`] when a deferred constraint does not hold, or when a statement of the application's has ended the
+    /// transaction.
     pub async fn commit(mut self) -> Result<Vec<Appended>, Error> {
+        if let Err(error) = gate::still_open(&mut self.tx).await {
+            self.tx.take_back().await;
+            return Err(error);
+        }
         let mut done = Vec::with_capacity(self.appends.len());
         for append in &self.appends {
             let stored = match self.store.prepare(append) {

@@ -1,11 +1,13 @@
 //! Wake-ups on SQLite: within a process at once, between processes by asking SQLite whether somebody else has written.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use highwater::{Appended, Wakeup, Wakeups};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::connect::Connector;
@@ -15,6 +17,10 @@ use crate::store::SqliteEventStore;
 
 /// How long to wait before the database is opened again.
 const REOPEN: Duration = Duration::from_millis(500);
+/// How long after a change another one may bear the same time.
+const TICKS: Duration = Duration::from_millis(50);
+/// How long nothing is asked at most.
+const IN_ANY_CASE: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct SqliteWakeups {
@@ -28,7 +34,7 @@ pub(crate) struct SqliteWakeups {
 
 #[derive(Debug, Default)]
 struct Watching {
-    task: Option<tokio::task::JoinHandle<()>>,
+    task: Option<JoinHandle<()>>,
     trouble: Arc<Mutex<Option<String>>>,
 }
 
@@ -45,7 +51,8 @@ impl SqliteWakeups {
     fn watch(&self) {
         self.wanted.notify_one();
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        if watching.task.is_none() {
+        // One that has ended went with its runtime.
+        if watching.task.as_ref().is_none_or(JoinHandle::is_finished) {
             let hints = Hints { sender: self.hints.clone(), wanted: self.wanted.clone() };
             let (connector, interval, trouble) = (self.connector.clone(), self.interval, watching.trouble.clone());
             watching.task = Some(tokio::spawn(watch(hints, connector, interval, trouble)));
@@ -81,7 +88,7 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
         let error = match connector.connect().await {
             Ok(mut connection) => {
                 *trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                look(&hints, &mut connection, interval).await
+                look(&hints, &mut connection, WriteAhead::of(connector.path()), interval).await
             }
             Err(error) => error,
         };
@@ -92,14 +99,23 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
 }
 
 /// The version changes whenever another connection has committed, whatever it was. It is asked for before the log is looked
-/// at: what is committed in between is seen now or changes it again.
-async fn look(hints: &Hints, connection: &mut SqliteConnection, interval: Duration) -> sqlx::Error {
+/// at: what is committed in between is seen now or changes it again. Asking costs two switches of threads, so as long as
+/// nobody touches the write-ahead log it is not asked for.
+async fn look(
+    hints: &Hints,
+    connection: &mut SqliteConnection,
+    mut ahead: WriteAhead,
+    interval: Duration,
+) -> sqlx::Error {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before = None;
     loop {
         ticks.tick().await;
         hints.wanted().await;
+        if !ahead.may_have_changed() {
+            continue;
+        }
         let looking = async {
             let version: i64 = sqlx::query_scalar(sql::data_version).fetch_one(&mut *connection).await?;
             if before.replace(version) != Some(version) {
@@ -111,6 +127,34 @@ async fn look(hints: &Hints, connection: &mut SqliteConnection, interval: Durati
         if let Err(error) = looking.await {
             return error;
         }
+    }
+}
+
+/// The write-ahead log, as the folder shows it. It is never opened: closing it would drop the locks that SQLite has on it.
+struct WriteAhead {
+    path: PathBuf,
+    seen: Option<(u64, SystemTime)>,
+    asked: Instant,
+}
+
+impl WriteAhead {
+    fn of(database: &Path) -> Self {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-wal");
+        Self { path: path.into(), seen: None, asked: Instant::now() }
+    }
+
+    /// Whether somebody may have written since this was last asked. True for a while after each change, since its time is
+    /// told in ticks and two writes may fall into one; and from time to time in any case.
+    fn may_have_changed(&mut self) -> bool {
+        let found = std::fs::metadata(&self.path).and_then(|found| Ok((found.len(), found.modified()?))).ok();
+        let fresh = found.is_none_or(|(_, at)| at.elapsed().is_ok_and(|age| age < TICKS));
+        let changed = found != self.seen || fresh || self.asked.elapsed() >= IN_ANY_CASE;
+        self.seen = found;
+        if changed {
+            self.asked = Instant::now();
+        }
+        changed
     }
 }
 

@@ -116,17 +116,10 @@ pub(crate) async fn store(
         Err(stored_before) => return Ok(stored_before),
     };
     // A statement is all or nothing by itself; several are not.
-    let several = append.records.len() > ROWS[0];
-    if several {
-        sqlx::query(sql::savepoint).execute(&mut *connection).await.map_err(append_failed)?;
-    }
-    let inserted = insert(connection, sql, &[numbered]).await;
-    if several {
-        if inserted.is_err() {
-            sqlx::query(sql::savepoint_back).execute(&mut *connection).await.map_err(append_failed)?;
-        }
-        sqlx::query(sql::savepoint_release).execute(&mut *connection).await.map_err(append_failed)?;
-    }
+    let inserted = match ROWS.contains(&append.records.len()) {
+        true => insert(connection, sql, &[numbered]).await,
+        false => insert_whole(connection, sql, numbered).await,
+    };
     match inserted {
         Ok(mut appended) => Ok(appended.pop().expect("one append went in, so one answer came out")),
         // The versions are free, so it was an id.
@@ -135,6 +128,27 @@ pub(crate) async fn store(
         }
         Err(error) => Err(append_failed(error)),
     }
+}
+
+/// Several statements that leave nothing behind when one of them fails.
+async fn insert_whole(
+    connection: &mut SqliteConnection,
+    sql: &Inserts,
+    numbered: Numbered<'_>,
+) -> Result<Vec<Appended>, sqlx::Error> {
+    sqlx::query(sql::savepoint).execute(&mut *connection).await?;
+    let inserted = insert(connection, sql, &[numbered]).await;
+    if let Err(error) = inserted {
+        // A full disk may have ended the transaction, and the savepoint with it: what was said first is what is wrong.
+        if let Err(gone) = sqlx::query(sql::savepoint_back).execute(&mut *connection).await {
+            tracing::debug!(error = %gone, "there was no savepoint left to go back to");
+            return Err(error);
+        }
+        sqlx::query(sql::savepoint_release).execute(connection).await?;
+        return Err(error);
+    }
+    sqlx::query(sql::savepoint_release).execute(connection).await?;
+    inserted
 }
 
 /// The append as it was stored before, if it was.

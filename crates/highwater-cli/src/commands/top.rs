@@ -1,8 +1,8 @@
 //! `highwater top`
 
 mod frame;
-mod history;
-mod screen;
+pub(super) mod history;
+pub(super) mod screen;
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -98,14 +98,14 @@ impl Top {
     }
 }
 
-enum Key {
+pub(super) enum Key {
     Quit,
     Interrupt,
     Redraw,
 }
 
 /// Keys, read on a thread of their own since reading cannot be interrupted. It ends with the process.
-fn keys() -> mpsc::Receiver<Key> {
+pub(super) fn keys() -> mpsc::Receiver<Key> {
     let (sender, receiver) = mpsc::channel(KEYS_MAX);
     std::thread::spawn(move || {
         while let Ok(event) = crossterm::event::read() {

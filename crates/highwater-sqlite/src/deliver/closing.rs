@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::draw_term;
 use crate::error::{Code, code, failed};
+use crate::gate::ENDED_INSIDE;
 use crate::row::{micros, now, signed, unsigned};
 use crate::sql;
 use crate::unit_of_work::SqliteTx;
@@ -89,9 +90,7 @@ impl Open<'_> {
             .map_err(|e| failed("close a transaction", e))?;
         // Deleted by the handler: then the fence says so.
         if opened == Some(false) {
-            let source =
-                "something inside has ended the transaction: a ROLLBACK, a conflict clause OR ROLLBACK, a full disk";
-            return Err(Error::Aborted { source: source.into() });
+            return Err(Error::Aborted { source: ENDED_INSIDE.into() });
         }
         Ok(())
     }

@@ -139,6 +139,10 @@ impl SqliteCandidate {
         let look_failed = |e| failed("see the other instances", e);
         let rows = sqlx::query(sql::instances).fetch_all(&self.store.inner.pool).await.map_err(look_failed)?;
         let members = rows.iter().map(member).collect::<Result<Vec<_>, _>>().map_err(look_failed)?;
+        if !members.iter().any(|member| member.session == self.session) {
+            // Somebody who looked when its lock was not there has forgotten this one. It says so again the next time.
+            lock(&self.state).told = None;
+        }
         let alive = self.folder.alive()?;
         let (mut members, gone): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|member| alive.contains(&member.session));

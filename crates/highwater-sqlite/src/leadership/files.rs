@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +13,8 @@ use uuid::Uuid;
 
 /// How long a lock that was let go for somebody is kept for them.
 const RESERVED: Duration = Duration::from_secs(1);
+/// How the names of the instances' files begin.
+const INSTANCE: &str = "instance-";
 /// How often a file is opened again because it was replaced meanwhile.
 const REPLACED_MAX: u32 = 10;
 
@@ -79,7 +81,7 @@ impl Folder {
     }
 
     fn instance(&self, place: usize) -> PathBuf {
-        self.0.join(format!("instance-{place}"))
+        self.0.join(format!("{INSTANCE}{place}"))
     }
 
     /// Gets a subscriber's lock for a session, if it is free and not kept for another.
@@ -107,12 +109,25 @@ impl Folder {
 
     /// The sessions of all instances that live.
     pub(super) fn alive(&self) -> Result<HashSet<Uuid>, Error> {
+        self.sessions().map_err(|error| self.failed("see which instances live", &error))
+    }
+
+    fn sessions(&self) -> io::Result<HashSet<Uuid>> {
         let mut alive = HashSet::new();
-        for place in 0.. {
-            match session_if_locked(&self.instance(place)) {
+        // All there are: somebody may have removed one from the middle.
+        let entries = match std::fs::read_dir(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(alive),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if !entry.file_name().as_encoded_bytes().starts_with(INSTANCE.as_bytes()) {
+                continue;
+            }
+            match session_if_locked(&entry.path()) {
                 Ok(session) => alive.extend(session),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                Err(error) => return Err(self.failed("see which instances live", &error)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(alive)
@@ -172,10 +187,11 @@ impl Lock {
         Ok(None)
     }
 
-    fn note(&mut self, note: Note) -> io::Result<()> {
-        self.file.set_len(0)?;
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(note.write().as_bytes())
+    /// Over what stood there: whoever reads at the same time must not find nothing.
+    fn note(&self, note: Note) -> io::Result<()> {
+        let text = note.write();
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.set_len(text.len() as u64)
     }
 
     /// Whether the file is still the one of that name: what was removed keeps nobody out.
@@ -188,7 +204,7 @@ impl Lock {
     }
 
     /// Gives it back. With a session, others stand back for a while.
-    pub(crate) fn release(mut self, to: Option<Uuid>) {
+    pub(crate) fn release(self, to: Option<Uuid>) {
         let meant = to.map(|to| (to, millis() + RESERVED.as_millis()));
         // What stands in it informs; the lock itself goes with the file.
         if let Err(error) = self.note(Note { holder: None, meant }) {

@@ -28,7 +28,7 @@ pub(super) struct Pair {
 
 /// Numbers, the newest last.
 #[derive(Default)]
-pub(super) struct Series(VecDeque<f64>);
+pub(crate) struct Series(VecDeque<f64>);
 
 impl History {
     pub(super) fn add(&mut self, overview: &Overview) {
@@ -51,7 +51,7 @@ impl History {
 }
 
 impl Series {
-    pub(super) fn add(&mut self, number: f64) {
+    pub(crate) fn add(&mut self, number: f64) {
         if self.0.len() == LOOKS_MAX {
             self.0.pop_front();
         }
@@ -63,7 +63,7 @@ impl Series {
     }
 
     /// The newest numbers as bars, against the highest of them.
-    pub(super) fn plot(&self, width: usize) -> String {
+    pub(crate) fn plot(&self, width: usize) -> String {
         let shown = self.0.iter().skip(self.0.len().saturating_sub(width));
         let highest = shown.clone().copied().fold(0.0, f64::max);
         let bar = |number: &f64| {

@@ -11,13 +11,13 @@ use crate::failure::Failure;
 use crate::terminal;
 
 /// The alternate screen, in raw mode.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     stdout: Stdout,
     colour: bool,
 }
 
 impl Screen {
-    pub(super) fn take() -> Result<Self, Failure> {
+    pub(crate) fn take() -> Result<Self, Failure> {
         terminal::taken();
         let mut screen = Self { stdout: io::stdout(), colour: terminal::wants_colour() };
         term::enable_raw_mode().map_err(|error| Failure::refused(format!("the terminal cannot be used: {error}")))?;
@@ -26,7 +26,7 @@ impl Screen {
     }
 
     /// Draws the lines that `frame` makes for the terminal as it is now.
-    pub(super) fn draw(&mut self, frame: impl FnOnce((usize, usize), bool) -> Vec<String>) -> Result<(), Failure> {
+    pub(crate) fn draw(&mut self, frame: impl FnOnce((usize, usize), bool) -> Vec<String>) -> io::Result<()> {
         let (width, height) = term::size()?;
         let size = (usize::from(width).max(1), usize::from(height).max(1));
         for (row, line) in frame(size, self.colour).into_iter().take(size.1).enumerate() {
@@ -34,7 +34,7 @@ impl Screen {
             queue!(self.stdout, MoveTo(0, row), Print(line), Clear(ClearType::UntilNewLine))?;
         }
         queue!(self.stdout, Clear(ClearType::FromCursorDown))?;
-        Ok(self.stdout.flush()?)
+        self.stdout.flush()
     }
 }
 

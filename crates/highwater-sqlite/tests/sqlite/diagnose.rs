@@ -1,13 +1,9 @@
 //! What a file says about itself.
-#![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
-
-#[path = "sqlite/support.rs"]
-#[expect(dead_code, reason = "shared with the other tests, which use more of it")]
-mod support;
 
 use highwater::{Diagnose, Error, Severity};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore, Synchronous};
-use support::Folder;
+
+use crate::support::Folder;
 
 async fn worst(store: &SqliteEventStore, topic: &str) -> Severity {
     let findings = store.diagnose().await.unwrap();

@@ -1,0 +1,1 @@
+SELECT address FROM demo_customers WHERE customer = $1

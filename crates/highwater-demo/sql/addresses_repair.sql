@@ -1,0 +1,1 @@
+UPDATE demo_customers SET address = replace(address, ' at ', '@') WHERE address LIKE '% at %'

@@ -1,0 +1,1 @@
+UPDATE demo_revenue SET cents = cents + 1 WHERE customer = (SELECT min(customer) FROM demo_revenue)

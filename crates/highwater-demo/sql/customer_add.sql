@@ -1,0 +1,1 @@
+INSERT INTO demo_customers (customer, address) VALUES ($1, $2)

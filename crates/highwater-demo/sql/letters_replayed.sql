@@ -1,0 +1,1 @@
+SELECT count(*) FROM event_bus_dlq WHERE state = 'replayed'

@@ -1,0 +1,201 @@
+//! The course of events.
+
+mod stage;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use highwater_postgres::PgEventStore;
+use highwater_sqlite::SqliteEventStore;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::stage::Stage;
+use crate::company::{Company, Launch};
+use crate::producer::{Till, produce, register_customers};
+use crate::{Audience, DemoError, Desk, Happening, Place, Report, Shop, books, sql};
+
+/// How many instances there are.
+const INSTANCES: u32 = 3;
+/// How long what is left may take after the last order.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// `sqlite:FILE` or a URL of PostgreSQL; none: a temporary SQLite file.
+    pub database: Option<String>,
+    /// The schema on PostgreSQL; none: one that nobody has.
+    pub schema: Option<String>,
+    /// For how long orders come in.
+    pub seconds: u64,
+    /// Orders a second.
+    pub rate: u64,
+    /// What the orders follow from.
+    pub seed: u64,
+    /// Whether the shop stays when it is over.
+    pub keep: bool,
+    /// Whether to damage a row before the books are checked.
+    pub corrupt: bool,
+}
+
+/// Runs the demo. Whatever happens, its instances are gone when this returns, and so is the shop unless it is kept.
+///
+/// # Errors
+/// When it could not be carried out, or was interrupted. Books that do not balance are no error: the report says so.
+pub async fn run(
+    plan: &Plan,
+    launch: &Launch,
+    audience: &mut dyn Audience,
+    interrupted: impl Future<Output = ()>,
+) -> Result<Report, DemoError> {
+    let place = Place::of(plan.database.as_deref(), plan.schema.as_deref())?;
+    place.make().await?;
+    let mut company = Company::default();
+    let played = tokio::select! {
+        played = play_on(plan, &place, launch, &mut company, audience) => played,
+        () = interrupted => Err(DemoError::Interrupted),
+    };
+    let stopped = company.stop().await;
+    let removed = if plan.keep { Ok(()) } else { place.remove().await };
+    match played {
+        Ok(report) => stopped.and(removed).map(|()| report),
+        // Its instances are gone in any case; how they ended follows from what went wrong before.
+        Err(error) => Err(match removed {
+            Ok(()) => error,
+            Err(left) => DemoError::Left { error: Box::new(error), left: Box::new(left) },
+        }),
+    }
+}
+
+async fn play_on(
+    plan: &Plan,
+    place: &Place,
+    launch: &Launch,
+    company: &mut Company,
+    audience: &mut dyn Audience,
+) -> Result<Report, DemoError> {
+    match place {
+        Place::Postgres { .. } => play::<PgEventStore>(plan, place, launch, company, audience).await,
+        Place::Sqlite { .. } => play::<SqliteEventStore>(plan, place, launch, company, audience).await,
+    }
+}
+
+async fn play<S: Shop>(
+    plan: &Plan,
+    place: &Place,
+    launch: &Launch,
+    company: &mut Company,
+    audience: &mut dyn Audience,
+) -> Result<Report, DemoError> {
+    let store = S::open(place).await?;
+    store.initialize().await?;
+    let desk = Desk::open(place).await?;
+    for sql in sql::CREATE {
+        desk.execute(sql, &[]).await.map_err(DemoError::sql("create the shop's tables"))?;
+    }
+    register_customers(&desk).await?;
+    company.start(INSTANCES, launch, place).await?;
+    let till = Arc::new(Till::default());
+    let mut stage = Stage::new(store.clone(), desk.clone(), company, audience, till.clone(), plan.seconds);
+    stage.opened(place)?;
+    let orders = Task::new(produce(store, till.clone(), plan.rate, plan.seconds, plan.seed));
+    through_the_day(&mut stage, orders).await?;
+    catch_up(&mut stage).await?;
+    let took = stage.elapsed();
+    stage.stop_instances().await?;
+    if plan.corrupt {
+        desk.execute(sql::CORRUPT, &[]).await.map_err(DemoError::sql("damage a row"))?;
+        stage.happened(&Happening::Corrupted)?;
+    }
+    let (killed, takeovers) = stage.seen().await?;
+    let report = Report {
+        orders: till.accepted(),
+        events: count(&desk, sql::EVENTS).await?,
+        took,
+        held_back: till.was_closed.load(Ordering::Relaxed),
+        killed,
+        takeovers,
+        replayed: count(&desk, sql::LETTERS_REPLAYED).await?,
+        asked_again: count(&desk, sql::EMAILS_ASKED_AGAIN).await?,
+        shares: shares(&desk).await?,
+        books: books::check(&desk, till.accepted()).await?,
+        kept: plan.keep.then(|| place.arguments()),
+    };
+    desk.close().await;
+    Ok(report)
+}
+
+/// Orders come in; half-way somebody dies, and a while later the bad addresses are repaired.
+async fn through_the_day<S: Shop>(
+    stage: &mut Stage<'_, S>,
+    mut orders: Task<Result<(), DemoError>>,
+) -> Result<(), DemoError> {
+    let (kill_at, repair_at) = (stage.total() / 2, stage.total() * 3 / 4);
+    let (mut killed, mut repaired) = (false, false);
+    while !orders.is_finished() {
+        stage.look().await?;
+        if !killed && stage.elapsed() >= kill_at {
+            killed = true;
+            stage.kill_the_busiest().await?;
+        }
+        if !repaired && stage.elapsed() >= repair_at {
+            repaired = true;
+            stage.repair().await?;
+        }
+    }
+    orders.result().await?
+}
+
+/// No more orders: waits until everything has been handled, the dead letters included.
+async fn catch_up<S: Shop>(stage: &mut Stage<'_, S>) -> Result<(), DemoError> {
+    let since = Instant::now();
+    stage.no_more_orders()?;
+    loop {
+        let scene = stage.look().await?;
+        if scene.is_caught_up() && !stage.is_replaying() {
+            if scene.letters == 0 {
+                return stage.happened(&Happening::CaughtUp { after: since.elapsed() });
+            }
+            // What was in hand while the addresses were repaired.
+            stage.repair().await?;
+        }
+        if since.elapsed() > CATCH_UP_TIMEOUT {
+            return Err(DemoError::NotCaughtUp { behind: scene.behind(), waited: CATCH_UP_TIMEOUT });
+        }
+    }
+}
+
+async fn count(desk: &Desk, sql: &'static str) -> Result<u64, DemoError> {
+    let rows: Vec<(i64,)> = desk.rows(sql, &[]).await.map_err(DemoError::sql("count"))?;
+    Ok(rows.first().map_or(0, |(count,)| count.unsigned_abs()))
+}
+
+async fn shares(desk: &Desk) -> Result<Vec<(u32, u64)>, DemoError> {
+    let rows: Vec<(i64, i64)> = desk.rows(sql::SHARES, &[]).await.map_err(DemoError::sql("count"))?;
+    Ok(rows.into_iter().map(|(instance, events)| (instance as u32, events.unsigned_abs())).collect())
+}
+
+/// A task that ends with whoever started it.
+struct Task<T>(JoinHandle<T>);
+
+impl<T: Send + 'static> Task<T> {
+    fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(tokio::spawn(future))
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    async fn result(&mut self) -> Result<T, DemoError> {
+        Ok((&mut self.0).await?)
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

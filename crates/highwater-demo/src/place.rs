@@ -1,0 +1,200 @@
+//! Where the shop is: a file or a schema of its own, which goes when the demo ends.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+
+use crate::{DemoError, sql};
+
+/// "There is a schema of that name": the driver tells errors apart by such codes.
+const DUPLICATE_SCHEMA: &str = "42P06";
+
+/// Where the shop is.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum Place {
+    /// In a schema of a PostgreSQL database.
+    Postgres {
+        /// The database.
+        url: String,
+        /// The schema: of letters, digits and underscores.
+        schema: String,
+    },
+    /// In a file.
+    Sqlite {
+        /// The file.
+        file: PathBuf,
+        /// The folder that was made for it, if one was.
+        folder: Option<PathBuf>,
+    },
+}
+
+impl Place {
+    /// Without a database: in a temporary folder. On PostgreSQL without a schema: in one that nobody has.
+    ///
+    /// # Errors
+    /// For what cannot be used. Nothing is made yet.
+    pub fn of(database: Option<&str>, schema: Option<&str>) -> Result<Self, DemoError> {
+        let unique = format!("{}_{:08x}", std::process::id(), fastrand::u32(..));
+        let Some(database) = database else {
+            let folder = std::env::temp_dir().join(format!("highwater-demo-{unique}"));
+            return Ok(Self::Sqlite { file: folder.join("shop.db"), folder: Some(folder) });
+        };
+        match database.split_once(':') {
+            Some(("sqlite", file)) => {
+                let file = file.strip_prefix("//").unwrap_or(file);
+                if file.is_empty() || file.contains(['?', '#', '%']) || file.starts_with(":memory:") {
+                    let reason = format!("{database:?} names no file; several processes need one, by a plain path");
+                    return Err(DemoError::Database(reason));
+                }
+                let file = std::path::absolute(file).map_err(DemoError::io(format!("use the file {file}")))?;
+                Ok(Self::Sqlite { file, folder: None })
+            }
+            Some(("postgres" | "postgresql", _)) => {
+                let schema = schema.map_or_else(|| format!("highwater_demo_{unique}"), str::to_owned);
+                let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+                if schema.is_empty() || schema.len() > 63 || !schema.chars().all(plain) {
+                    let reason = format!("{schema:?} cannot be the demo's schema: use small letters, digits and _");
+                    return Err(DemoError::Database(reason));
+                }
+                Ok(Self::Postgres { url: database.to_owned(), schema })
+            }
+            _ => {
+                let reason = "the database is called sqlite:FILE or postgres://USER@HOST/DATABASE";
+                Err(DemoError::Database(reason.to_owned()))
+            }
+        }
+    }
+
+    /// Makes it. Refuses what is there already.
+    ///
+    /// # Errors
+    /// [`DemoError::FileExists`], [`DemoError::SchemaExists`], and when it cannot be made.
+    pub async fn make(&self) -> Result<(), DemoError> {
+        match self {
+            Self::Sqlite { folder: Some(folder), .. } => {
+                let made = fs::DirBuilder::new().mode(0o700).create(folder);
+                made.map_err(DemoError::io(format!("make the folder {}", folder.display())))
+            }
+            Self::Sqlite { file, folder: None } => match beside(file).into_iter().next() {
+                Some(path) => Err(DemoError::FileExists { path }),
+                None => Ok(()),
+            },
+            Self::Postgres { url, schema } => {
+                let made = execute(url, sql::SCHEMA_CREATE, schema).await;
+                made.map_err(|source| match source.as_database_error().and_then(|error| error.code()) {
+                    Some(code) if code == DUPLICATE_SCHEMA => DemoError::SchemaExists { schema: schema.clone() },
+                    _ => DemoError::Sql { action: "create a schema", source },
+                })
+            }
+        }
+    }
+
+    /// Removes it with everything in it.
+    ///
+    /// # Errors
+    /// When something is left.
+    pub async fn remove(&self) -> Result<(), DemoError> {
+        let failed = |path: &Path| DemoError::io(format!("remove {}", path.display()));
+        match self {
+            Self::Sqlite { folder: Some(folder), .. } => fs::remove_dir_all(folder).map_err(failed(folder)),
+            Self::Sqlite { file, folder: None } => {
+                let remove = |path: &Path| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+                beside(file).iter().try_for_each(|path| remove(path).map_err(failed(path)))
+            }
+            Self::Postgres { url, schema } => {
+                let dropped = execute(url, sql::SCHEMA_DROP, schema).await;
+                dropped.map_err(DemoError::sql("drop the demo's schema"))
+            }
+        }
+    }
+
+    /// What the command is told to find it again; without the password.
+    #[must_use]
+    pub fn arguments(&self) -> String {
+        match self {
+            Self::Sqlite { file, .. } => format!("--database sqlite:{}", file.display()),
+            Self::Postgres { url, schema } => format!("--database {} --schema {schema}", without_password(url)),
+        }
+    }
+
+    /// One backend was asked to open the other's place.
+    pub(crate) fn mistaken(&self) -> DemoError {
+        DemoError::Database(format!("{self:?} is of another kind"))
+    }
+}
+
+/// The database as people know it.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite { file, folder: Some(_) } => write!(f, "a temporary SQLite file ({})", file.display()),
+            Self::Sqlite { file, .. } => write!(f, "the SQLite file {}", file.display()),
+            Self::Postgres { schema, .. } => write!(f, "PostgreSQL, in the schema {schema}"),
+        }
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").field(&self.arguments()).finish()
+    }
+}
+
+/// What there is of the database file, and of what SQLite and Highwater put beside it.
+fn beside(file: &Path) -> Vec<PathBuf> {
+    let with = |suffix: &&str| {
+        let mut path = file.as_os_str().to_owned();
+        path.push(suffix);
+        PathBuf::from(path)
+    };
+    ["", "-journal", "-wal", "-shm", "-locks"].iter().map(with).filter(|path| path.exists()).collect()
+}
+
+/// The schema's name is made of letters, digits and underscores alone.
+async fn execute(url: &str, sql: &str, schema: &str) -> Result<(), sqlx::Error> {
+    let sql = sql.replace("{schema}", schema);
+    let mut connection: PgConnection = PgConnectOptions::from_str(url)?.connect().await?;
+    let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await;
+    connection.close().await?;
+    done.map(drop)
+}
+
+fn without_password(url: &str) -> String {
+    let Ok(options) = PgConnectOptions::from_str(url) else { return "postgres://…".to_owned() };
+    let database = options.get_database().unwrap_or_default();
+    format!("postgres://{}@{}:{}/{database}", options.get_username(), options.get_host(), options.get_port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_apart() {
+        assert!(matches!(Place::of(None, None), Ok(Place::Sqlite { folder: Some(_), .. })));
+        assert!(matches!(Place::of(Some("sqlite:shop.db"), None), Ok(Place::Sqlite { folder: None, .. })));
+        let Ok(Place::Postgres { schema, .. }) = Place::of(Some("postgres://a@b/c"), None) else {
+            panic!("PostgreSQL")
+        };
+        assert!(schema.starts_with("highwater_demo_"));
+        for (database, schema) in
+            [("mysql://x", None), ("sqlite::memory:", None), ("sqlite:", None), ("postgres://a", Some("a\"b"))]
+        {
+            assert!(matches!(Place::of(Some(database), schema), Err(DemoError::Database(_))), "{database}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let place = Place::of(Some("postgres://anna:secret@db:5433/shop"), Some("mine")).unwrap();
+        assert_eq!(place.arguments(), "--database postgres://anna@db:5433/shop --schema mine");
+        assert!(!format!("{place:?}").contains("secret"));
+    }
+}

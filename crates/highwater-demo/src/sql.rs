@@ -1,0 +1,39 @@
+//! Every statement, one a file. They are the same on PostgreSQL and SQLite, but for those about schemas.
+
+pub(crate) const ADDRESS: &str = include_str!("../sql/address.sql");
+pub(crate) const ADDRESSES_REPAIR: &str = include_str!("../sql/addresses_repair.sql");
+pub(crate) const CORRUPT: &str = include_str!("../sql/corrupt.sql");
+pub(crate) const CUSTOMER_ADD: &str = include_str!("../sql/customer_add.sql");
+pub(crate) const EMAIL_SEND: &str = include_str!("../sql/email_send.sql");
+pub(crate) const EMAILS_ASKED_AGAIN: &str = include_str!("../sql/emails_asked_again.sql");
+pub(crate) const EVENTS: &str = include_str!("../sql/events.sql");
+pub(crate) const FIRST_HANDLED_SINCE: &str = include_str!("../sql/first_handled_since.sql");
+pub(crate) const HANDLED_ADD: &str = include_str!("../sql/handled_add.sql");
+pub(crate) const LETTERS_REPLAYED: &str = include_str!("../sql/letters_replayed.sql");
+pub(crate) const ORDER_UPDATE: &str = include_str!("../sql/order_update.sql");
+pub(crate) const REVENUE_ADD: &str = include_str!("../sql/revenue_add.sql");
+pub(crate) const SCHEMA_CREATE: &str = include_str!("../sql/schema_create.sql");
+pub(crate) const SCHEMA_DROP: &str = include_str!("../sql/schema_drop.sql");
+pub(crate) const SHARES: &str = include_str!("../sql/shares.sql");
+
+/// The tables of the shop, in the order they are created in.
+pub(crate) const CREATE: [&str; 6] = [
+    include_str!("../sql/create_customers.sql"),
+    include_str!("../sql/create_orders.sql"),
+    include_str!("../sql/create_revenue.sql"),
+    include_str!("../sql/create_emails.sql"),
+    include_str!("../sql/create_handled.sql"),
+    include_str!("../sql/create_work.sql"),
+];
+
+pub(crate) const BOOK_ACCEPTED: &str = include_str!("../sql/book_accepted.sql");
+pub(crate) const BOOK_CHECKPOINTS: &str = include_str!("../sql/book_checkpoints.sql");
+pub(crate) const BOOK_CUSTOMERS: &str = include_str!("../sql/book_customers.sql");
+pub(crate) const BOOK_EMAILS: &str = include_str!("../sql/book_emails.sql");
+pub(crate) const BOOK_EMAILS_ONLY: &str = include_str!("../sql/book_emails_only.sql");
+pub(crate) const BOOK_FULFILLED: &str = include_str!("../sql/book_fulfilled.sql");
+pub(crate) const BOOK_HANDLED: &str = include_str!("../sql/book_handled.sql");
+pub(crate) const BOOK_LETTERS: &str = include_str!("../sql/book_letters.sql");
+pub(crate) const BOOK_ORDERS: &str = include_str!("../sql/book_orders.sql");
+pub(crate) const BOOK_ORDERS_ONLY: &str = include_str!("../sql/book_orders_only.sql");
+pub(crate) const BOOK_REVENUE: &str = include_str!("../sql/book_revenue.sql");

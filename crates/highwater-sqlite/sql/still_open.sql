@@ -1,0 +1,2 @@
+-- Refused within a transaction. Where it is not, there is none any more.
+BEGIN

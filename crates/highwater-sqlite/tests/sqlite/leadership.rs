@@ -1,0 +1,257 @@
+//! Leadership between processes, by locks on files.
+
+mod meddling;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use highwater::{
+    BoxError, Claim, Coordinator, Event, Leader, LeaderHold, Leadership, ProjectorCoordinator, TransactionalProjection,
+    observer_fn,
+};
+use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
+
+use crate::support::{Folder, Note, coordinated, eventually, say, sequences, soak};
+use crate::worker::{Job, Orders, Task, Worker, report};
+
+const COUNTED: &str = "projection:counted";
+const EFFECTS: &str = "projection:effects";
+/// After so many events a checkpoint is stored.
+const BATCH: usize = 20;
+
+/// A worker that shares the work with others: a transactional projection, one that has an effect outside, and idle ones.
+pub async fn lead(store: SqliteEventStore, name: String, idle: usize, runs_a_program: bool, mut orders: Orders) {
+    let bus = SqliteEventBus::new(store, coordinated(BATCH));
+    bus.subscribe(Counted(name)).await.unwrap();
+    let effects = |event: Event<Note>| async move {
+        report(format!("effect {}", event.global_sequence.unwrap()));
+        Ok::<_, BoxError>(())
+    };
+    bus.subscribe(observer_fn(EFFECTS, effects)).await.unwrap();
+    for n in 0..idle {
+        let idle = observer_fn(format!("projection:idle-{n}"), |_: Event<Note>| async { Ok(()) });
+        bus.subscribe(idle).await.unwrap();
+    }
+    let mut child = None;
+    while let Some(order) = orders.recv().await {
+        if order == "run" && runs_a_program {
+            let started = std::process::Command::new("sleep").arg("60").stdout(std::process::Stdio::null()).spawn();
+            child = Some(started.unwrap());
+            report(format!("child {}", child.as_ref().unwrap().id()));
+        }
+    }
+    bus.shutdown().await.unwrap();
+    if let Some(mut child) = child {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// Counts every event in its transaction. The primary key makes a second count an error, and that a dead letter.
+struct Counted(String);
+
+impl TransactionalProjection<Note, SqliteTx> for Counted {
+    fn subscriber_id(&self) -> &str {
+        COUNTED
+    }
+
+    async fn apply(&self, tx: &mut SqliteTx, event: &Event<Note>) -> Result<(), BoxError> {
+        let count = sqlx::query("INSERT INTO counted VALUES ($1, $2)").bind(event.global_sequence.unwrap() as i64);
+        count.bind(&self.0).execute(&mut **tx).await?;
+        Ok(())
+    }
+}
+
+/// A database for workers that lead.
+async fn prepared(folder: &Folder) -> SqliteEventStore {
+    let store = folder.store().await;
+    let table = "CREATE TABLE counted (at INTEGER PRIMARY KEY, worker TEXT NOT NULL) STRICT";
+    sqlx::query(table).execute(store.pool()).await.unwrap();
+    store
+}
+
+fn start(folder: &Folder, name: &str) -> Worker {
+    Job::on(folder, Task::Lead { name: name.to_owned(), idle: 0, runs_a_program: true }).start()
+}
+
+/// Who leads for a subscriber now.
+async fn leader(store: &SqliteEventStore, subscriber_id: &str) -> Option<Leader> {
+    let leaders = store.leaders().await.unwrap();
+    leaders.into_iter().find(|leader| leader.subscriber_id == subscriber_id && leader.hold == LeaderHold::Held)
+}
+
+async fn leads(store: &SqliteEventStore, subscriber_id: &str, worker: &Worker) -> u64 {
+    let mut term = None;
+    eventually("it leads", async || {
+        let leader = leader(store, subscriber_id).await.filter(|leader| leader.instance.pid == worker.pid());
+        term = leader.map(|leader| leader.term);
+        term.is_some()
+    })
+    .await;
+    term.unwrap()
+}
+
+/// Waits until everything in the log has been handled.
+async fn caught_up(store: &SqliteEventStore) {
+    let at = say(store, "the end").await;
+    let bus = SqliteEventBus::new(store.clone(), crate::support::quick());
+    for subscriber_id in [COUNTED, EFFECTS] {
+        eventually("the subscriber is known", async || bus.wait_for(subscriber_id, at).await.is_ok()).await;
+    }
+}
+
+/// Every event counted once; every effect had, and at most so many more than once.
+async fn assert_nothing_lost(store: &SqliteEventStore, effects: &[String], again: usize) {
+    let all = sequences(store).await;
+    let counted: Vec<i64> =
+        sqlx::query_scalar("SELECT at FROM counted ORDER BY at").fetch_all(store.pool()).await.unwrap();
+    assert_eq!(counted.into_iter().map(|at| at as u64).collect::<Vec<_>>(), all, "the read model is the log");
+    let mut had = BTreeMap::<u64, usize>::new();
+    effects.iter().for_each(|at| *had.entry(at.parse().unwrap()).or_default() += 1);
+    assert!(had.keys().eq(all.iter()), "every event had its effect: {had:?}");
+    let doubled: usize = had.values().map(|count| count - 1).sum();
+    assert!(doubled <= again, "{doubled} effects more than once, where {again} may be");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_killed_is_followed_from_its_checkpoint() {
+    let folder = Folder::new();
+    let store = prepared(&folder).await;
+    let kills = soak(2);
+    let mut effects = Vec::new();
+    let mut worker = start(&folder, "first");
+    leads(&store, COUNTED, &worker).await;
+    leads(&store, EFFECTS, &worker).await;
+    for kill in 0..kills {
+        let next = start(&folder, &format!("next {kill}"));
+        let before = leader(&store, EFFECTS).await.map(|leader| leader.term);
+        let load: Vec<_> = (0..50)
+            .map(|n| {
+                let store = store.clone();
+                tokio::spawn(async move { say(&store, &n.to_string()).await })
+            })
+            .collect();
+        worker.says("effect", 1).await;
+        effects.extend(worker.kill("effect"));
+        for append in load {
+            append.await.unwrap();
+        }
+        for subscriber_id in [COUNTED, EFFECTS] {
+            assert!(Some(leads(&store, subscriber_id, &next).await) > before, "with a higher term");
+        }
+        worker = next;
+    }
+    caught_up(&store).await;
+    let said = worker.end().await;
+    effects.extend(said.lock().unwrap().iter().filter_map(|line| Some(line.strip_prefix("effect ")?.to_owned())));
+    assert_nothing_lost(&store, &effects, BATCH * kills).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_stops_hands_over_and_nothing_comes_twice() {
+    let folder = Folder::new();
+    let store = prepared(&folder).await;
+    let mut effects = Vec::new();
+    let mut worker = start(&folder, "first");
+    leads(&store, COUNTED, &worker).await;
+    for turn in 0..3 {
+        let next = start(&folder, &format!("next {turn}"));
+        for n in 0..30 {
+            say(&store, &n.to_string()).await;
+        }
+        let said = worker.end().await;
+        effects.extend(said.lock().unwrap().iter().filter_map(|line| Some(line.strip_prefix("effect ")?.to_owned())));
+        leads(&store, COUNTED, &next).await;
+        leads(&store, EFFECTS, &next).await;
+        worker = next;
+    }
+    caught_up(&store).await;
+    let said = worker.end().await;
+    effects.extend(said.lock().unwrap().iter().filter_map(|line| Some(line.strip_prefix("effect ")?.to_owned())));
+    assert_nothing_lost(&store, &effects, 0).await;
+    assert!(leader(&store, COUNTED).await.is_none(), "who has stopped does not lead");
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM event_bus_instances").fetch_one(store.pool()).await.unwrap();
+    assert_eq!(left, 0, "who has stopped is not there any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_work_is_spread_over_three_processes() {
+    let folder = Folder::new();
+    let store = prepared(&folder).await;
+    let workers: Vec<_> = ["a", "b", "c"]
+        .map(|name| Job::on(&folder, Task::Lead { name: name.to_owned(), idle: 7, runs_a_program: false }).start())
+        .into();
+    eventually("each leads three of nine", async || {
+        let mut led = BTreeMap::<u32, usize>::new();
+        let leaders = store.leaders().await.unwrap();
+        let held = leaders.iter().filter(|leader| leader.hold == LeaderHold::Held);
+        held.for_each(|leader| *led.entry(leader.instance.pid).or_default() += 1);
+        workers.iter().all(|worker| led.get(&worker.pid()) == Some(&3))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_the_leader_runs_does_not_keep_its_lock() {
+    let folder = Folder::new();
+    let store = prepared(&folder).await;
+    let mut worker = start(&folder, "first");
+    leads(&store, COUNTED, &worker).await;
+    worker.tell("run");
+    let child: i32 = worker.says("child", 1).await[0].parse().unwrap();
+    let next = start(&folder, "next");
+    worker.kill("");
+    leads(&store, COUNTED, &next).await;
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    rustix::process::test_kill_process(child).expect("the program still runs");
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_leader_is_not_taken_over_and_goes_on_when_it_wakes() {
+    let folder = Folder::new();
+    let store = prepared(&folder).await;
+    let frozen = start(&folder, "frozen");
+    let term = leads(&store, COUNTED, &frozen).await;
+    leads(&store, EFFECTS, &frozen).await;
+    caught_up(&store).await;
+    let other = start(&folder, "other");
+    eventually("the other stands by", async || {
+        let there = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM event_bus_instances").fetch_one(store.pool());
+        there.await.unwrap() == 2
+    })
+    .await;
+    // In the middle of nothing: what has a transaction open keeps everybody from writing, also when it is frozen.
+    frozen.freeze();
+    let effects = frozen.said("effect").len();
+    let at = say(&store, "while it sleeps").await;
+    // The other tries every 50 ms; as many times as it takes for it to have looked at all that it could take.
+    let bus = SqliteEventBus::new(store.clone(), crate::support::quick());
+    let waited = bus.wait_for_within(EFFECTS, at, std::time::Duration::from_millis(1_500)).await;
+    waited.expect_err("nobody takes over from a process that is there");
+    assert_eq!(
+        leader(&store, COUNTED).await.map(|leader| (leader.instance.pid, leader.term)),
+        Some((frozen.pid(), term))
+    );
+    assert!(other.said("effect").is_empty());
+    frozen.thaw();
+    bus.wait_for(EFFECTS, at).await.unwrap();
+    assert_eq!(frozen.said("effect").len(), effects + 1, "it goes on itself");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_stores_in_one_process_exclude_each_other() {
+    let folder = Folder::new();
+    let (one, other) = (folder.store().await, folder.store().await);
+    let claim = Claim::of(COUNTED);
+    let (one, other) = (Coordinator::new(one, &coordinated(1)), Arc::new(Coordinator::new(other, &coordinated(1))));
+    let guard = one.try_acquire(&claim).await.unwrap().unwrap();
+    assert!(other.try_acquire(&claim).await.unwrap().is_none());
+    assert!(one.try_acquire(&claim).await.unwrap().is_none(), "nor does anybody lead twice");
+    let (waiting, waits) = (other.clone(), claim.clone());
+    let next = tokio::spawn(async move { waiting.acquire(&waits).await.unwrap().term() });
+    let term = guard.term();
+    drop(guard);
+    assert!(next.await.unwrap() > term);
+}

@@ -1,0 +1,18 @@
+//! What only SQLite can show. The contract itself is in `contract.rs`.
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
+
+mod backup;
+mod crashes;
+mod diagnose;
+mod full;
+mod handlers;
+mod leadership;
+mod locks;
+mod opening;
+mod processes;
+mod refused;
+mod support;
+mod torn;
+mod units_of_work;
+mod worker;
+mod writing;

@@ -1,0 +1,226 @@
+//! One writer at a time: who waits for whom, and what is left when somebody does not want to wait any more.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::{Append, Checkpoints, Claim, Error, ExpectedVersion, Log};
+use highwater_sqlite::SqliteConfig;
+use sqlx::Connection;
+use uuid::Uuid;
+
+use crate::support::{Folder, assert_in_order, connection, everything, execute, note, one, say, sequences, soak};
+use crate::worker::{Job, Orders, Task, report};
+
+/// A worker that holds the database's lock until it is told to let go.
+pub async fn hold(database: &Path, mut orders: Orders) {
+    let mut connection = connection(database).await;
+    execute(&mut connection, "BEGIN IMMEDIATE").await;
+    report("held");
+    while orders.recv().await.is_some() {}
+    execute(&mut connection, "COMMIT").await;
+    connection.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_waits_for_another_process_that_has_the_lock_and_nobody_is_told_that_it_is_busy() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    store.take_over(&Claim::of("projection:one")).await.unwrap();
+    let worker = Job::on(&folder, Task::Hold).start();
+    worker.says("held", 1).await;
+    let (appending, pausing, working) = (store.clone(), store.clone(), store.clone());
+    let mut all = tokio::spawn(async move {
+        let append = one();
+        let (appended, paused, worked) = tokio::join!(
+            appending.append(&append),
+            pausing.set_paused("projection:one", true),
+            tokio::spawn(async move { working.begin().await?.commit().await }),
+        );
+        appended?;
+        paused?;
+        worked.unwrap().map(drop)
+    });
+    let waited = tokio::time::timeout(Duration::from_secs(2), &mut all).await;
+    assert!(waited.is_err(), "somebody did not wait: {waited:?}");
+    worker.end().await;
+    all.await.unwrap().unwrap();
+    assert_eq!(sequences(&store).await, [1]);
+    assert_eq!(store.paused(&["projection:one".to_owned()]).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_want_to_wait_longer_is_told_so_and_nothing_is_stored() {
+    let folder = Folder::new();
+    let config = SqliteConfig { append_timeout: Duration::from_millis(200), ..SqliteConfig::default() };
+    let store = folder.store_with(config).await;
+    let worker = Job::on(&folder, Task::Hold).start();
+    worker.says("held", 1).await;
+    let append = one();
+    let error = store.append(&append).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("another process"), "{error}");
+    let error = store.begin().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    worker.end().await;
+    assert!(sequences(&store).await.is_empty());
+    assert!(!store.append(&append).await.unwrap().repeated, "it was not stored before");
+
+    // Within this process it is said who it is.
+    let work = tokio::spawn({
+        let store = store.clone();
+        async move { store.begin().await.unwrap() }
+    });
+    let work = work.await.unwrap();
+    let error = store.append(&one()).await.unwrap_err();
+    let mut sources = std::iter::successors(std::error::Error::source(&error), |error| error.source());
+    assert!(sources.any(|source| source.to_string().contains("a unit of work")), "{error:?}");
+    work.rollback().await.unwrap();
+    assert_eq!(sequences(&store).await, [1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_read_keeps_nobody_from_writing() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    say(&store, "before").await;
+    let mut reading = store.pool().begin().await.unwrap();
+    let count = "SELECT count(*) FROM events";
+    let before: i64 = sqlx::query_scalar(count).fetch_one(&mut *reading).await.unwrap();
+    for n in 0..100 {
+        say(&store, &n.to_string()).await;
+    }
+    let after: i64 = sqlx::query_scalar(count).fetch_one(&mut *reading).await.unwrap();
+    assert_eq!((before, after), (1, 1), "it sees what it saw");
+    reading.commit().await.unwrap();
+    assert_eq!(sequences(&store).await.len(), 101);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_application_s_own_writes_stand_beside_ours() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    sqlx::query("CREATE TABLE own (n INTEGER PRIMARY KEY) STRICT").execute(store.pool()).await.unwrap();
+    let tasks = (0..4_i64).map(|task| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in 0..25 {
+                let mut tx = store.pool().begin_with("BEGIN IMMEDIATE").await.unwrap();
+                sqlx::query("INSERT INTO own VALUES ($1)").bind(task * 25 + n).execute(&mut *tx).await.unwrap();
+                tx.commit().await.unwrap();
+                store.append(&one()).await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let own: i64 = sqlx::query_scalar("SELECT count(*) FROM own").fetch_one(store.pool()).await.unwrap();
+    assert_eq!(own, 100);
+    let events = everything(&store).await;
+    assert_in_order(&events);
+    assert_eq!(events.len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_all_who_want_a_version_one_gets_it() {
+    const RACERS: usize = 50;
+    let folder = Folder::new();
+    let store = folder.store().await;
+    let stream = Uuid::now_v7();
+    let race = |version: u64| {
+        let expected = if version == 0 { ExpectedVersion::NoStream } else { ExpectedVersion::Exact(version) };
+        let (store, append) = (store.clone(), Append::to(stream).expecting(expected).event(note("won")));
+        tokio::spawn(async move {
+            match store.append(&append).await {
+                Ok(_) => true,
+                Err(Error::Conflict { .. }) => false,
+                Err(error) => panic!("{error:?}"),
+            }
+        })
+    };
+    for version in 0..20 {
+        let racers: Vec<_> = (0..RACERS).map(|_| race(version)).collect();
+        let mut winners = 0;
+        for racer in racers {
+            winners += usize::from(racer.await.unwrap());
+        }
+        assert_eq!(winners, 1, "version {version}");
+    }
+    // A thousand at once, for versions of which some come too early and most too late.
+    let racers: Vec<_> = (0..1_000).map(|n| race(20 + n % 40)).collect();
+    let mut winners = 0;
+    for racer in racers {
+        winners += usize::from(racer.await.unwrap());
+    }
+    let events = everything(&store).await;
+    assert_in_order(&events);
+    assert_eq!(events.len(), 20 + winners);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_whose_caller_goes_away_is_whole_or_not_there() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    let shared = Uuid::now_v7();
+    let callers = (0..soak(300)).map(|n| {
+        let store = store.clone();
+        let append =
+            Append::to(shared).events((0..3).map(|n| note(n.to_string()))).and_to(Uuid::now_v7()).event(note("x"));
+        tokio::spawn(async move {
+            let patience = Duration::from_micros(fastrand::u64(..4_000));
+            let answer = tokio::time::timeout(patience, store.append(&append)).await;
+            (n, append, answer.ok().map(|answer| answer.unwrap().global_sequence))
+        })
+    });
+    let mut answers = Vec::new();
+    for caller in callers.collect::<Vec<_>>() {
+        answers.push(caller.await.unwrap());
+    }
+    // Behind everything that is still under way.
+    say(&store, "the end").await;
+    let events = everything(&store).await;
+    assert_in_order(&events);
+    for (n, append, answer) in answers {
+        let stored = append.event_ids().filter(|id| events.iter().any(|event| event.id == *id)).count();
+        assert!(stored == 0 || stored == 4, "{stored} events of append {n} are there");
+        assert!(answer.is_none() || stored == 4, "append {n} was acknowledged");
+    }
+}
+
+#[tokio::test]
+async fn a_number_never_comes_back() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    for n in 0..3 {
+        say(&store, &n.to_string()).await;
+    }
+    sqlx::query("DELETE FROM events WHERE global_sequence = 3").execute(store.pool()).await.unwrap();
+    assert_eq!(say(&store, "after").await, 4);
+    sqlx::query("DELETE FROM events").execute(store.pool()).await.unwrap();
+    drop(store);
+    assert_eq!(say(&folder.store().await, "after all").await, 5);
+}
+
+/// Whatever the number of statements that an append is made of: ids that are taken are found out by the last one.
+#[tokio::test]
+async fn an_append_of_any_length_whose_last_id_is_taken_leaves_nothing() {
+    let folder = Folder::new();
+    let store = Arc::new(folder.store().await);
+    let taken = one();
+    store.append(&taken).await.unwrap();
+    let id = taken.event_ids().next().unwrap();
+    for length in [2, 3, 5, 7, 100, 128, 129, 300] {
+        let append = Append::to(Uuid::now_v7()).events((1..length).map(|n| note(n.to_string())));
+        let append = append.event_with_id(id, note("another"));
+        let error = store.append(&append).await.unwrap_err();
+        assert!(matches!(error, Error::PartlyStored { .. } | Error::IdTaken { .. }), "{length} events: {error:?}");
+        assert_eq!(sequences(&store).await, [1], "{length} events");
+
+        let mut work = store.begin().await.unwrap();
+        let error = store.append_on(work.tx(), &append).await.map(drop).unwrap_err();
+        assert!(matches!(error, Error::PartlyStored { .. } | Error::IdTaken { .. }), "{length} events: {error:?}");
+        work.commit().await.unwrap();
+        assert_eq!(sequences(&store).await, [1], "{length} events, on a transaction that goes on");
+    }
+}
