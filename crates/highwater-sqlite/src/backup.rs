@@ -9,6 +9,18 @@ use crate::error::failed;
 use crate::sql;
 use crate::store::SqliteEventStore;
 
+/// A copy that is being made. What is half written is of no use to anybody, so it goes with this: when something fails, and
+/// when the caller goes away.
+struct Unfinished<'a>(&'a Path);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(self.0) {
+            tracing::warn!(%error, path = %self.0.display(), "an unfinished backup could not be removed");
+        }
+    }
+}
+
 impl SqliteEventStore {
     /// Writes a consistent copy of the whole database, tables of the application included, to a new file, while others read
     /// and write. Nobody waits for it. The copy is compact, and is a database like any other.
@@ -34,19 +46,15 @@ impl SqliteEventStore {
                 _ => Error::Unavailable { action: "back up", source: format!("{shown}: {error}").into() },
             });
         }
-        let copied = self.copy_into(name).await;
-        if copied.is_err() {
-            // What is half written is of no use to anybody, and nobody has it open.
-            if let Err(error) = std::fs::remove_file(to) {
-                tracing::warn!(%error, path = %shown, "an unfinished backup could not be removed");
-            }
-        }
-        copied.map_err(|e| failed("back up", e))?;
+        let unfinished = Unfinished(to);
+        self.copy_into(name).await.map_err(|e| failed("back up", e))?;
         // Nobody has the copy open, so it may be opened like any file.
         let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let on_disk = std::fs::File::open(to).and_then(|file| file.sync_all());
         let on_disk = on_disk.and_then(|()| std::fs::File::open(folder)?.sync_all());
-        on_disk.map_err(|error| Error::Unavailable { action: "bring the backup to the disk", source: error.into() })
+        on_disk.map_err(|error| Error::Unavailable { action: "bring the backup to the disk", source: error.into() })?;
+        std::mem::forget(unfinished);
+        Ok(())
     }
 
     async fn copy_into(&self, name: &str) -> Result<(), sqlx::Error> {

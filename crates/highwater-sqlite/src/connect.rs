@@ -97,9 +97,11 @@ fn pool_options(connections_max: u32) -> SqlitePoolOptions {
         .max_lifetime(None)
         .after_release(|connection, _| {
             Box::pin(async {
-                // Behind a rollback that may still be under way. The driver counts a transaction that something inside has
-                // ended as open for ever, and would never begin another one on that connection.
-                connection.ping().await?;
+                // The driver counts a transaction that something inside has ended as open for ever, and would never begin
+                // another one on that connection. A rollback may still be under way.
+                if connection.is_in_transaction() {
+                    connection.ping().await?;
+                }
                 Ok(!connection.is_in_transaction())
             })
         })

@@ -212,3 +212,62 @@ pub(crate) async fn ask_again(error: sqlx::Error, started: Instant, patience: Du
     tokio::time::sleep(Duration::from_micros(fastrand::u64(ASK_AGAIN_MICROS))).await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    async fn writes(gate: &Gate, takes: Duration) -> Result<(), Error> {
+        let _permit = gate.enter("a test", PATIENCE).await?;
+        tokio::time::sleep(takes).await;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn branches_of_one_task_wait_for_each_other() {
+        let gate = Gate::of(Path::new("/branches"));
+        let takes = OWN_PATIENCE * 6 / 10;
+        let late = gate.not_for_itself(async {
+            // As the appender does, in a task of its own.
+            let gate = gate.clone();
+            tokio::spawn(async move { writes(&gate, takes).await }).await.unwrap()
+        });
+        let (one, two, three, late) =
+            tokio::join!(writes(&gate, takes), writes(&gate, takes), writes(&gate, takes), late);
+        for done in [one, two, three, late] {
+            done.expect("none of them has it all the time");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_itself_is_told_so() {
+        let gate = Gate::of(Path::new("/itself"));
+        let permit = gate.enter("a test", PATIENCE).await.unwrap();
+        for refused in
+            [gate.enter("a test", PATIENCE).await.map(drop), gate.not_for_itself(std::future::pending()).await]
+        {
+            assert!(matches!(refused, Err(Error::HoldsTransaction)), "{refused:?}");
+        }
+        // Another task waits for as long as it likes, and is told for whom.
+        let other = gate.clone();
+        let waited = tokio::spawn(async move { other.enter("another", PATIENCE).await.map(drop) }).await.unwrap();
+        assert!(matches!(waited, Err(Error::Unavailable { .. })), "{waited:?}");
+        drop(permit);
+        gate.enter("a test", PATIENCE).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_waiting_leaves_nothing_behind() {
+        let gate = Gate::of(Path::new("/giving-up"));
+        let permit = gate.enter("a test", PATIENCE).await.unwrap();
+        let other = gate.clone();
+        let waiting = tokio::spawn(async move { other.enter("another", PATIENCE).await.map(drop) });
+        tokio::task::yield_now().await;
+        waiting.abort();
+        waiting.await.unwrap_err();
+        drop(permit);
+        gate.enter("a test", Duration::from_millis(1)).await.unwrap();
+    }
+}

@@ -133,7 +133,8 @@ impl SqliteEventStore {
     /// [`Error::Unfit`] when the file is another application's, or was laid out by a newer version of the library.
     pub async fn initialize(&self) -> Result<(), Error> {
         let connect_failed = |e| failed("initialize", e);
-        let mut connection = self.inner.connector.connect_writer().await.map_err(connect_failed)?;
+        // One that waits: while another process switches to write-ahead logging even looking is not possible for a moment.
+        let mut connection = self.inner.connector.connect().await.map_err(connect_failed)?;
         if look(&mut connection, &self.inner.path).await? >= LATEST {
             return Ok(());
         }

@@ -44,9 +44,11 @@ impl Note {
         Self { holder, meant }
     }
 
-    /// Whether it is kept for somebody else.
+    /// Whether it is kept for somebody else. What lies further ahead than it ever could was written before the clock was set
+    /// back, and would keep everybody out until then.
     fn is_meant_for_another(self, session: Uuid) -> bool {
-        self.meant.is_some_and(|(to, until)| to != session && until > millis())
+        let left = |until: u128| until.saturating_sub(millis());
+        self.meant.is_some_and(|(to, until)| to != session && (1..=RESERVED.as_millis()).contains(&left(until)))
     }
 }
 
@@ -238,5 +240,7 @@ mod tests {
         let note = Note { holder: None, meant: Some((one, millis() + 1_000)) };
         assert!(note.is_meant_for_another(other) && !note.is_meant_for_another(one));
         assert!(!Note { meant: Some((one, millis() - 1)), ..note }.is_meant_for_another(other));
+        let set_back = millis() + 3_600_000;
+        assert!(!Note { meant: Some((one, set_back)), ..note }.is_meant_for_another(other), "no longer than ever");
     }
 }

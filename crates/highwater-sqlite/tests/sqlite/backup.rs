@@ -83,3 +83,34 @@ async fn of_two_copies_to_one_name_one_is_made() {
     let copy = SqliteEventStore::open(path.to_str().unwrap()).await.unwrap();
     assert_eq!(sequences(&copy).await, sequences(&store).await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_nobody_waits_for_leaves_nothing() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    for _ in 0..20 {
+        store.append(&one()).await.unwrap();
+    }
+    let path = folder.path().join("copy.db");
+    for _ in 0..20 {
+        let patience = std::time::Duration::from_micros(fastrand::u64(..3_000));
+        if let Ok(done) = tokio::time::timeout(patience, store.backup(&path)).await {
+            done.unwrap();
+            std::fs::remove_file(&path).unwrap();
+        }
+        assert!(!path.exists(), "half a copy is left");
+    }
+}
+
+#[tokio::test]
+async fn what_an_older_database_of_that_name_has_left_behind_does_not_get_into_a_copy() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    say(&store, "ours").await;
+    // Somebody's write-ahead log, without its database.
+    std::fs::copy(folder.path().join("events.db-wal"), folder.path().join("copy.db-wal")).unwrap();
+    store.append(&one()).await.unwrap();
+    store.backup(folder.path().join("copy.db")).await.unwrap();
+    let copy = SqliteEventStore::open(folder.path().join("copy.db").to_str().unwrap()).await.unwrap();
+    assert_eq!(sequences(&copy).await, [1, 2]);
+}

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use highwater::{Claim, Coordinator, Log, ProjectorCoordinator};
-use highwater_sqlite::{SqliteConfig, SqliteEventStore};
+use highwater::{BoxError, Claim, Coordinator, Event, Log, ProjectorCoordinator, Wakeups, observer_fn};
+use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore};
 use sqlx::Connection;
 
-use crate::support::{Folder, connection, coordinated, everything, execute, one, say, sequences};
+use crate::support::{Folder, Note, connection, coordinated, eventually, everything, execute, one, say, sequences};
 use crate::worker::{Job, Task, report};
 
 /// A worker that opens a database and says how that went. With a subscriber's lock, if it gets that.
@@ -123,4 +123,29 @@ async fn what_was_made_before_is_opened_without_being_created() {
     let config = SqliteConfig { create: false, ..SqliteConfig::default() };
     let again = SqliteEventStore::open_with(&folder.url(), config).await.unwrap();
     assert_eq!(sequences(&again).await, [1]);
+}
+
+/// Files of this process that lie in a folder.
+fn open_files(folder: &Folder) -> Vec<PathBuf> {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| entry.ok()?.path().read_link().ok());
+    files.filter(|file| file.starts_with(folder.path())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_lets_go_of_a_store_leaves_nothing_open() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    let bus = SqliteEventBus::new(store.clone(), coordinated(1));
+    let all = observer_fn("projection:all", |_: Event<Note>| async { Ok::<_, BoxError>(()) });
+    bus.subscribe(all).await.unwrap().caught_up().await.unwrap();
+    say(&store, "one").await;
+    let mut work = store.begin().await.unwrap();
+    work.append(one());
+    work.commit().await.unwrap();
+    let wakeup = store.wakeups();
+    assert!(!open_files(&folder).is_empty());
+    bus.shutdown().await.unwrap();
+    drop((bus, store, wakeup));
+    eventually("everything is closed", async || open_files(&folder).is_empty()).await;
+    assert!(!folder.path().join("events.db-wal").exists(), "and everything is in the file");
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Append, Checkpoints, Claim, Error, ExpectedVersion, Log};
-use highwater_sqlite::SqliteConfig;
+use highwater::{Append, CheckpointWrite, Checkpoints, Claim, Error, ExpectedVersion, Fence, Log, Taken};
+use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 use uuid::Uuid;
 
@@ -22,23 +22,34 @@ pub async fn hold(database: &Path, mut orders: Orders) {
     connection.close().await.unwrap();
 }
 
+/// A checkpoint of a subscriber that was just taken over.
+async fn checkpoint(store: &SqliteEventStore, global_sequence: u64) -> CheckpointWrite {
+    let claim = Claim::of("projection:one");
+    let Taken { term, incarnation, .. } = store.take_over(&claim).await.unwrap();
+    let fence = Fence { subscriber_id: claim.subscriber_id, term, incarnation };
+    CheckpointWrite { fence, global_sequence, event_id: None }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everybody_waits_for_another_process_that_has_the_lock_and_nobody_is_told_that_it_is_busy() {
     let folder = Folder::new();
     let store = folder.store().await;
-    store.take_over(&Claim::of("projection:one")).await.unwrap();
+    let write = checkpoint(&store, 0).await;
     let worker = Job::on(&folder, Task::Hold).start();
     worker.says("held", 1).await;
-    let (appending, pausing, working) = (store.clone(), store.clone(), store.clone());
+    let (appending, pausing, storing, working) = (store.clone(), store.clone(), store.clone(), store.clone());
     let mut all = tokio::spawn(async move {
         let append = one();
-        let (appended, paused, worked) = tokio::join!(
+        let writes = [write];
+        let (appended, paused, stored, worked) = tokio::join!(
             appending.append(&append),
             pausing.set_paused("projection:one", true),
+            storing.store_checkpoints(&writes),
             tokio::spawn(async move { working.begin().await?.commit().await }),
         );
         appended?;
         paused?;
+        assert_eq!(stored?, [None]);
         worked.unwrap().map(drop)
     });
     let waited = tokio::time::timeout(Duration::from_secs(2), &mut all).await;
@@ -186,6 +197,27 @@ async fn an_append_whose_caller_goes_away_is_whole_or_not_there() {
         assert!(stored == 0 || stored == 4, "{stored} events of append {n} are there");
         assert!(answer.is_none() || stored == 4, "append {n} was acknowledged");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checkpoints_whose_caller_goes_away_leave_the_way_free() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    let write = checkpoint(&store, 1).await;
+    let mut stored = 0;
+    for n in 1..=soak(100) as u64 {
+        let writes = [CheckpointWrite { global_sequence: n, ..write.clone() }];
+        let patience = Duration::from_micros(fastrand::u64(..1_500));
+        if let Ok(answers) = tokio::time::timeout(patience, store.store_checkpoints(&writes)).await {
+            assert_eq!(answers.unwrap(), [None]);
+            stored = n;
+        }
+        let found = store.checkpoint("projection:one").await.unwrap().unwrap().global_sequence;
+        assert!((stored..=n).contains(&found), "{found} is stored, and {stored} was acknowledged");
+    }
+    say(&store, "afterwards").await;
+    let last = CheckpointWrite { global_sequence: 1_000_000, ..write };
+    assert_eq!(store.store_checkpoints(&[last]).await.unwrap(), [None]);
 }
 
 #[tokio::test]
