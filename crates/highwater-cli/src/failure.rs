@@ -105,7 +105,6 @@ impl From<Error> for Failure {
             _ => Exit::Refused,
         };
         let advice = match &error {
-            Error::Unfit { .. } => "; `highwater doctor` may say more",
             Error::UnknownSubscriber(_) => "; `highwater status` lists those there are",
             Error::NotFound { what: "dead letter", .. } => {
                 "; `highwater dead-letters list --state all` lists those there are"

@@ -258,6 +258,18 @@ fn instances_end_when_the_demo_is_gone() {
     }
 }
 
+#[test]
+fn an_instance_that_is_told_to_stop_does_so_in_order_and_is_missed() {
+    let folder = Folder::new();
+    let mut demo = Demo::start(&folder, &[]);
+    demo.is_open();
+    send_signal(instances(&demo.out)[1], "TERM").unwrap();
+    let ended = demo.end();
+    ended.assert_code(1);
+    assert!(ended.err.contains("instance 2 ended by itself (exit status: 0)"), "{}", ended.err);
+    ended.assert_nothing_left(&folder);
+}
+
 /// `script` from util-linux makes a terminal.
 #[test]
 fn on_a_terminal_it_is_drawn_and_ctrl_c_gives_the_screen_back() {

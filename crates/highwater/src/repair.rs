@@ -17,7 +17,7 @@ const TRIES: u32 = 5;
 ///
 /// Only the checkpoint is moved, and what a projection has written stays: moved back it is handed events that it has seen
 /// before, moved on it never sees those in between. To have a projection emptied and filled anew, ask for a
-/// [`rebuild`](crate::DeadLetterDesk::rebuild).
+/// [`rebuild`](Self::rebuild).
 ///
 /// Open dead letters beyond the new place are archived, because their events come anew; those up to there stay open.
 ///
@@ -103,6 +103,23 @@ impl<'a, B: Backend> Repair<'a, B> {
             return self.overrule(subscriber_id, to, leader).await;
         }
         Err(led(subscriber_id, leader))
+    }
+
+    /// Asks for a projection to be emptied and filled anew, and says by which request that is known. Whoever leads does it,
+    /// now or when somebody begins to: only that has the code. The term is raised with it, so nothing that was in hand before
+    /// is stored.
+    ///
+    /// # Errors
+    /// [`Error::Led`] while somebody processes for it, or may do so, unless it is [forced](Self::force);
+    /// [`Error::UnknownSubscriber`]; and when the store cannot be asked.
+    pub async fn rebuild(&self, subscriber_id: &str) -> Result<Uuid, Error> {
+        crate::subscriber::check_id(subscriber_id)?;
+        check_text("by", &self.by)?;
+        self.checkpoint(subscriber_id).await?;
+        match self.leader(subscriber_id).await? {
+            Some(leader) if !self.force => Err(led(subscriber_id, Some(leader))),
+            _ => self.file(subscriber_id, Ask::Rebuild).await,
+        }
     }
 
     async fn checkpoint(&self, subscriber_id: &str) -> Result<Checkpoint, Error> {
@@ -191,15 +208,20 @@ impl<'a, B: Backend> Repair<'a, B> {
     /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream that
     /// nobody has. Leaders of every version know that one.
     async fn wake(&self, subscriber_id: &str) -> Result<(), Error> {
+        self.file(subscriber_id, Ask::ReplayStream { stream_id: Uuid::nil() }).await.map(drop)
+    }
+
+    async fn file(&self, subscriber_id: &str, ask: Ask) -> Result<Uuid, Error> {
         let request = Request {
             id: Uuid::now_v7(),
             subscriber_id: subscriber_id.to_owned(),
-            ask: Ask::ReplayStream { stream_id: Uuid::nil() },
+            ask,
             requested_by: self.by.clone(),
             requested_at: Utc::now(),
             outcome: None,
         };
-        self.store.file_request(&request).await
+        self.store.file_request(&request).await?;
+        Ok(request.id)
     }
 }
 

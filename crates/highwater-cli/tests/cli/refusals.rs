@@ -32,6 +32,8 @@ on_each_backend! {
         talk.run(&["dead-letters", "replay", "--subscriber", "projection:nobody", "--yes"]).await;
         talk.run(&["dead-letters", "show", "0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d"]).await;
         talk.run(&["dead-letters", "replay", "0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d"]).await;
+        talk.run(&["dead-letters", "discard", "0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d", "--reason", "x"]).await;
+        talk.run(&["dead-letters", "discard", "--all", "--reason", "x", "--yes"]).await;
         talk.is("unknown");
     }
 }

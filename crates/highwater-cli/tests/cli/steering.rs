@@ -105,8 +105,9 @@ on_each_backend! {
         let mut talk = place.talk();
         talk.run(&["rebuild", "projection:model"]).await;
         talk.run(&["rebuild", "projection:model", "--yes"]).await;
+        talk.run(&["rebuild", "projection:model", "--force"]).await;
         eventually("it is filled anew", async || seen.get() == 1).await;
-        talk.run(&["rebuild", "projection:picky", "--yes"]).await;
+        talk.run(&["rebuild", "projection:picky", "--force"]).await;
         bus.shutdown().await.unwrap();
         talk.run(&["rebuild", "projection:model", "--yes", "--wait", "0"]).await;
         talk.is("rebuild");

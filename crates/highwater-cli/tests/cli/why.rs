@@ -10,9 +10,10 @@ use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _};
 use throwaway_postgres::{PoolMode, ThrowawayPgBouncer, ThrowawayPostgres};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{
-    Kind, Mended, Note, PATIENCE, Place, Postgres, check, coordinated, eventually, on_each_backend, picky, say,
+    Kind, Mended, Note, PATIENCE, Place, Postgres, Ran, check, coordinated, eventually, on_each_backend, picky, say,
 };
 use crate::worker::Worker;
 
@@ -175,13 +176,16 @@ async fn an_open_transaction_is_named_with_who_holds_it_and_what_it_ran() {
     check("why_open_transaction", &because(&place, PICKY, "waiting_for_writers").await);
     let status = place.neutral(&place.run(&["status"]).await.fine());
     assert!(status.contains("readers wait for process [pid] (nightly-import), open for [duration]"), "{status}");
-    let events = place.command(&["events", "--json"]).spawn().unwrap();
-    sqlx::raw_sql("SELECT pg_sleep(1.5)").execute(&mut holder).await.unwrap();
+    // A reader says whom it waits for, and goes on once that has ended.
+    let mut events = place.command(&["events", "--json"]).spawn().unwrap();
+    let mut notes = BufReader::new(events.stderr.take().unwrap()).lines();
+    let note = tokio::time::timeout(PATIENCE, notes.next_line()).await.expect("it says so in time").unwrap().unwrap();
+    assert!(note.contains("waiting for what is still being written, after 1: process "), "{note}");
+    assert!(note.contains("(nightly-import), open for"), "{note}");
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
-    let events = crate::support::Ran::of(events).await;
+    assert_eq!(notes.next_line().await.unwrap(), None, "it says so once");
+    let events = Ran::of(events).await;
     assert_eq!((events.code, events.out.lines().count()), (0, 2), "{events:?}");
-    assert!(events.err.contains("waiting for what is still being written, after 1: process "), "{}", events.err);
-    assert!(events.err.contains("(nightly-import), open for"), "{}", events.err);
     bus.wait_for(PICKY, at).await.unwrap();
     bus.shutdown().await.unwrap();
 }

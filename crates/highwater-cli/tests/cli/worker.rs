@@ -2,12 +2,12 @@
 
 use std::process::{Child, Command, Stdio};
 
-use highwater::{Backend, EventBus, FailurePolicy};
+use highwater::{Backend, EventBus, FailurePolicy, LeaderHold, Leadership as _};
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Kind, Mended, Place, coordinated, picky};
+use crate::support::{Kind, Mended, Place, Postgres, Sqlite, coordinated, eventually, picky, say};
 
 /// Tells the program that it is a worker, and where.
 const WORKER: &str = "HIGHWATER_TEST_WORKER";
@@ -48,12 +48,12 @@ async fn work<B: Backend>(store: B) {
     std::future::pending().await
 }
 
-/// With a job in the environment: that worker. By itself there is nothing to do, and tests that start one see to the rest.
+/// By itself: workers that are started, work and are killed. With a job in the environment: that worker.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_processes_until_it_is_killed() {
     let Ok(job) = std::env::var(WORKER) else {
-        assert!(std::env::current_exe().unwrap().exists(), "it can be started again");
-        return;
+        starts_and_dies(&Sqlite::place()).await;
+        return starts_and_dies(&Postgres::place()).await;
     };
     let job: Job = serde_json::from_str(&job).unwrap();
     if job.url.starts_with("sqlite:") {
@@ -61,4 +61,15 @@ async fn a_worker_processes_until_it_is_killed() {
     }
     let config = PgConfig { schema: job.schema, ..PgConfig::default() };
     work(PgEventStore::connect_with(&job.url, config).await.unwrap()).await;
+}
+
+async fn starts_and_dies<K: Kind>(place: &Place<K>) {
+    let store = place.store().await;
+    let worker = Worker::start(place);
+    let at = say(&store, "a", "good").await;
+    EventBus::new(store.clone(), coordinated()).wait_for("projection:picky", at).await.unwrap();
+    let leader = store.leaders().await.unwrap().remove(0);
+    assert_eq!((leader.instance.pid, leader.hold), (worker.0.id(), LeaderHold::Held));
+    drop(worker);
+    eventually("it leads no more", async || store.leaders().await.unwrap()[0].hold == LeaderHold::Gone).await;
 }

@@ -97,12 +97,12 @@ impl<'a, S: Shop> Stage<'a, S> {
         self.company.check().await?;
         let scene = self.scene().await?;
         self.till.close(scene.lag > BEHIND_MAX);
+        self.audience.scene(&scene).map_err(DemoError::Show)?;
         self.notice_takeovers().await?;
         if let Some(mut replay) = self.replay.take_if(|replay| replay.is_finished()) {
             let RequestOutcome { done, failed, .. } = replay.result().await??;
             self.happened(&Happening::Replayed { done, failed })?;
         }
-        self.audience.scene(&scene).map_err(DemoError::Show)?;
         Ok(scene)
     }
 

@@ -17,9 +17,10 @@ const OLD: &str = "CREATE TABLE {s}.event_bus_checkpoints (subscriber_id varchar
 
 /// Takes the layout back to before delivery.
 const BEFORE: &str = "DROP TABLE {s}.event_bus_checkpoints, {s}.event_bus_pauses, {s}.event_bus_dlq,
-        {s}.event_bus_dlq_attempts, {s}.event_bus_requests, {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports;
+        {s}.event_bus_dlq_attempts, {s}.event_bus_requests, {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports,
+        {s}.filling;
     DROP SEQUENCE {s}.event_bus_terms;
-    DROP FUNCTION {s}.session_is_gone;
+    DROP FUNCTION {s}.session_is_gone, {s}.refuse_while_filling, {s}.filling_guard;
     DELETE FROM {s}.migrations WHERE version >= 3";
 
 #[tokio::test]
