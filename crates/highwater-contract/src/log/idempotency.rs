@@ -103,7 +103,7 @@ pub(crate) async fn a_mixture_of_known_and_new_ids_is_refused<H: Harness>(harnes
     let error = refused(&log, &Append::to(a).event_with_id(known[1], Ledger::Closed).event(Ledger::Closed)).await;
     assert!(matches!(error, Error::PartlyStored { stored: 1, total: 2 }), "1 of 2 is known: {error:?}");
     // However many new ones go before it: a backend may need several statements for them.
-    for new in [2, 6, 150] {
+    for new in [2, 6, 90] {
         let append =
             (0..new).fold(Append::to(b).event(Ledger::Closed).and_to(a), |append, _| append.event(Ledger::Closed));
         let error = refused(&log, &append.event_with_id(known[0], Ledger::Closed)).await;
