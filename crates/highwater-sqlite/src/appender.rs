@@ -9,9 +9,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{AppendQueue, Appended, Backlog, Error, QueuedAppend, SharedError};
+use highwater::{AppendQueue, Appended, Backlog, Error, Prepared, QueuedAppend, SharedError};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::config::SqliteConfig;
 use crate::connect::Connector;
@@ -109,6 +110,13 @@ impl Task {
             Some(connection) => connection,
             None => self.connector.connect_writer().await.map_err(|e| failed("append", e))?,
         };
+        if let [only] = group
+            && only.append.records.len() == 1
+            && let Some(appended) = self.alone(&mut connection, &only.append).await?
+        {
+            self.connection = Some(connection);
+            return Ok(vec![Ok(appended)]);
+        }
         gate::begin_on(&mut connection, self.timeout).await?;
         let mut stored = together(&mut connection, &self.sql, group).await;
         if matches!(&stored, Ok(None)) {
@@ -130,6 +138,23 @@ impl Task {
             self.connection = Some(connection);
         }
         stored.map(|answers| answers.unwrap_or_default())
+    }
+}
+
+impl Task {
+    /// A lone event. `None` when something speaks against it: then nothing is stored, and the long way tells what it is.
+    async fn alone(&self, connection: &mut SqliteConnection, append: &Prepared) -> Result<Option<Appended>, Error> {
+        let started = Instant::now();
+        loop {
+            match write::store_alone(connection, append).await {
+                Ok(stored) => return Ok(stored),
+                Err(error) => match code(&error) {
+                    Some(Code::Unique) => return Ok(None),
+                    Some(Code::Busy) => gate::ask_again(error, started, self.timeout).await?,
+                    _ => return Err(commit_failed("append", error)),
+                },
+            }
+        }
     }
 }
 

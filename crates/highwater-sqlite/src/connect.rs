@@ -14,6 +14,12 @@ use crate::sql;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for a connection of a pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How much of the database a connection keeps in memory, as SQLite counts it: less than nothing is KiB. New streams go to
+/// any place of their index, and what is not in memory has to be read before it is written.
+const CACHE: &str = "-8192";
+/// After how many pages the write-ahead log is brought back into the database. More means that a page which changes again and
+/// again is brought back once.
+const AUTOCHECKPOINT: &str = "4000";
 /// Rows that are read ahead of whoever takes them.
 const ROWS_AHEAD: usize = 256;
 
@@ -44,6 +50,8 @@ impl Connector {
             .synchronous(self.synchronous)
             .busy_timeout(BUSY_TIMEOUT)
             .row_buffer_size(ROWS_AHEAD)
+            .pragma("cache_size", CACHE)
+            .pragma("wal_autocheckpoint", AUTOCHECKPOINT)
             .disable_statement_logging()
     }
 

@@ -45,6 +45,7 @@ impl Inserts {
 }
 
 statements! {
+    append_one,
     backup,
     begin,
     checkpoint,

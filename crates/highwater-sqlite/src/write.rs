@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use highwater::{Appended, Error, Position, Prepared, already_stored};
-use sqlx::Arguments;
+use highwater::{Appended, Error, ExpectedVersion, Position, Prepared, already_stored};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{Arguments, Row};
 use uuid::Uuid;
 
 use crate::error::{Code, code, failed};
@@ -100,6 +100,39 @@ pub(crate) async fn insert(
             .expect("an append has at least one event: it was checked")
     });
     Ok(appended.collect())
+}
+
+/// Stores one append of one event, in a transaction that is this one statement: half of what a lone caller waits for is the
+/// way to the connection's thread. `None` when the stream is not as expected; then nothing is stored.
+pub(crate) async fn store_alone(
+    connection: &mut SqliteConnection,
+    append: &Prepared,
+) -> Result<Option<Appended>, sqlx::Error> {
+    let ((stream_id, expected), record) = (append.streams[0], &append.records[0]);
+    // To its end: what is committed is told by the end of the statement, and not by its first row.
+    let rows = sqlx::query(sql::append_one)
+        .bind(stream_id)
+        .bind(micros(record.created_at))
+        .bind(record.id)
+        .bind(append.schema_versions[0])
+        .bind(&record.event_type)
+        .bind(&record.data)
+        .bind(&record.metadata)
+        .bind(expectation(expected))
+        .fetch_all(connection)
+        .await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (stream_version, global_sequence) = (unsigned(row.try_get(0)?), unsigned(row.try_get(1)?));
+    Ok(Appended::new(vec![Position { stream_version, global_sequence }], false))
+}
+
+fn expectation(expected: ExpectedVersion) -> Option<i64> {
+    match expected {
+        ExpectedVersion::Any => None,
+        ExpectedVersion::NoStream => Some(0),
+        ExpectedVersion::StreamExists => Some(-1),
+        ExpectedVersion::Exact(version) => Some(signed(version)),
+    }
 }
 
 /// Stores one append in a transaction, all or nothing. After an error that says nothing about the append itself the
