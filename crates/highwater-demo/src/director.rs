@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use self::stage::Stage;
 use crate::company::{Company, Launch};
-use crate::producer::{Till, produce, register_customers};
+use crate::producer::{self, Till, produce, register_customers};
 use crate::{Audience, DemoError, Desk, Happening, Place, Report, Shop, books, sql};
 
 /// How many instances there are.
@@ -110,6 +110,7 @@ async fn play<S: Shop>(
         stage.happened(&Happening::Corrupted)?;
     }
     let (killed, takeovers) = stage.seen().await?;
+    books::write_down(&desk, producer::orders(plan.seed).take(till.accepted() as usize)).await?;
     let report = Report {
         orders: till.accepted(),
         events: count(&desk, sql::EVENTS).await?,
