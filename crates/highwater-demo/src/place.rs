@@ -118,8 +118,10 @@ impl Place {
     #[must_use]
     pub fn arguments(&self) -> String {
         match self {
-            Self::Sqlite { file, .. } => format!("--database sqlite:{}", file.display()),
-            Self::Postgres { url, schema } => format!("--database {} --schema {schema}", without_password(url)),
+            Self::Sqlite { file, .. } => format!("--database {}", quoted(&format!("sqlite:{}", file.display()))),
+            Self::Postgres { url, schema } => {
+                format!("--database {} --schema {schema}", quoted(&without_password(url)))
+            }
         }
     }
 
@@ -166,10 +168,32 @@ async fn execute(url: &str, sql: &str, schema: &str) -> Result<(), sqlx::Error> 
     done.map(drop)
 }
 
+/// The URL with everything but the password, in its place or among the parameters.
 fn without_password(url: &str) -> String {
-    let Ok(options) = PgConnectOptions::from_str(url) else { return "postgres://…".to_owned() };
-    let database = options.get_database().unwrap_or_default();
-    format!("postgres://{}@{}:{}/{database}", options.get_username(), options.get_host(), options.get_port())
+    // What the driver cannot read may have its password anywhere.
+    let (Ok(_), Some((scheme, rest))) = (PgConnectOptions::from_str(url), url.split_once("://")) else {
+        return "postgres://…".to_owned();
+    };
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let authority = match authority.rsplit_once('@') {
+        Some((who, host)) => format!("{}@{host}", who.split(':').next().unwrap_or_default()),
+        None => authority.to_owned(),
+    };
+    // Only names that are plain: an encoded one may say anything.
+    let plain =
+        |name: &str| name != "password" && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c));
+    let shown = parameters.split('&').filter(|pair| plain(pair.split('=').next().unwrap_or_default()));
+    let shown = shown.filter(|pair| !pair.is_empty()).collect::<Vec<_>>().join("&");
+    let mark = if shown.is_empty() { "" } else { "?" };
+    format!("{scheme}://{authority}{database}{mark}{shown}")
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]
@@ -192,9 +216,28 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
-        let place = Place::of(Some("postgres://anna:secret@db:5433/shop"), Some("mine")).unwrap();
-        assert_eq!(place.arguments(), "--database postgres://anna@db:5433/shop --schema mine");
-        assert!(!format!("{place:?}").contains("secret"));
+    fn passwords_are_not_shown_and_everything_else_is() {
+        for (url, shown) in [
+            ("postgres://anna:secret@db:5433/shop", "postgres://anna@db:5433/shop"),
+            ("postgresql://db/shop", "postgresql://db/shop"),
+            ("postgres://anna:secret@db/shop?sslmode=require", "'postgres://anna@db/shop?sslmode=require'"),
+            (
+                "postgres:///shop?host=/run/pg&password=secret&sslrootcert=a.pem",
+                "'postgres:///shop?host=/run/pg&sslrootcert=a.pem'",
+            ),
+            ("postgres://db/shop?password=secret", "postgres://db/shop"),
+            ("postgres://db/shop?p%61ssword=secret", "postgres://db/shop"),
+            ("postgres://anna:secret@db:port/shop", "'postgres://…'"),
+        ] {
+            let place = Place::of(Some(url), Some("mine")).unwrap();
+            assert_eq!(place.arguments(), format!("--database {shown} --schema mine"));
+            assert!(!format!("{place:?}").contains("secret"));
+        }
+    }
+
+    #[test]
+    fn a_file_of_any_name_can_be_pasted() {
+        let place = Place::of(Some("sqlite:/tmp/anna's shop.db"), None).unwrap();
+        assert_eq!(place.arguments(), r"--database 'sqlite:/tmp/anna'\''s shop.db'");
     }
 }
