@@ -59,8 +59,17 @@ pub async fn run(
     };
     let stopped = company.stop().await;
     let removed = if plan.keep { Ok(()) } else { place.remove().await };
-    match played {
-        Ok(report) => stopped.and(removed).map(|()| report),
+    concluded(played, stopped, removed)
+}
+
+/// What came of it. Something that is left behind takes nothing back of what was seen.
+fn concluded(
+    played: Result<Report, DemoError>,
+    stopped: Result<(), DemoError>,
+    removed: Result<(), DemoError>,
+) -> Result<Report, DemoError> {
+    match played.and_then(|report| stopped.map(|()| report)) {
+        Ok(report) => Ok(Report { left: removed.err().map(|error| error.to_string()), ..report }),
         // Its instances are gone in any case; how they ended follows from what went wrong before.
         Err(error) => Err(match removed {
             Ok(()) => error,
@@ -123,6 +132,7 @@ async fn play<S: Shop>(
         shares: shares(&desk).await?,
         books: books::check(&desk, till.accepted()).await?,
         kept: plan.keep.then(|| place.arguments()),
+        left: None,
     };
     desk.close().await;
     Ok(report)
@@ -198,5 +208,35 @@ impl<T: Send + 'static> Task<T> {
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Killed;
+
+    #[test]
+    fn what_was_seen_is_reported_though_something_is_left() {
+        let report = || Report {
+            orders: 1,
+            events: 3,
+            took: Duration::from_secs(1),
+            held_back: false,
+            killed: Killed { number: 1, pid: 1, led: Vec::new(), at: 0 },
+            takeovers: Vec::new(),
+            replayed: 0,
+            asked_again: 0,
+            shares: Vec::new(),
+            books: Vec::new(),
+            kept: None,
+            left: None,
+        };
+        let full = || Err(DemoError::Database("the disk is gone".to_owned()));
+        assert_eq!(concluded(Ok(report()), Ok(()), Ok(())).unwrap(), report());
+        let left = Some("the disk is gone".to_owned());
+        assert_eq!(concluded(Ok(report()), Ok(()), full()).unwrap(), Report { left, ..report() });
+        let both = concluded(Err(DemoError::Interrupted), Ok(()), full()).unwrap_err();
+        assert_eq!(both.to_string(), "interrupted; and the shop is left behind: the disk is gone");
     }
 }

@@ -81,9 +81,12 @@ impl Demo {
         let seen = see(&plan, &launch).await?;
         report::print(&plan, &seen, global.output())?;
         let wrong: Vec<&str> = seen.books.iter().filter(|book| !book.balances()).map(|book| book.name).collect();
-        match wrong.is_empty() {
+        let wrong = (!wrong.is_empty()).then(|| format!("the books do not balance: {}", wrong.join("; ")));
+        let left = seen.left.as_ref().map(|left| format!("the shop is left behind: {left}"));
+        let faults: Vec<String> = wrong.into_iter().chain(left).collect();
+        match faults.is_empty() {
             true => Ok(()),
-            false => Err(Failure::refused(format!("the books do not balance: {}", wrong.join("; ")))),
+            false => Err(Failure::refused(faults.join("; and "))),
         }
     }
 }
