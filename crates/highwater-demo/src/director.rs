@@ -40,6 +40,16 @@ pub struct Plan {
     pub corrupt: bool,
 }
 
+impl Plan {
+    /// Where the shop is to be. Each time another place, unless it is named.
+    ///
+    /// # Errors
+    /// For what cannot be used.
+    pub fn place(&self) -> Result<Place, DemoError> {
+        Place::of(self.database.as_deref(), self.schema.as_deref(), self.keep)
+    }
+}
+
 /// Runs the demo. Whatever happens, its instances are gone when this returns, and so is the shop unless it is kept.
 ///
 /// # Errors
@@ -50,8 +60,8 @@ pub async fn run(
     audience: &mut dyn Audience,
     interrupted: impl Future<Output = ()>,
 ) -> Result<Report, DemoError> {
-    let place = Place::of(plan.database.as_deref(), plan.schema.as_deref())?;
-    place.make().await?;
+    let place = plan.place()?;
+    let in_use = place.make().await?;
     let mut company = Company::default();
     let played = tokio::select! {
         played = play_on(plan, &place, launch, &mut company, audience) => played,
@@ -59,6 +69,7 @@ pub async fn run(
     };
     let stopped = company.stop().await;
     let removed = if plan.keep { Ok(()) } else { place.remove().await };
+    drop(in_use);
     concluded(played, stopped, removed)
 }
 

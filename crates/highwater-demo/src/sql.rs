@@ -16,6 +16,7 @@ pub(crate) const ORDER_UPDATE: &str = include_str!("../sql/order_update.sql");
 pub(crate) const REVENUE_ADD: &str = include_str!("../sql/revenue_add.sql");
 pub(crate) const SCHEMA_CREATE: &str = include_str!("../sql/schema_create.sql");
 pub(crate) const SCHEMA_DROP: &str = include_str!("../sql/schema_drop.sql");
+pub(crate) const SCHEMAS_LEFT: &str = include_str!("../sql/schemas_left.sql");
 pub(crate) const SHARES: &str = include_str!("../sql/shares.sql");
 
 /// The tables of the shop, in the order they are created in.

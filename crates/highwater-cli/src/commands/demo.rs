@@ -76,7 +76,10 @@ impl Demo {
             corrupt: self.corrupt,
         };
         let mut stdout = io::stdout();
+        let refused = |error| failure(error, Exit::Interrupted);
         writeln!(stdout, "{}\n", lines::introduction(&plan))?;
+        let left = highwater_demo::clear(&plan.place().map_err(refused)?).await.map_err(refused)?;
+        left.iter().try_for_each(|left| writeln!(stdout, "{left}"))?;
         stdout.flush()?;
         let seen = see(&plan, &launch).await?;
         report::print(&plan, &seen, global.output())?;

@@ -21,8 +21,8 @@ const CUSTOMERS: [i64; 4] = [1, 2, 2, 33];
 impl Kept {
     /// Four orders, and everything that follows from them.
     async fn with_orders() -> Self {
-        let place = Place::of(None, None).unwrap();
-        place.make().await.unwrap();
+        let place = Place::of(None, None, true).unwrap();
+        drop(place.make().await.unwrap());
         let store = <SqliteEventStore as Shop>::open(&place).await.unwrap();
         store.initialize().await.unwrap();
         let desk = Desk::open(&place).await.unwrap();
