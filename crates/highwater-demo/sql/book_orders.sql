@@ -3,7 +3,9 @@
 SELECT
     (SELECT count(*) FROM events WHERE event_type = 'Placed'),
     (SELECT count(*)
-     FROM demo_orders o
-     JOIN events placed ON placed.stream_id = o.order_id AND placed.event_type = 'Placed'
-     JOIN (SELECT stream_id, count(*) AS events FROM events GROUP BY stream_id) e ON e.stream_id = o.order_id
-     WHERE o.events = e.events AND o.status = 'shipped' AND o.customer = CAST(placed.data ->> 'customer' AS bigint))
+     FROM (SELECT stream_id,
+               count(*) AS events,
+               max(CASE WHEN event_type = 'Placed' THEN CAST(data ->> 'customer' AS bigint) END) AS customer
+           FROM events GROUP BY stream_id) e
+     JOIN demo_orders o ON o.order_id = e.stream_id
+     WHERE o.events = e.events AND o.customer = e.customer AND o.status = 'shipped')
