@@ -10,7 +10,7 @@ use crate::{DemoError, Desk, Value, sql};
 pub struct Book {
     /// What is checked.
     pub name: &'static str,
-    /// What it must be, by the log.
+    /// What it must be, by the log or by what customers were told.
     pub expected: i64,
     /// What it is.
     pub found: i64,
