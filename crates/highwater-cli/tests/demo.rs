@@ -244,7 +244,7 @@ fn ctrl_c_stops_everything_and_leaves_nothing() {
 }
 
 #[test]
-fn instances_end_when_the_demo_is_gone() {
+fn instances_end_when_the_demo_is_gone_and_the_next_one_removes_what_it_left() {
     let folder = Folder::new();
     let mut demo = Demo::start(&folder, &[]);
     demo.is_open();
@@ -256,6 +256,36 @@ fn instances_end_when_the_demo_is_gone() {
         assert!(Instant::now() < deadline, "an instance outlives the demo");
         std::thread::sleep(Duration::from_millis(5));
     }
+    let left = folder.names();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let mut next = Demo::start(&folder, &[]);
+    next.is_open();
+    send_signal(next.child.id(), "INT").unwrap();
+    let next = next.end();
+    next.assert_code(130);
+    next.assert_says(&[&format!("{}, which a demo that was killed had left", left[0])]);
+    next.assert_nothing_left(&folder);
+}
+
+#[test]
+fn the_schema_of_a_demo_that_was_killed_is_named_and_left_alone() {
+    let (folder, url) = (Folder::new(), postgres_url());
+    let left = format!("highwater_demo_run_{}_0123abcd", std::process::id());
+    execute(format!("CREATE SCHEMA {left}"));
+    let mut first = Demo::start(&folder, &["--database", &url]);
+    first.is_open();
+    let mut second = Demo::start(&folder, &["--database", &url]);
+    second.is_open();
+    send_signal(first.child.id(), "INT").unwrap();
+    send_signal(second.child.id(), "INT").unwrap();
+    let (first, second) = (first.end(), second.end());
+    let exists = schema_exists(&left);
+    execute(format!("DROP SCHEMA IF EXISTS {left}"));
+    assert!(exists, "it is still there");
+    first.assert_code(130);
+    second.assert_says(&[&format!("to remove it: DROP SCHEMA {left} CASCADE")]);
+    let its = first.out.split("in the schema ").nth(1).unwrap().split(':').next().unwrap();
+    assert!(!second.out.contains(its), "one that runs is none that was left: {}", second.out);
 }
 
 #[test]

@@ -1,4 +1,5 @@
--- The end of the log, and the checkpoint of whoever is furthest behind.
-SELECT
-    (SELECT CAST(coalesce(max(global_sequence), 0) AS bigint) FROM events),
-    (SELECT CAST(coalesce(min(last_global_sequence), 0) AS bigint) FROM event_bus_checkpoints)
+-- The four subscribers, and those whose checkpoint is the end of the log: neither before nor beyond it.
+SELECT CAST(4 AS bigint), count(*)
+FROM event_bus_checkpoints
+WHERE subscriber_id IN ('projection:emails', 'projection:orders', 'projection:revenue', 'saga:fulfilment')
+  AND last_global_sequence = (SELECT max(global_sequence) FROM events)

@@ -25,6 +25,9 @@ const BUSY: i32 = 5;
 /// An instance sends one e-mail at a time and looks at nothing else; nobody else asks for more at once either.
 const CONNECTIONS_MAX: u32 = 2;
 
+/// What connections to PostgreSQL are called by, before the schema.
+pub(crate) const APPLICATION: &str = "highwater demo ";
+
 /// A parameter of a statement.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
@@ -141,7 +144,7 @@ fn is_busy(error: &sqlx::Error) -> bool {
 /// How to connect so that the schema's tables need no other name than their own.
 pub(crate) fn pg_options(url: &str, schema: &str) -> Result<PgConnectOptions, DemoError> {
     let options = PgConnectOptions::from_str(url).map_err(DemoError::sql("use the database URL"))?;
-    Ok(options.application_name("highwater demo").options([("search_path", schema)]))
+    Ok(options.application_name(&format!("{APPLICATION}{schema}")).options([("search_path", schema)]))
 }
 
 pub(crate) fn pg<'q>(sql: &'static str, values: &'q [Value<'q>]) -> Query<'q, Postgres, PgArguments> {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use self::stage::Stage;
 use crate::company::{Company, Launch};
-use crate::producer::{Till, produce, register_customers};
+use crate::producer::{self, Till, produce, register_customers};
 use crate::{Audience, DemoError, Desk, Happening, Place, Report, Shop, books, sql};
 
 /// How many instances there are.
@@ -40,6 +40,16 @@ pub struct Plan {
     pub corrupt: bool,
 }
 
+impl Plan {
+    /// Where the shop is to be. Each time another place, unless it is named.
+    ///
+    /// # Errors
+    /// For what cannot be used.
+    pub fn place(&self) -> Result<Place, DemoError> {
+        Place::of(self.database.as_deref(), self.schema.as_deref(), self.keep)
+    }
+}
+
 /// Runs the demo. Whatever happens, its instances are gone when this returns, and so is the shop unless it is kept.
 ///
 /// # Errors
@@ -50,8 +60,8 @@ pub async fn run(
     audience: &mut dyn Audience,
     interrupted: impl Future<Output = ()>,
 ) -> Result<Report, DemoError> {
-    let place = Place::of(plan.database.as_deref(), plan.schema.as_deref())?;
-    place.make().await?;
+    let place = plan.place()?;
+    let in_use = place.make().await?;
     let mut company = Company::default();
     let played = tokio::select! {
         played = play_on(plan, &place, launch, &mut company, audience) => played,
@@ -59,8 +69,18 @@ pub async fn run(
     };
     let stopped = company.stop().await;
     let removed = if plan.keep { Ok(()) } else { place.remove().await };
-    match played {
-        Ok(report) => stopped.and(removed).map(|()| report),
+    drop(in_use);
+    concluded(played, stopped, removed)
+}
+
+/// What came of it. Something that is left behind takes nothing back of what was seen.
+fn concluded(
+    played: Result<Report, DemoError>,
+    stopped: Result<(), DemoError>,
+    removed: Result<(), DemoError>,
+) -> Result<Report, DemoError> {
+    match played.and_then(|report| stopped.map(|()| report)) {
+        Ok(report) => Ok(Report { left: removed.err().map(|error| error.to_string()), ..report }),
         // Its instances are gone in any case; how they ended follows from what went wrong before.
         Err(error) => Err(match removed {
             Ok(()) => error,
@@ -110,6 +130,7 @@ async fn play<S: Shop>(
         stage.happened(&Happening::Corrupted)?;
     }
     let (killed, takeovers) = stage.seen().await?;
+    books::write_down(&desk, producer::orders(plan.seed).take(till.accepted() as usize)).await?;
     let report = Report {
         orders: till.accepted(),
         events: count(&desk, sql::EVENTS).await?,
@@ -122,6 +143,7 @@ async fn play<S: Shop>(
         shares: shares(&desk).await?,
         books: books::check(&desk, till.accepted()).await?,
         kept: plan.keep.then(|| place.arguments()),
+        left: None,
     };
     desk.close().await;
     Ok(report)
@@ -197,5 +219,35 @@ impl<T: Send + 'static> Task<T> {
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Killed;
+
+    #[test]
+    fn what_was_seen_is_reported_though_something_is_left() {
+        let report = || Report {
+            orders: 1,
+            events: 3,
+            took: Duration::from_secs(1),
+            held_back: false,
+            killed: Killed { number: 1, pid: 1, led: Vec::new(), at: 0 },
+            takeovers: Vec::new(),
+            replayed: 0,
+            asked_again: 0,
+            shares: Vec::new(),
+            books: Vec::new(),
+            kept: None,
+            left: None,
+        };
+        let full = || Err(DemoError::Database("the disk is gone".to_owned()));
+        assert_eq!(concluded(Ok(report()), Ok(()), Ok(())).unwrap(), report());
+        let left = Some("the disk is gone".to_owned());
+        assert_eq!(concluded(Ok(report()), Ok(()), full()).unwrap(), Report { left, ..report() });
+        let both = concluded(Err(DemoError::Interrupted), Ok(()), full()).unwrap_err();
+        assert_eq!(both.to_string(), "interrupted; and the shop is left behind: the disk is gone");
     }
 }

@@ -7,7 +7,7 @@
 //! - [`run`] directs all of it and tells an [`Audience`] what there is to see. [`run_instance`] is one instance.
 //! - [`Order`], and what handles it: [`Revenue`], [`Orders`], [`Fulfilment`], [`Emails`]. They are what an application would
 //!   write, and know nothing of the demo around them.
-//! - [`Place`]: where the shop is. [`Desk`]: plain SQL there, past the library. [`Book`]: a check.
+//! - [`Place`]: where the shop is. [`clear`]: what is left of those that were killed. [`Desk`]: plain SQL there, past the library. [`Book`]: a check.
 
 mod books;
 mod company;
@@ -15,6 +15,7 @@ mod desk;
 mod director;
 mod error;
 mod instance;
+mod leftovers;
 mod order;
 mod place;
 mod producer;
@@ -29,8 +30,9 @@ pub use desk::{Desk, Value};
 pub use director::{Plan, run};
 pub use error::DemoError;
 pub use instance::run_instance;
+pub use leftovers::{Leftover, clear};
 pub use order::Order;
-pub use place::Place;
+pub use place::{InUse, Place};
 pub use scene::{Audience, Fate, Happening, InstanceView, Killed, Phase, Report, Scene, SubscriberView, Takeover};
 pub use shop::Shop;
 pub use subscribers::{Emails, Fulfilment, Orders, Revenue, SUBSCRIBERS};

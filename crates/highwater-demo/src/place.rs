@@ -1,8 +1,7 @@
 //! Where the shop is: a file or a schema of its own, which goes when the demo ends.
 
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
-use crate::{DemoError, sql};
+use crate::{DemoError, leftovers, sql};
 
 /// "There is a schema of that name": the driver tells errors apart by such codes.
 const DUPLICATE_SCHEMA: &str = "42P06";
@@ -34,15 +33,21 @@ pub enum Place {
     },
 }
 
+/// The folder's lock, if one was made.
+#[derive(Debug)]
+#[must_use = "without it, a later demo takes the place for one that was left"]
+pub struct InUse(#[expect(dead_code, reason = "it is there to be dropped")] Option<File>);
+
 impl Place {
-    /// Without a database: in a temporary folder. On PostgreSQL without a schema: in one that nobody has.
+    /// Without a database: in a temporary folder. On PostgreSQL without a schema: in one that nobody has. What is not to be
+    /// kept is called so that a later demo can tell, should this one be killed.
     ///
     /// # Errors
     /// For what cannot be used. Nothing is made yet.
-    pub fn of(database: Option<&str>, schema: Option<&str>) -> Result<Self, DemoError> {
-        let unique = format!("{}_{:08x}", std::process::id(), fastrand::u32(..));
+    pub fn of(database: Option<&str>, schema: Option<&str>, keep: bool) -> Result<Self, DemoError> {
+        let (folder, unique) = leftovers::names(keep);
         let Some(database) = database else {
-            let folder = std::env::temp_dir().join(format!("highwater-demo-{unique}"));
+            let folder = std::env::temp_dir().join(folder);
             return Ok(Self::Sqlite { file: folder.join("shop.db"), folder: Some(folder) });
         };
         match database.split_once(':') {
@@ -56,7 +61,7 @@ impl Place {
                 Ok(Self::Sqlite { file, folder: None })
             }
             Some(("postgres" | "postgresql", _)) => {
-                let schema = schema.map_or_else(|| format!("highwater_demo_{unique}"), str::to_owned);
+                let schema = schema.map_or(unique, str::to_owned);
                 let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
                 if schema.is_empty() || schema.len() > 63 || !schema.chars().all(plain) {
                     let reason = format!("{schema:?} cannot be the demo's schema: use small letters, digits and _");
@@ -71,25 +76,27 @@ impl Place {
         }
     }
 
-    /// Makes it. Refuses what is there already.
+    /// Makes it. Refuses what is there already. What this returns says that somebody needs it, until it is dropped.
     ///
     /// # Errors
     /// [`DemoError::FileExists`], [`DemoError::SchemaExists`], and when it cannot be made.
-    pub async fn make(&self) -> Result<(), DemoError> {
+    pub async fn make(&self) -> Result<InUse, DemoError> {
         match self {
             Self::Sqlite { folder: Some(folder), .. } => {
-                let made = fs::DirBuilder::new().mode(0o700).create(folder);
+                let made = leftovers::make_locked(folder).map(|lock| InUse(Some(lock)));
                 made.map_err(DemoError::io(format!("make the folder {}", folder.display())))
             }
             Self::Sqlite { file, folder: None } => match beside(file).into_iter().next() {
                 Some(path) => Err(DemoError::FileExists { path }),
-                None => Ok(()),
+                None => Ok(InUse(None)),
             },
             Self::Postgres { url, schema } => {
                 let made = execute(url, sql::SCHEMA_CREATE, schema).await;
-                made.map_err(|source| match source.as_database_error().and_then(|error| error.code()) {
-                    Some(code) if code == DUPLICATE_SCHEMA => DemoError::SchemaExists { schema: schema.clone() },
-                    _ => DemoError::Sql { action: "create a schema", source },
+                made.map(|()| InUse(None)).map_err(|source| {
+                    match source.as_database_error().and_then(|error| error.code()) {
+                        Some(code) if code == DUPLICATE_SCHEMA => DemoError::SchemaExists { schema: schema.clone() },
+                        _ => DemoError::Sql { action: "create a schema", source },
+                    }
                 })
             }
         }
@@ -118,8 +125,10 @@ impl Place {
     #[must_use]
     pub fn arguments(&self) -> String {
         match self {
-            Self::Sqlite { file, .. } => format!("--database sqlite:{}", file.display()),
-            Self::Postgres { url, schema } => format!("--database {} --schema {schema}", without_password(url)),
+            Self::Sqlite { file, .. } => format!("--database {}", quoted(&format!("sqlite:{}", file.display()))),
+            Self::Postgres { url, schema } => {
+                format!("--database {} --schema {schema}", quoted(&without_password(url)))
+            }
         }
     }
 
@@ -166,10 +175,32 @@ async fn execute(url: &str, sql: &str, schema: &str) -> Result<(), sqlx::Error> 
     done.map(drop)
 }
 
+/// The URL with everything but the password, in its place or among the parameters.
 fn without_password(url: &str) -> String {
-    let Ok(options) = PgConnectOptions::from_str(url) else { return "postgres://…".to_owned() };
-    let database = options.get_database().unwrap_or_default();
-    format!("postgres://{}@{}:{}/{database}", options.get_username(), options.get_host(), options.get_port())
+    // What the driver cannot read may have its password anywhere.
+    let (Ok(_), Some((scheme, rest))) = (PgConnectOptions::from_str(url), url.split_once("://")) else {
+        return "postgres://…".to_owned();
+    };
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let authority = match authority.rsplit_once('@') {
+        Some((who, host)) => format!("{}@{host}", who.split(':').next().unwrap_or_default()),
+        None => authority.to_owned(),
+    };
+    // Only names that are plain: an encoded one may say anything.
+    let plain =
+        |name: &str| name != "password" && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c));
+    let shown = parameters.split('&').filter(|pair| plain(pair.split('=').next().unwrap_or_default()));
+    let shown = shown.filter(|pair| !pair.is_empty()).collect::<Vec<_>>().join("&");
+    let mark = if shown.is_empty() { "" } else { "?" };
+    format!("{scheme}://{authority}{database}{mark}{shown}")
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]
@@ -178,23 +209,42 @@ mod tests {
 
     #[test]
     fn places_are_told_apart() {
-        assert!(matches!(Place::of(None, None), Ok(Place::Sqlite { folder: Some(_), .. })));
-        assert!(matches!(Place::of(Some("sqlite:shop.db"), None), Ok(Place::Sqlite { folder: None, .. })));
-        let Ok(Place::Postgres { schema, .. }) = Place::of(Some("postgres://a@b/c"), None) else {
+        assert!(matches!(Place::of(None, None, false), Ok(Place::Sqlite { folder: Some(_), .. })));
+        assert!(matches!(Place::of(Some("sqlite:shop.db"), None, false), Ok(Place::Sqlite { folder: None, .. })));
+        let Ok(Place::Postgres { schema, .. }) = Place::of(Some("postgres://a@b/c"), None, false) else {
             panic!("PostgreSQL")
         };
         assert!(schema.starts_with("highwater_demo_"));
         for (database, schema) in
             [("mysql://x", None), ("sqlite::memory:", None), ("sqlite:", None), ("postgres://a", Some("a\"b"))]
         {
-            assert!(matches!(Place::of(Some(database), schema), Err(DemoError::Database(_))), "{database}");
+            assert!(matches!(Place::of(Some(database), schema, false), Err(DemoError::Database(_))), "{database}");
         }
     }
 
     #[test]
-    fn passwords_are_not_shown() {
-        let place = Place::of(Some("postgres://anna:secret@db:5433/shop"), Some("mine")).unwrap();
-        assert_eq!(place.arguments(), "--database postgres://anna@db:5433/shop --schema mine");
-        assert!(!format!("{place:?}").contains("secret"));
+    fn passwords_are_not_shown_and_everything_else_is() {
+        for (url, shown) in [
+            ("postgres://anna:secret@db:5433/shop", "postgres://anna@db:5433/shop"),
+            ("postgresql://db/shop", "postgresql://db/shop"),
+            ("postgres://anna:secret@db/shop?sslmode=require", "'postgres://anna@db/shop?sslmode=require'"),
+            (
+                "postgres:///shop?host=/run/pg&password=secret&sslrootcert=a.pem",
+                "'postgres:///shop?host=/run/pg&sslrootcert=a.pem'",
+            ),
+            ("postgres://db/shop?password=secret", "postgres://db/shop"),
+            ("postgres://db/shop?p%61ssword=secret", "postgres://db/shop"),
+            ("postgres://anna:secret@db:port/shop", "'postgres://…'"),
+        ] {
+            let place = Place::of(Some(url), Some("mine"), false).unwrap();
+            assert_eq!(place.arguments(), format!("--database {shown} --schema mine"));
+            assert!(!format!("{place:?}").contains("secret"));
+        }
+    }
+
+    #[test]
+    fn a_file_of_any_name_can_be_pasted() {
+        let place = Place::of(Some("sqlite:/tmp/anna's shop.db"), None, false).unwrap();
+        assert_eq!(place.arguments(), r"--database 'sqlite:/tmp/anna'\''s shop.db'");
     }
 }

@@ -204,6 +204,8 @@ pub struct Report {
     pub books: Vec<Book>,
     /// What finds the shop again, if it was kept.
     pub kept: Option<String>,
+    /// Why something of it is left that was to be removed, if so.
+    pub left: Option<String>,
 }
 
 impl Report {

@@ -76,14 +76,20 @@ impl Demo {
             corrupt: self.corrupt,
         };
         let mut stdout = io::stdout();
+        let refused = |error| failure(error, Exit::Interrupted);
         writeln!(stdout, "{}\n", lines::introduction(&plan))?;
+        let left = highwater_demo::clear(&plan.place().map_err(refused)?).await.map_err(refused)?;
+        left.iter().try_for_each(|left| writeln!(stdout, "{left}"))?;
         stdout.flush()?;
         let seen = see(&plan, &launch).await?;
         report::print(&plan, &seen, global.output())?;
         let wrong: Vec<&str> = seen.books.iter().filter(|book| !book.balances()).map(|book| book.name).collect();
-        match wrong.is_empty() {
+        let wrong = (!wrong.is_empty()).then(|| format!("the books do not balance: {}", wrong.join("; ")));
+        let left = seen.left.as_ref().map(|left| format!("the shop is left behind: {left}"));
+        let faults: Vec<String> = wrong.into_iter().chain(left).collect();
+        match faults.is_empty() {
             true => Ok(()),
-            false => Err(Failure::refused(format!("the books do not balance: {}", wrong.join("; ")))),
+            false => Err(Failure::refused(faults.join("; and "))),
         }
     }
 }

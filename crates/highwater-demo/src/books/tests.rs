@@ -21,8 +21,8 @@ const CUSTOMERS: [i64; 4] = [1, 2, 2, 33];
 impl Kept {
     /// Four orders, and everything that follows from them.
     async fn with_orders() -> Self {
-        let place = Place::of(None, None).unwrap();
-        place.make().await.unwrap();
+        let place = Place::of(None, None, true).unwrap();
+        drop(place.make().await.unwrap());
         let store = <SqliteEventStore as Shop>::open(&place).await.unwrap();
         store.initialize().await.unwrap();
         let desk = Desk::open(&place).await.unwrap();
@@ -35,9 +35,13 @@ impl Kept {
         bus.subscribe(Orders::<SqliteEventStore>::new(1)).await.unwrap();
         bus.subscribe(Emails::new(1, desk.clone())).await.unwrap();
         bus.subscribe(Fulfilment::new(1, store.clone())).await.unwrap();
-        for (n, customer) in CUSTOMERS.into_iter().enumerate() {
-            let append = Append::to(stream_id("order", &n.to_string())).event(Order::Placed { customer, cents: 500 });
-            store.append(&append).await.unwrap();
+        let orders = CUSTOMERS.into_iter().enumerate().map(|(number, customer)| {
+            let order = stream_id("order", &number.to_string());
+            Accepted { order, customer, cents: 500 }
+        });
+        write_down(&desk, orders.clone()).await.unwrap();
+        for Accepted { order, customer, cents } in orders {
+            store.append(&Append::to(order).event(Order::Placed { customer, cents })).await.unwrap();
         }
         // Each order is placed, paid and shipped: the second is an answer to the first, and the third to the second.
         for _ in 0..3 {
@@ -51,86 +55,140 @@ impl Kept {
         Self { place, desk }
     }
 
-    /// The statements of the books that do not balance.
-    async fn unbalanced(&self) -> Vec<&'static str> {
-        let books = check(&self.desk, CUSTOMERS.len() as u64).await.unwrap();
-        assert_eq!(books.len(), BOOKS.len());
-        let wrong = books.iter().zip(BOOKS).filter(|(book, _)| !book.balances());
-        wrong.map(|(_, (_, sql))| sql).collect()
-    }
-
-    /// Damages something, sees what is noticed, and repairs it.
-    async fn damage(&self, damage: &'static str, repair: &'static str, noticed: &[&'static str]) {
-        assert_eq!(self.desk.execute(damage, &[]).await.unwrap(), 1, "{damage}");
-        assert_eq!(self.unbalanced().await, noticed, "{damage}");
-        assert_eq!(self.desk.execute(repair, &[]).await.unwrap(), 1, "{repair}");
+    /// A copy of the shop with this damage: the statements of the books that do not balance then.
+    async fn noticed(&self, damage: &[&'static str]) -> Vec<&'static str> {
+        let Place::Sqlite { file, .. } = &self.place else { panic!("it is in a file") };
+        let copy = file.with_file_name("damaged.db");
+        self.desk.execute("VACUUM INTO $1", &[Value::Text(copy.to_str().unwrap())]).await.unwrap();
+        let place = Place::Sqlite { file: copy, folder: None };
+        let desk = Desk::open(&place).await.unwrap();
+        for sql in damage {
+            assert!(desk.execute(sql, &[]).await.unwrap() > 0, "{sql}");
+        }
+        let noticed = unbalanced(&desk, CUSTOMERS.len() as u64).await;
+        desk.close().await;
+        place.remove().await.unwrap();
+        noticed
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_damage_is_noticed_by_the_book_that_is_there_for_it() {
-    let kept = Kept::with_orders().await;
-    assert_eq!(kept.unbalanced().await, [""; 0]);
+/// The statements of the books that do not balance.
+async fn unbalanced(desk: &Desk, accepted: u64) -> Vec<&'static str> {
+    let books = check(desk, accepted).await.unwrap();
+    assert_eq!(books.len(), BOOKS.len());
+    let wrong = books.iter().zip(BOOKS).filter(|(book, _)| !book.balances());
+    wrong.map(|(_, (_, sql))| sql).collect()
+}
 
-    let damages: [(&str, &str, &[&str]); 10] = [
-        (
-            "UPDATE events SET event_type = 'Lost' WHERE global_sequence = (SELECT max(global_sequence) FROM events)",
-            "UPDATE events SET event_type = 'Shipped' WHERE event_type = 'Lost'",
-            &[sql::BOOK_FULFILLED],
-        ),
-        (
+/// What is done to the shop, and the books that notice.
+type Damage = (&'static [&'static str], &'static [&'static str]);
+
+const LOG: [Damage; 7] = [
+    // One order is lost, and another is there twice: log and read models agree, and so do all counts.
+    (
+        &[
+            "UPDATE events SET stream_id = x'00000000000000000000000000000000'
+             WHERE stream_id = (SELECT order_id FROM demo_accepted WHERE customer = 2 LIMIT 1)",
+            "UPDATE demo_orders SET order_id = x'00000000000000000000000000000000'
+             WHERE order_id NOT IN (SELECT stream_id FROM events)",
+        ],
+        &[sql::BOOK_ACCEPTED, sql::BOOK_ACCEPTED_ONLY],
+    ),
+    // An order that is somebody else's, everywhere.
+    (
+        &[
+            "UPDATE events SET data = replace(data, '\"customer\":1,', '\"customer\":2,')",
+            "UPDATE events SET data = replace(data, '\"customer\":1}', '\"customer\":2}')",
+            "UPDATE demo_orders SET customer = 2 WHERE customer = 1",
+            "UPDATE demo_revenue SET cents = 1500, payments = 3 WHERE customer = 2",
+            "DELETE FROM demo_revenue WHERE customer = 1",
+            "UPDATE demo_emails SET address = 'customer-2@example.org' WHERE address = 'customer-1@example.org'",
+        ],
+        &[sql::BOOK_ACCEPTED],
+    ),
+    // More was ordered than paid for.
+    (
+        &["UPDATE events SET data = replace(data, ':500', ':501')
+             WHERE global_sequence = (SELECT min(global_sequence) FROM events WHERE event_type = 'Placed')"],
+        &[sql::BOOK_ACCEPTED, sql::BOOK_FULFILLED],
+    ),
+    // What was paid by one is shipped to another.
+    (&["UPDATE events SET data = replace(data, ':33', ':1') WHERE event_type = 'Shipped'"], &[sql::BOOK_FULFILLED]),
+    (
+        &["UPDATE events SET event_type = 'Lost' WHERE global_sequence = (SELECT max(global_sequence) FROM events)"],
+        &[sql::BOOK_FULFILLED],
+    ),
+    // A fourth event.
+    (
+        &[
+            "INSERT INTO events (stream_version, created_at, id, stream_id, event_type, data)
+             SELECT 4, 1, zeroblob(16), order_id, 'Shipped', '{\"customer\":1}' FROM demo_orders WHERE customer = 1",
             "UPDATE demo_orders SET events = 4 WHERE customer = 1",
-            "UPDATE demo_orders SET events = 3 WHERE customer = 1",
-            &[sql::BOOK_ORDERS],
-        ),
-        (
-            "UPDATE demo_orders SET status = 'paid' WHERE customer = 33",
-            "UPDATE demo_orders SET status = 'shipped' WHERE customer = 33",
-            &[sql::BOOK_ORDERS],
-        ),
-        (
-            "INSERT INTO demo_orders VALUES (x'00', 1, 'shipped', 3)",
-            "DELETE FROM demo_orders WHERE order_id = x'00'",
-            &[sql::BOOK_ORDERS_ONLY],
-        ),
-        (
-            "UPDATE demo_revenue SET cents = cents + 1 WHERE customer = 2",
-            "UPDATE demo_revenue SET cents = cents - 1 WHERE customer = 2",
-            &[sql::BOOK_REVENUE, sql::BOOK_CUSTOMERS],
-        ),
-        (
-            "UPDATE demo_revenue SET payments = 1 WHERE customer = 2",
-            "UPDATE demo_revenue SET payments = 2 WHERE customer = 2",
-            &[sql::BOOK_CUSTOMERS],
-        ),
-        (
-            "UPDATE demo_emails SET address = 'somebody@else' WHERE address LIKE 'customer-33@%'",
-            "UPDATE demo_emails SET address = 'customer-33@example.org' WHERE address = 'somebody@else'",
-            &[sql::BOOK_EMAILS],
-        ),
-        (
-            "INSERT INTO demo_emails VALUES (x'00', 'x', 1, 1, 1)",
-            "DELETE FROM demo_emails WHERE event_id = x'00'",
-            &[sql::BOOK_EMAILS_ONLY],
-        ),
-        (
-            "UPDATE event_bus_dlq SET state = 'dead'",
-            "UPDATE event_bus_dlq SET state = 'replayed'",
-            &[sql::BOOK_LETTERS],
-        ),
-        (
-            "UPDATE event_bus_checkpoints SET last_global_sequence = 11 WHERE subscriber_id = 'projection:emails'",
-            "UPDATE event_bus_checkpoints SET last_global_sequence = 12 WHERE subscriber_id = 'projection:emails'",
-            &[sql::BOOK_CHECKPOINTS],
-        ),
-    ];
-    for (damage, repair, noticed) in damages {
-        kept.damage(damage, repair, noticed).await;
+            "UPDATE event_bus_checkpoints SET last_global_sequence = 13",
+            "INSERT INTO demo_handled VALUES ('projection:orders', 1, 1, 1)",
+        ],
+        &[sql::BOOK_FULFILLED],
+    ),
+    (&["UPDATE event_bus_dlq SET state = 'dead'"], &[sql::BOOK_LETTERS]),
+];
+
+const READ_MODELS: [Damage; 10] = [
+    (&["UPDATE demo_orders SET events = 4 WHERE customer = 1"], &[sql::BOOK_ORDERS]),
+    (&["UPDATE demo_orders SET status = 'paid' WHERE customer = 33"], &[sql::BOOK_ORDERS]),
+    (&["UPDATE demo_orders SET customer = customer + 1"], &[sql::BOOK_ORDERS]),
+    (&["INSERT INTO demo_orders VALUES (x'00', 1, 'shipped', 3)"], &[sql::BOOK_ORDERS_ONLY]),
+    (&["UPDATE demo_revenue SET cents = cents + 1 WHERE customer = 2"], &[sql::BOOK_REVENUE, sql::BOOK_CUSTOMERS]),
+    (&["UPDATE demo_revenue SET payments = 1 WHERE customer = 2"], &[sql::BOOK_CUSTOMERS]),
+    (&["INSERT INTO demo_revenue VALUES (7, 0, 0)"], &[sql::BOOK_CUSTOMERS_ONLY]),
+    (&["UPDATE demo_emails SET address = 'somebody@else' WHERE address LIKE 'customer-33@%'"], &[sql::BOOK_EMAILS]),
+    (&["INSERT INTO demo_emails VALUES (x'00', 'x', 1, 1, 1)"], &[sql::BOOK_EMAILS_ONLY]),
+    // One is sent to nobody's order instead.
+    (
+        &["UPDATE demo_emails SET event_id = x'00' WHERE address LIKE 'customer-33@%'"],
+        &[sql::BOOK_EMAILS, sql::BOOK_EMAILS_ONLY],
+    ),
+];
+
+const DELIVERY: [Damage; 7] = [
+    (&["INSERT INTO demo_handled VALUES ('projection:orders', 1, 1, 1)"], &[sql::BOOK_HANDLED_ORDERS]),
+    (&["INSERT INTO demo_handled VALUES ('projection:revenue', 1, 1, 1)"], &[sql::BOOK_HANDLED_REVENUE]),
+    // What one lacks, the other has too many of.
+    (
+        &[
+            "INSERT INTO demo_handled VALUES ('projection:orders', 1, -10, 1)",
+            "INSERT INTO demo_handled VALUES ('projection:revenue', 1, 10, 1)",
+        ],
+        &[sql::BOOK_HANDLED_ORDERS, sql::BOOK_HANDLED_REVENUE],
+    ),
+    (
+        &["UPDATE event_bus_checkpoints SET last_global_sequence = 11 WHERE subscriber_id = 'projection:emails'"],
+        &[sql::BOOK_CHECKPOINTS],
+    ),
+    (
+        &["UPDATE event_bus_checkpoints SET last_global_sequence = 13 WHERE subscriber_id = 'saga:fulfilment'"],
+        &[sql::BOOK_CHECKPOINTS],
+    ),
+    (&["DELETE FROM event_bus_checkpoints WHERE subscriber_id <> 'projection:orders'"], &[sql::BOOK_CHECKPOINTS]),
+    // One that nobody subscribed.
+    (
+        &["UPDATE event_bus_checkpoints SET subscriber_id = 'projection:x' WHERE subscriber_id = 'saga:fulfilment'"],
+        &[sql::BOOK_CHECKPOINTS, sql::BOOK_CHECKPOINTS_ONLY],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_damage_is_noticed_by_the_books_that_are_there_for_it() {
+    let kept = Kept::with_orders().await;
+    assert_eq!(kept.noticed(&[]).await, [""; 0]);
+    let damages: Vec<Damage> = [&LOG[..], &READ_MODELS, &DELIVERY].concat();
+    for (damage, noticed) in &damages {
+        assert_eq!(&kept.noticed(damage).await, noticed, "{damage:?}");
     }
-    kept.desk.execute("INSERT INTO demo_handled VALUES ('projection:orders', 1, 1, 1)", &[]).await.unwrap();
-    assert_eq!(kept.unbalanced().await, [sql::BOOK_HANDLED], "one that was handled twice");
-    let accepted = check(&kept.desk, 5).await.unwrap();
-    assert!(!accepted[0].balances(), "an order that was accepted and is not in the log");
+    let accepted = unbalanced(&kept.desk, 5).await;
+    assert_eq!(accepted, [sql::BOOK_ACCEPTED], "an order that was accepted and is not in the log");
+    for (name, sql) in BOOKS {
+        assert!(damages.iter().any(|(_, noticed)| noticed.contains(&sql)), "nothing shows that it notices: {name}");
+    }
     kept.desk.close().await;
     kept.place.remove().await.unwrap();
 }

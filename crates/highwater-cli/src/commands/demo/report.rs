@@ -59,7 +59,7 @@ fn takeovers(seen: &Report, out: &mut Output) -> Result<(), Failure> {
 }
 
 fn books(seen: &Report, out: &mut Output) -> Result<(), Failure> {
-    let mut table = Table::new(&["", "the books, by plain SQL", ">in the log", ">found"]);
+    let mut table = Table::new(&["", "the books, by plain SQL", ">expected", ">found"]);
     for book in &seen.books {
         let mark = match book.balances() {
             true => Cell::painted("✓", Paint::Green),
