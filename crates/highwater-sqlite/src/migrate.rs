@@ -109,7 +109,7 @@ pub(crate) async fn log_ahead(connection: &mut SqliteConnection, path: &Path) ->
                 );
                 return Err(Error::Unfit { reason });
             }
-            Err(error) => gate::ask_again(error, started, PATIENCE).await?,
+            Err(error) => gate::ask_again(error, started, PATIENCE, async || Some(path.to_owned())).await?,
         }
     }
 }

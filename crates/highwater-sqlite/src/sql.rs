@@ -64,6 +64,7 @@ statements! {
     fence_opened,
     fence_reset,
     fence_term,
+    file,
     filling,
     filling_begin,
     filling_checkpoint,

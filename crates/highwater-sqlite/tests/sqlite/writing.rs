@@ -71,8 +71,12 @@ async fn who_does_not_want_to_wait_longer_is_told_so_and_nothing_is_stored() {
     let error = store.append(&append).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains("another process"), "{error}");
+    let comm = std::fs::read_to_string(format!("/proc/{}/comm", worker.pid())).unwrap();
+    let who = format!("process {} ({})", worker.pid(), comm.trim_end());
+    assert!(format!("{error:?}").contains(&who), "{error:?}");
     let error = store.begin().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    assert!(format!("{error:?}").contains(&who), "{error:?}");
     worker.end().await;
     assert!(sequences(&store).await.is_empty());
     assert!(!store.append(&append).await.unwrap().repeated, "it was not stored before");
