@@ -12,6 +12,7 @@ use std::time::Duration;
 use highwater::{AppendQueue, Appended, Backlog, Error, QueuedAppend, SharedError};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::config::SqliteConfig;
 use crate::connect::Connector;
@@ -74,13 +75,15 @@ impl Task {
             if group.is_empty() {
                 continue;
             }
+            // One time for all that a group waits for.
+            let deadline = Instant::now() + self.timeout;
             let permit = self.gate.enter("append", self.timeout).await;
             // Who has given up meanwhile was told that nothing is stored.
             group.retain(|request| !request.answer.is_closed());
             let (answered, events) =
                 (group.len(), group.iter().map(|request| request.append.records.len()).sum::<usize>());
             let stored = match permit {
-                Ok(permit) => self.store(&group, permit).await,
+                Ok(permit) => self.store(&group, permit, deadline).await,
                 Err(error) => Err(error),
             };
             match stored {
@@ -103,13 +106,14 @@ impl Task {
     ///
     /// # Errors
     /// What concerns everybody: then nothing is stored, or it is unknown.
-    async fn store(&mut self, group: &[QueuedAppend], _permit: Permit) -> Result<Answers, Error> {
+    async fn store(&mut self, group: &[QueuedAppend], _permit: Permit, deadline: Instant) -> Result<Answers, Error> {
+        let left = || deadline.saturating_duration_since(Instant::now());
         // Taken out: it is put back when it is known to be of use.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connector.connect_writer().await.map_err(|e| failed("append", e))?,
         };
-        gate::begin_on(&mut connection, self.timeout).await?;
+        gate::begin_on(&mut connection, left()).await?;
         let mut stored = together(&mut connection, &self.sql, group).await;
         if matches!(&stored, Ok(None)) {
             // Somebody's ids are taken. Nothing is left of the attempt, and everybody goes singly.
@@ -117,7 +121,7 @@ impl Task {
                 let source = "the transaction could not be taken back".into();
                 return Err(Error::Unavailable { action: "append", source });
             }
-            gate::begin_on(&mut connection, self.timeout).await?;
+            gate::begin_on(&mut connection, left()).await?;
             stored = singly(&mut connection, &self.sql, group).await.map(Some);
         }
         let stored = match stored {

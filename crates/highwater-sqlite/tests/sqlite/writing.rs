@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Append, CheckpointWrite, Checkpoints, Claim, Error, ExpectedVersion, Fence, Log, Taken};
+use highwater::{Append, Backend, CheckpointWrite, Checkpoints, Claim, Error, ExpectedVersion, Fence, Log, Taken};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 use uuid::Uuid;
@@ -58,6 +58,23 @@ async fn everybody_waits_for_another_process_that_has_the_lock_and_nobody_is_tol
     all.await.unwrap().unwrap();
     assert_eq!(sequences(&store).await, [1]);
     assert_eq!(store.paused(&["projection:one".to_owned()]).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_transaction_of_delivery_is_waited_for_is_said() {
+    let folder = Folder::new();
+    let config = SqliteConfig { append_timeout: Duration::from_millis(200), ..SqliteConfig::default() };
+    let store = folder.store_with(config).await;
+    let fence = checkpoint(&store, 0).await.fence;
+    let handler = tokio::spawn({
+        let store = store.clone();
+        async move { Backend::begin(&store, &fence, None).await.unwrap() }
+    });
+    let begun = handler.await.unwrap();
+    let error = store.append(&one()).await.unwrap_err();
+    assert!(format!("{error:?}").contains("a transaction of delivery for projection:one"), "{error:?}");
+    store.rollback(begun.tx, false).await;
+    store.append(&one()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
