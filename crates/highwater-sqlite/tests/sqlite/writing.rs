@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use highwater::{Append, Backend, CheckpointWrite, Checkpoints, Claim, Error, ExpectedVersion, Fence, Log, Taken};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
@@ -58,6 +58,25 @@ async fn everybody_waits_for_another_process_that_has_the_lock_and_nobody_is_tol
     all.await.unwrap().unwrap();
     assert_eq!(sequences(&store).await, [1]);
     assert_eq!(store.paused(&["projection:one".to_owned()]).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_append_waits_for_its_time_and_not_for_that_of_each_who_has_the_lock() {
+    let folder = Folder::new();
+    let with = |millis| SqliteConfig { append_timeout: Duration::from_millis(millis), ..SqliteConfig::default() };
+    let (first, second) = (folder.store_with(with(2_000)).await, folder.store_with(with(2_500)).await);
+    let worker = Job::on(&folder, Task::Hold).start();
+    worker.says("held", 1).await;
+    // It is before the other in this process, and waits in vain for the worker.
+    let before = tokio::spawn(async move { first.begin().await.map(drop) });
+    tokio::task::yield_now().await;
+    let started = Instant::now();
+    let error = second.append(&one()).await.unwrap_err();
+    let waited = started.elapsed();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    assert!(waited < Duration::from_millis(3_500), "{waited:?}");
+    before.await.unwrap().unwrap_err();
+    worker.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
