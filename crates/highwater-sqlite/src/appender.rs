@@ -75,13 +75,15 @@ impl Task {
             if group.is_empty() {
                 continue;
             }
+            // One time for all that a group waits for.
+            let deadline = Instant::now() + self.timeout;
             let permit = self.gate.enter("append", self.timeout).await;
             // Who has given up meanwhile was told that nothing is stored.
             group.retain(|request| !request.answer.is_closed());
             let (answered, events) =
                 (group.len(), group.iter().map(|request| request.append.records.len()).sum::<usize>());
             let stored = match permit {
-                Ok(permit) => self.store(&group, permit).await,
+                Ok(permit) => self.store(&group, permit, deadline).await,
                 Err(error) => Err(error),
             };
             match stored {
@@ -104,7 +106,8 @@ impl Task {
     ///
     /// # Errors
     /// What concerns everybody: then nothing is stored, or it is unknown.
-    async fn store(&mut self, group: &[QueuedAppend], _permit: Permit) -> Result<Answers, Error> {
+    async fn store(&mut self, group: &[QueuedAppend], _permit: Permit, deadline: Instant) -> Result<Answers, Error> {
+        let left = || deadline.saturating_duration_since(Instant::now());
         // Taken out: it is put back when it is known to be of use.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -112,12 +115,12 @@ impl Task {
         };
         if let [only] = group
             && only.append.records.len() == 1
-            && let Some(appended) = self.alone(&mut connection, &only.append).await?
+            && let Some(appended) = alone(&mut connection, &only.append, left()).await?
         {
             self.connection = Some(connection);
             return Ok(vec![Ok(appended)]);
         }
-        gate::begin_on(&mut connection, self.timeout).await?;
+        gate::begin_on(&mut connection, left()).await?;
         let mut stored = together(&mut connection, &self.sql, group).await;
         if matches!(&stored, Ok(None)) {
             // Somebody's ids are taken. Nothing is left of the attempt, and everybody goes singly.
@@ -125,7 +128,7 @@ impl Task {
                 let source = "the transaction could not be taken back".into();
                 return Err(Error::Unavailable { action: "append", source });
             }
-            gate::begin_on(&mut connection, self.timeout).await?;
+            gate::begin_on(&mut connection, left()).await?;
             stored = singly(&mut connection, &self.sql, group).await.map(Some);
         }
         let stored = match stored {
@@ -141,19 +144,21 @@ impl Task {
     }
 }
 
-impl Task {
-    /// A lone event. `None` when something speaks against it: then nothing is stored, and the long way tells what it is.
-    async fn alone(&self, connection: &mut SqliteConnection, append: &Prepared) -> Result<Option<Appended>, Error> {
-        let started = Instant::now();
-        loop {
-            match write::store_alone(connection, append).await {
-                Ok(stored) => return Ok(stored),
-                Err(error) => match code(&error) {
-                    Some(Code::Unique) => return Ok(None),
-                    Some(Code::Busy) => gate::ask_again(error, started, self.timeout).await?,
-                    _ => return Err(commit_failed("append", error)),
-                },
-            }
+/// A lone event. `None` when something speaks against it: then nothing is stored, and the long way tells what it is.
+async fn alone(
+    connection: &mut SqliteConnection,
+    append: &Prepared,
+    patience: Duration,
+) -> Result<Option<Appended>, Error> {
+    let started = Instant::now();
+    loop {
+        match write::store_alone(connection, append).await {
+            Ok(stored) => return Ok(stored),
+            Err(error) => match code(&error) {
+                Some(Code::Unique) => return Ok(None),
+                Some(Code::Busy) => gate::ask_again_on(connection, error, started, patience).await?,
+                _ => return Err(commit_failed("append", error)),
+            },
         }
     }
 }

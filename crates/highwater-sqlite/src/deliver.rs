@@ -28,7 +28,8 @@ impl Backend for SqliteEventStore {
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
         Box::pin(async move {
-            let mut tx = self.write_transaction("a transaction of delivery", PATIENCE).await?;
+            let what = format!("a transaction of delivery for {}", fence.subscriber_id);
+            let mut tx = self.write_transaction(what, PATIENCE).await?;
             match enter(&mut tx, fence, letter).await {
                 Ok((global_sequence, letter_open)) => Ok(Begun { tx, global_sequence, letter_open }),
                 Err(error) => {

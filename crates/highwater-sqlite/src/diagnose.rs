@@ -1,32 +1,20 @@
 //! What a file says about its own health.
+//!
+//! Each look is a function of its own that returns what it found. One that fails becomes a finding, and the others go on.
 
-use highwater::{BoxFuture, DeadLetters, Diagnose, Error, Finding, LetterQuery, Planned};
-use sqlx::Row;
+mod delivery;
+mod file;
+mod layout;
 
-use crate::Synchronous;
-use crate::error::failed;
-use crate::sql;
+use highwater::{BoxFuture, Diagnose, Error, Finding, Planned};
+
 use crate::store::SqliteEventStore;
+
+type Look<'a> = (&'static str, BoxFuture<'a, Result<Vec<Finding>, Error>>);
 
 impl Diagnose for SqliteEventStore {
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
-        Box::pin(async move {
-            let (layout, complete) = self.layout().await;
-            let mut findings = vec![self.durability(), layout];
-            if complete {
-                for (topic, looked) in [
-                    ("journal", self.journal().await),
-                    ("growth", self.growth().await),
-                    ("dead letters", self.open_letters().await),
-                ] {
-                    findings.push(looked.unwrap_or_else(|error| {
-                        let advice = "see that the file and the disk are well, and look again";
-                        Finding::warning(topic, format!("it could not be looked at: {error}"), advice)
-                    }));
-                }
-            }
-            Ok(findings)
-        })
+        Box::pin(async move { Ok(self.findings().await) })
     }
 
     fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
@@ -35,68 +23,47 @@ impl Diagnose for SqliteEventStore {
 }
 
 impl SqliteEventStore {
-    fn durability(&self) -> Finding {
-        const TOPIC: &str = "durability";
-        match self.inner.config.synchronous {
-            Synchronous::Full => Finding::good(TOPIC, "every commit waits for the disk"),
-            Synchronous::Normal => Finding::note(
-                TOPIC,
-                "commits do not wait for the disk: a crash of the machine may take back the last appends",
-                "open it with Synchronous::Full wherever events matter",
-            ),
+    async fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let about_the_file: Vec<Look<'_>> = vec![
+            ("durability", Box::pin(file::durability(self))),
+            ("write-ahead log", Box::pin(file::write_ahead_log(self))),
+            ("writers", Box::pin(file::writers(self))),
+            ("pages", Box::pin(file::pages(self))),
+            ("growth", Box::pin(file::growth(self))),
+        ];
+        look_at(about_the_file, &mut findings).await;
+        let (layout, complete) = layout::layout(self).await;
+        findings.extend(layout);
+        // What is not there is not looked at; the layout says so.
+        if complete {
+            let about_the_log: Vec<Look<'_>> = vec![
+                ("journal", Box::pin(file::journal(self))),
+                ("streams", Box::pin(file::streams(self))),
+                ("filling", Box::pin(delivery::filling(self))),
+                ("dead letters", Box::pin(delivery::letters(self))),
+                ("subscribers", Box::pin(delivery::subscribers(self))),
+            ];
+            look_at(about_the_log, &mut findings).await;
+        }
+        findings
+    }
+}
+
+async fn look_at(looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) {
+    for (topic, look) in looks {
+        match look.await {
+            Ok(found) => findings.extend(found),
+            Err(error) => findings.push(not_seen(topic, &error)),
         }
     }
+}
 
-    /// And whether everything is there.
-    async fn layout(&self) -> (Finding, bool) {
-        const TOPIC: &str = "layout";
-        match self.plan().await {
-            Ok(planned) if planned.is_empty() => (Finding::good(TOPIC, "it is up to date"), true),
-            Ok(planned) => {
-                let steps: Vec<String> =
-                    planned.iter().map(|step| format!("{} ({}) {}", step.version, step.name, step.does)).collect();
-                let found = format!("it is not up to date: {}", steps.join("; "));
-                (Finding::bad(TOPIC, found, "call initialize()"), false)
-            }
-            Err(error) => (Finding::bad(TOPIC, error.to_string(), "do what it says, and look again"), false),
-        }
-    }
-
-    async fn journal(&self) -> Result<Finding, Error> {
-        const TOPIC: &str = "journal";
-        let mode: String = sqlx::query_scalar(sql::diagnose_journal)
-            .fetch_one(&self.inner.pool)
-            .await
-            .map_err(|e| failed("ask how the file is written", e))?;
-        Ok(match mode.as_str() {
-            "wal" => {
-                Finding::good(TOPIC, "it is written ahead, so that readers and the writer do not wait for each other")
-            }
-            _ => Finding::warning(
-                TOPIC,
-                format!("the journal is {mode:?} and not \"wal\": readers and the writer wait for each other"),
-                "let nobody else change it; opening the file again sets it back",
-            ),
-        })
-    }
-
-    async fn growth(&self) -> Result<Finding, Error> {
-        let read_failed = |e| failed("measure the file", e);
-        let row = sqlx::query(sql::diagnose_file).fetch_one(&self.inner.pool).await.map_err(read_failed)?;
-        let (bytes, free): (i64, i64) = (row.try_get(0).map_err(read_failed)?, row.try_get(1).map_err(read_failed)?);
-        let megabytes = |bytes: i64| bytes as f64 / 1e6;
-        let found = format!("{:.1} MB, of which {:.1} MB are free to be used again", megabytes(bytes), megabytes(free));
-        Ok(Finding::good("growth", found))
-    }
-
-    async fn open_letters(&self) -> Result<Finding, Error> {
-        const TOPIC: &str = "dead letters";
-        Ok(match self.count_letters(&LetterQuery::default()).await? {
-            0 => Finding::good(TOPIC, "none waits for anybody"),
-            count => {
-                let found = format!("{count} wait to be replayed or discarded");
-                Finding::warning(TOPIC, found, "list them, mend the handler, then replay or discard them")
-            }
-        })
+/// What could not be looked at.
+fn not_seen(topic: &'static str, error: &Error) -> Finding {
+    let found = format!("it could not be looked at: {error}");
+    match error {
+        Error::Unfit { .. } => Finding::bad(topic, found, "do what it says, and look again"),
+        _ => Finding::warning(topic, found, "see that the file and the disk are well, and look again"),
     }
 }

@@ -1,6 +1,7 @@
 //! The right to write. SQLite has one writer at a time: within a process they queue here, in order, and nobody burns time
 //! asking; between processes SQLite's own lock decides, and it is asked for again and again.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use tokio::task;
 use tokio::time::Instant;
 
 use crate::error::{Code, code, failed};
+use crate::holder;
 use crate::sql;
 
 /// How long a task waits for a transaction that it holds itself: somebody else in the same task may be about to end it.
@@ -38,13 +40,13 @@ struct Inner {
     entered: AtomicU64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Holder {
     /// Who was handed the transaction, to end it when they like. What is not handed out ends by itself.
     handed_to: Option<Who>,
     /// Each gets another: the same task may have had it before.
     number: u64,
-    what: &'static str,
+    what: Cow<'static, str>,
     since: Instant,
 }
 
@@ -92,7 +94,7 @@ impl Gate {
     }
 
     /// Waits for its turn. `what` is told to others who wait in vain.
-    pub(crate) async fn enter(&self, what: &'static str, patience: Duration) -> Result<Permit, Error> {
+    pub(crate) async fn enter(&self, what: impl Into<Cow<'static, str>>, patience: Duration) -> Result<Permit, Error> {
         let started = Instant::now();
         let entering = self.0.place.clone().acquire_owned();
         tokio::pin!(entering);
@@ -107,7 +109,7 @@ impl Gate {
             }
         };
         let number = self.0.entered.fetch_add(1, Ordering::Relaxed);
-        *self.holder() = Some(Holder { handed_to: None, number, what, since: Instant::now() });
+        *self.holder() = Some(Holder { handed_to: None, number, what: what.into(), since: Instant::now() });
         Ok(Permit { gate: self.clone(), _place: place })
     }
 
@@ -127,16 +129,19 @@ impl Gate {
 
     /// The number of whoever has it, if that is this very task: then waiting for it may be waiting for oneself.
     fn own(&self) -> Option<u64> {
-        self.holder().filter(|holder| holder.handed_to == Some(Who::runs_here())).map(|holder| holder.number)
+        self.holder().as_ref().filter(|holder| holder.handed_to == Some(Who::runs_here())).map(|holder| holder.number)
+    }
+
+    /// What has it in this process, and for how long.
+    pub(crate) fn open(&self) -> Option<(String, Duration)> {
+        self.holder().as_ref().map(|holder| (holder.what.to_string(), holder.since.elapsed()))
     }
 
     fn held(&self, waited: Duration) -> Error {
-        let source = match *self.holder() {
-            Some(holder) => format!(
-                "waited {waited:.1?}: a transaction of this process ({}) has been open for {:.1?}",
-                holder.what,
-                holder.since.elapsed()
-            ),
+        let source = match self.open() {
+            Some((what, since)) => {
+                format!("waited {waited:.1?}: a transaction of this process ({what}) has been open for {since:.1?}")
+            }
             None => format!("waited {waited:.1?}"),
         };
         Error::Unavailable {
@@ -167,7 +172,10 @@ pub(crate) async fn begin(pool: &SqlitePool, patience: Duration) -> Result<Trans
     loop {
         match pool.begin_with(sql::begin).await {
             Ok(tx) => return Ok(tx),
-            Err(error) => ask_again(error, started, patience).await?,
+            Err(error) => {
+                let file = async || Some(pool.connect_options().get_filename().to_owned());
+                ask_again(error, started, patience, file).await?;
+            }
         }
     }
 }
@@ -178,9 +186,19 @@ pub(crate) async fn begin_on(connection: &mut SqliteConnection, patience: Durati
     loop {
         match sqlx::query(sql::begin).execute(&mut *connection).await {
             Ok(_) => return Ok(()),
-            Err(error) => ask_again(error, started, patience).await?,
+            Err(error) => ask_again_on(connection, error, started, patience).await?,
         }
     }
+}
+
+/// [`ask_again`] for a connection of one's own.
+pub(crate) async fn ask_again_on(
+    connection: &mut SqliteConnection,
+    error: sqlx::Error,
+    started: Instant,
+    patience: Duration,
+) -> Result<(), Error> {
+    ask_again(error, started, patience, async || file_of(connection).await).await
 }
 
 /// Ends a transaction on a connection of one's own. After an error it is over as well, or the connection is of no more use.
@@ -210,14 +228,35 @@ pub(crate) async fn still_open(connection: &mut SqliteConnection) -> Result<(), 
     }
 }
 
-/// Waits a little before the lock is asked for again, if that is what was wrong.
-pub(crate) async fn ask_again(error: sqlx::Error, started: Instant, patience: Duration) -> Result<(), Error> {
+/// The file that a connection is to.
+async fn file_of(connection: &mut SqliteConnection) -> Option<PathBuf> {
+    match sqlx::query_scalar::<_, String>(sql::file).fetch_one(connection).await {
+        Ok(file) => Some(file.into()),
+        Err(error) => {
+            tracing::debug!(%error, "a connection does not tell its file");
+            None
+        }
+    }
+}
+
+/// Waits a little before the lock is asked for again, if that is what was wrong. The file is asked for only when whoever has
+/// the lock is to be named.
+pub(crate) async fn ask_again(
+    error: sqlx::Error,
+    started: Instant,
+    patience: Duration,
+    file: impl AsyncFnOnce() -> Option<PathBuf>,
+) -> Result<(), Error> {
     if code(&error) != Some(Code::Busy) {
         return Err(failed("begin a transaction", error));
     }
     if started.elapsed() >= patience {
         let action = "write: another process has kept the database's lock all the time; see who has it open";
-        return Err(Error::Unavailable { action, source: error.into() });
+        let source = match file().await.as_deref().and_then(holder::Holder::of) {
+            Some(holder) => format!("{holder} has it now: {error}").into(),
+            None => error.into(),
+        };
+        return Err(Error::Unavailable { action, source });
     }
     tokio::time::sleep(Duration::from_micros(fastrand::u64(ASK_AGAIN_MICROS))).await;
     Ok(())

@@ -48,6 +48,7 @@ mod deliver;
 mod diagnose;
 mod error;
 mod gate;
+mod holder;
 mod leadership;
 mod log;
 mod migrate;

@@ -18,7 +18,10 @@ impl Log for SqliteEventStore {
     fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
         Box::pin(async move {
             let prepared = self.prepare(append)?;
-            self.inner.gate.not_for_itself(self.inner.appender.append(prepared)).await
+            match self.inner.gate.not_for_itself(self.inner.appender.append(prepared)).await {
+                Err(error) => Err(self.say_what_fills(error).await),
+                appended => appended,
+            }
         })
     }
 

@@ -96,6 +96,15 @@ pub(crate) async fn look(connection: &mut SqliteConnection, path: &Path) -> Resu
     Ok(version)
 }
 
+/// Makes everything in a database that has nothing, for whoever wants to see how it should be.
+pub(crate) async fn make_everything(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    sqlx::query(sql::migrations_create).execute(&mut *connection).await?;
+    for migration in &MIGRATIONS {
+        sqlx::raw_sql(migration.sql).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
 /// Switches to write-ahead logging, for good. Whoever else is just opening the file is waited for.
 pub(crate) async fn log_ahead(connection: &mut SqliteConnection, path: &Path) -> Result<(), Error> {
     let started = tokio::time::Instant::now();
@@ -109,7 +118,7 @@ pub(crate) async fn log_ahead(connection: &mut SqliteConnection, path: &Path) ->
                 );
                 return Err(Error::Unfit { reason });
             }
-            Err(error) => gate::ask_again(error, started, PATIENCE).await?,
+            Err(error) => gate::ask_again(error, started, PATIENCE, async || Some(path.to_owned())).await?,
         }
     }
 }

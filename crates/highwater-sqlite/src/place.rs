@@ -1,5 +1,6 @@
 //! Where the file lies, and whether that is a place for a database.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use highwater::{Error, Invalid};
@@ -104,6 +105,7 @@ pub(crate) fn check(path: &Path, create: bool, allow_network: bool) -> Result<()
     writable(folder, Access::WRITE_OK | Access::EXEC_OK)?;
     if there {
         writable(path, Access::READ_OK | Access::WRITE_OK)?;
+        one_name(path)?;
     }
     let kind = statfs(folder).map_err(|error| cannot_open(folder, error.into()))?.f_type;
     judge(path, kind as u64, allow_network)
@@ -121,6 +123,21 @@ fn judge(path: &Path, kind: u64, allow_network: bool) -> Result<(), Error> {
         }),
         _ => Ok(()),
     }
+}
+
+/// Whether a file has no other name. To SQLite each would be a database with a write-ahead log of its own.
+fn one_name(path: &Path) -> Result<(), Error> {
+    let names = std::fs::metadata(path).map_err(|error| cannot_open(path, error))?.nlink();
+    if names <= 1 {
+        return Ok(());
+    }
+    Err(Error::Unfit {
+        reason: format!(
+            "{} has {names} names (hard links), and whoever opens it by another one would not see what is written by this \
+             one: acknowledged events would be lost; remove the others, or use symbolic links",
+            path.display()
+        ),
+    })
 }
 
 fn writable(path: &Path, how: Access) -> Result<(), Error> {

@@ -165,3 +165,33 @@ impl fmt::Debug for SqliteEventStore {
         f.debug_struct("SqliteEventStore").field("path", &self.inner.path).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Synchronous;
+
+    const FULL: i64 = 2;
+    const NORMAL: i64 = 1;
+
+    async fn synchronous(connection: &mut SqliteConnection) -> i64 {
+        sqlx::query_scalar(crate::sql::diagnose_synchronous).fetch_one(connection).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_what_may_be_lost_does_not_wait_for_the_disk() {
+        let folder = std::env::temp_dir().join(format!("highwater-synchronous-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (set, durable) in [(Synchronous::Full, FULL), (Synchronous::Normal, NORMAL)] {
+            let config = SqliteConfig { synchronous: set, ..SqliteConfig::default() };
+            let store = SqliteEventStore::open_with(folder.join("x.db").to_str().unwrap(), config).await.unwrap();
+            let inner = &store.inner;
+            // The appender's, and those of transactions.
+            assert_eq!(synchronous(&mut inner.connector.connect_writer().await.unwrap()).await, durable);
+            assert_eq!(synchronous(&mut inner.writers.acquire().await.unwrap()).await, durable);
+            assert_eq!(synchronous(&mut inner.pool.acquire().await.unwrap()).await, durable);
+            assert_eq!(synchronous(&mut inner.connector.connect_light().await.unwrap()).await, NORMAL);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -68,6 +68,16 @@ impl Transfer for SqliteEventStore {
 }
 
 impl SqliteEventStore {
+    /// A trigger can only say that the store is being filled. From what and since when stands in the row.
+    pub(crate) async fn say_what_fills(&self, error: Error) -> Error {
+        let Error::BeingFilled { .. } = error else { return error };
+        match unfinished(&self.inner.pool).await {
+            Ok(Some(unfinished)) => unfinished.into_error(),
+            // It has ended meanwhile, or cannot be seen: what was said first is what is wrong.
+            _ => error,
+        }
+    }
+
     /// The lock of whoever fills. It goes with the process.
     async fn lock_filling(&self) -> Result<Lock, Error> {
         let folder = Folder::beside(&self.inner.path);

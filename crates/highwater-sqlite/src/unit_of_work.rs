@@ -1,5 +1,6 @@
 //! Inserts together with the application's own writes, in one transaction.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -83,7 +84,11 @@ impl SqliteEventStore {
     }
 
     /// Opens a transaction that writes, when it is its turn.
-    pub(crate) async fn write_transaction(&self, what: &'static str, patience: Duration) -> Result<SqliteTx, Error> {
+    pub(crate) async fn write_transaction(
+        &self,
+        what: impl Into<Cow<'static, str>>,
+        patience: Duration,
+    ) -> Result<SqliteTx, Error> {
         let permit = self.inner.gate.enter(what, patience).await?;
         let tx = gate::begin(&self.inner.writers, patience).await?;
         permit.hand_out();
@@ -106,7 +111,10 @@ impl SqliteEventStore {
     ) -> Result<(Appended, Announcement), Error> {
         let prepared = self.prepare(append)?;
         gate::still_open(tx).await?;
-        let appended = write::store(tx, &self.inner.appends, &prepared).await?;
+        let appended = match write::store(tx, &self.inner.appends, &prepared).await {
+            Ok(appended) => appended,
+            Err(error) => return Err(self.say_what_fills(error).await),
+        };
         highwater::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
         Ok((appended, announcement))
@@ -159,7 +167,7 @@ impl UnitOfWork {
                 Ok(appended) => done.push(appended),
                 Err(error) => {
                     self.tx.take_back().await;
-                    return Err(error);
+                    return Err(self.store.say_what_fills(error).await);
                 }
             }
         }

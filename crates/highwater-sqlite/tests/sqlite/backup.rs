@@ -7,6 +7,7 @@ use highwater::{BoxError, Checkpoints, Error, Event, Log, observer_fn};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 
 use crate::support::{Folder, Note, assert_in_order, eventually, everything, one, quick, say, sequences};
+use crate::worker::{Job, Task};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_made_while_others_append_is_a_database_of_its_own() {
@@ -100,6 +101,7 @@ async fn a_copy_that_nobody_waits_for_leaves_nothing() {
         }
         assert!(!path.exists(), "half a copy is left");
     }
+    eventually("nothing is left", async || names(&folder, "copy").is_empty()).await;
 }
 
 #[tokio::test]
@@ -108,9 +110,78 @@ async fn what_an_older_database_of_that_name_has_left_behind_does_not_get_into_a
     let store = folder.store().await;
     say(&store, "ours").await;
     // Somebody's write-ahead log, without its database.
-    std::fs::copy(folder.path().join("events.db-wal"), folder.path().join("copy.db-wal")).unwrap();
-    store.append(&one()).await.unwrap();
+    let left = folder.path().join("copy.db-wal");
+    std::fs::write(&left, "somebody's").unwrap();
+    let error = store.backup(folder.path().join("copy.db")).await.unwrap_err();
+    assert!(matches!(&error, Error::Unfit { reason } if reason.contains("copy.db-wal")), "{error:?}");
+    assert_eq!(names(&folder, "copy"), ["copy.db-wal"]);
+    std::fs::remove_file(left).unwrap();
     store.backup(folder.path().join("copy.db")).await.unwrap();
     let copy = SqliteEventStore::open(folder.path().join("copy.db").to_str().unwrap()).await.unwrap();
-    assert_eq!(sequences(&copy).await, [1, 2]);
+    assert_eq!(sequences(&copy).await, [1]);
+}
+
+#[tokio::test]
+async fn names_that_the_database_uses_itself_are_refused() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    std::fs::create_dir_all(folder.path().join("events.db-locks")).unwrap();
+    for name in ["events.db-journal", "events.db-wal", "events.db-locks", "events.db-locks/copy.db"] {
+        let error = store.backup(folder.path().join(name)).await.unwrap_err();
+        assert!(matches!(error, Error::Unfit { .. }), "{name}: {error:?}");
+    }
+    assert!(!folder.path().join("events.db-journal").exists());
+}
+
+/// A worker that backs up in the current folder, by a name that is a URI to SQLite.
+pub async fn back_up(database: &str) {
+    let store = SqliteEventStore::open(database).await.unwrap();
+    store.backup("file:copy.db?mode=memory").await.unwrap();
+    crate::worker::report("backed up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_never_taken_for_a_uri() {
+    let folder = Folder::new();
+    say(&folder.store().await, "one").await;
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let worker = Job::on(&folder, Task::BackUp).start_as(command.current_dir(folder.path()));
+    worker.says("backed up", 1).await;
+    worker.end().await;
+    assert_eq!(names(&folder, "copy"), Vec::<String>::new());
+    let copy = SqliteEventStore::open(folder.path().join("file:copy.db?mode=memory").to_str().unwrap()).await.unwrap();
+    assert_eq!(sequences(&copy).await, [1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_has_its_name_only_when_it_is_whole() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    let text = "so that it takes a while ".repeat(2_000);
+    for _ in 0..200 {
+        say(&store, &text).await;
+    }
+    let path = folder.path().join("copy.db");
+    let mut backup = Box::pin(store.backup(&path));
+    // Whatever is seen under that name has everything.
+    let done = loop {
+        match tokio::time::timeout(std::time::Duration::from_micros(200), &mut backup).await {
+            Ok(done) => break done,
+            Err(_) => assert!(!path.exists(), "it is not finished"),
+        }
+    };
+    done.unwrap();
+    drop(backup);
+    assert_eq!(names(&folder, "copy"), ["copy.db"], "nothing else is left");
+    let mode = |path: &std::path::Path| std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap());
+    assert_eq!(mode(&path), mode(store.path()));
+}
+
+/// The files of a folder that begin so.
+fn names(folder: &Folder, begin: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = entries.map(|name| name.to_str().unwrap().to_owned());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(begin)).collect();
+    names.sort();
+    names
 }

@@ -1,9 +1,11 @@
 //! What a file says about itself.
 
-use highwater::{Diagnose, Error, Severity};
+use highwater::{Append, Diagnose, Error, Finding, Log, Severity, Transfer};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore, Synchronous};
+use uuid::Uuid;
 
-use crate::support::Folder;
+use crate::support::{Folder, connection, execute, note};
+use crate::worker::{Job, Task};
 
 async fn worst(store: &SqliteEventStore, topic: &str) -> Severity {
     let findings = store.diagnose().await.unwrap();
@@ -43,4 +45,98 @@ async fn what_does_harm_is_named() {
     let refused = store.planned().await.unwrap_err();
     assert!(matches!(&refused, Error::Unfit { reason } if reason.contains("upgrade the library")), "{refused:?}");
     assert_eq!(worst(&store, "layout").await, Severity::Bad);
+}
+
+/// A database with something in it, after somebody has done this to it by hand.
+async fn after(sql: &'static str) -> (Folder, SqliteEventStore) {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    let stream = Uuid::now_v7();
+    for _ in 0..4 {
+        store.append(&Append::to(stream).event(note("x"))).await.unwrap();
+    }
+    execute(&mut connection(&folder.database()).await, sql).await;
+    (folder, store)
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_with_what_to_do() {
+    for (sql, topic, severity, words) in [
+        ("SELECT 1", "layout", Severity::Good, "everything is there"),
+        ("DROP INDEX event_bus_dlq_open", "layout", Severity::Bad, "make it again: CREATE INDEX event_bus_dlq_open"),
+        ("DROP TABLE event_bus_reports", "layout", Severity::Bad, "restore a backup"),
+        ("DROP TABLE events", "layout", Severity::Bad, "restore a backup"),
+        ("ALTER TABLE event_bus_leaders ADD COLUMN mine TEXT", "layout", Severity::Warning, "put it back"),
+        ("DELETE FROM events WHERE global_sequence = 2", "streams", Severity::Bad, "version 4 and has 3 events"),
+        (
+            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 1, NULL, 0, 1, x'01', NULL)",
+            "subscribers",
+            Severity::Warning,
+            "up to 3 events behind",
+        ),
+        (
+            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 9, NULL, 0, 1, x'01', NULL)",
+            "subscribers",
+            Severity::Bad,
+            "5 beyond the end",
+        ),
+    ] {
+        let (_folder, store) = after(sql).await;
+        let findings = store.diagnose().await.unwrap();
+        let named = |finding: &&Finding| finding.topic == topic && finding.to_string().contains(words);
+        let found = findings.iter().find(named).unwrap_or_else(|| panic!("{sql}: {findings:#?}"));
+        assert_eq!(found.severity, severity, "{sql}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_page_is_found() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    for _ in 0..50 {
+        store.append(&Append::to(Uuid::now_v7()).event(note("x".repeat(400)))).await.unwrap();
+    }
+    let copy = folder.path().join("copy.db");
+    store.backup(&copy).await.unwrap();
+    let mut bytes = std::fs::read(&copy).unwrap();
+    let end = bytes.len();
+    // Roots of tables come first, so these hold events.
+    bytes[end - 8_192..].fill(0xa5);
+    std::fs::write(&copy, bytes).unwrap();
+    let damaged = SqliteEventStore::open(copy.to_str().unwrap()).await.unwrap();
+    assert_eq!(worst(&damaged, "pages").await, Severity::Bad);
+    assert_eq!(worst(&store, "pages").await, Severity::Good);
+}
+
+#[tokio::test]
+async fn a_filling_that_has_not_ended_is_bad() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    let filling = store.fill("elsewhere").await.unwrap();
+    assert_eq!(worst(&store, "filling").await, Severity::Bad);
+    filling.finish().await.unwrap();
+    assert_eq!(worst(&store, "filling").await, Severity::Good);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_keeps_everybody_from_writing_is_named() {
+    let folder = Folder::new();
+    let store = folder.store().await;
+    assert_eq!(worst(&store, "writers").await, Severity::Good);
+    let said = async || {
+        let findings = store.diagnose().await.unwrap();
+        let found = findings.into_iter().find(|finding| finding.topic == "writers").unwrap();
+        assert_eq!(found.severity, Severity::Warning, "{found}");
+        found.found
+    };
+    let worker = Job::on(&folder, Task::Hold).start();
+    worker.says("held", 1).await;
+    let found = said().await;
+    assert!(found.contains(&format!("process {} (", worker.pid())), "{found}");
+    worker.end().await;
+    let work = store.begin().await.unwrap();
+    let found = said().await;
+    assert!(found.contains("a unit of work of this process"), "{found}");
+    work.rollback().await.unwrap();
+    assert_eq!(worst(&store, "writers").await, Severity::Good);
 }

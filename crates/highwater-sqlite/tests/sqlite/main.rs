@@ -4,6 +4,7 @@
 mod backup;
 mod crashes;
 mod diagnose;
+mod filling;
 mod full;
 mod handlers;
 mod leadership;

@@ -79,7 +79,7 @@ async fn what_another_process_appends_is_noticed_without_being_told() {
         assert_eq!(seen.last(), Some(&at.to_string()));
     }
     delays.sort_unstable();
-    // How long it takes depends on the machine; that it happens within the minute does not.
-    eprintln!("another process's append is handled after {:?} (median), {:?} (longest)", delays[10], delays[19]);
+    // How long it takes depends on the machine, so the bound is generous: it is a matter of milliseconds.
+    assert!(delays[10] < Duration::from_millis(200), "another process's append is handled after {delays:?}");
     reader.end().await;
 }

@@ -122,3 +122,18 @@ async fn a_place_that_is_read_only() {
     worker.end().await;
     crate::support::say(&store, "after").await;
 }
+
+#[tokio::test]
+async fn a_file_with_two_names() {
+    let folder = Folder::new();
+    drop(folder.store().await);
+    let other = folder.path().join("other.db");
+    std::fs::hard_link(folder.database(), &other).unwrap();
+    for path in [&folder.database(), &other] {
+        let error = SqliteEventStore::open(path.to_str().unwrap()).await.unwrap_err();
+        let Error::Unfit { reason } = error else { panic!("{error:?}") };
+        assert!(reason.contains("2 names (hard links)") && reason.contains("symbolic links"), "{reason}");
+    }
+    std::fs::remove_file(other).unwrap();
+    SqliteEventStore::open(&folder.url()).await.unwrap();
+}

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::support::{Folder, eventually, sequences};
-use crate::{crashes, full, leadership, opening, processes, torn, writing};
+use crate::{backup, crashes, full, leadership, opening, processes, torn, writing};
 
 /// Tells the program that it is a worker, and what to do.
 const WORKER: &str = "HIGHWATER_TEST_WORKER";
@@ -41,6 +41,8 @@ pub enum Task {
     Hold,
     /// Fills the disk.
     Fill,
+    /// Backs the database up, in its current folder.
+    BackUp,
 }
 
 /// A worker that is to be.
@@ -110,6 +112,7 @@ impl Job {
             }
             Task::Hold => writing::hold(Path::new(&self.database), orders).await,
             Task::Fill => full::fill(&self.database).await,
+            Task::BackUp => backup::back_up(&self.database).await,
         }
     }
 }

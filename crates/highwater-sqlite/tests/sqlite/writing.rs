@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use highwater::{Append, CheckpointWrite, Checkpoints, Claim, Error, ExpectedVersion, Fence, Log, Taken};
+use highwater::{Append, Backend, CheckpointWrite, Checkpoints, Claim, Error, ExpectedVersion, Fence, Log, Taken};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 use uuid::Uuid;
@@ -60,6 +60,42 @@ async fn everybody_waits_for_another_process_that_has_the_lock_and_nobody_is_tol
     assert_eq!(store.paused(&["projection:one".to_owned()]).await.unwrap().len(), 1);
 }
 
+#[tokio::test]
+async fn an_append_waits_for_its_time_and_not_for_that_of_each_who_has_the_lock() {
+    let folder = Folder::new();
+    let with = |millis| SqliteConfig { append_timeout: Duration::from_millis(millis), ..SqliteConfig::default() };
+    let (first, second) = (folder.store_with(with(2_000)).await, folder.store_with(with(2_500)).await);
+    let worker = Job::on(&folder, Task::Hold).start();
+    worker.says("held", 1).await;
+    // It is before the other in this process, and waits in vain for the worker.
+    let before = tokio::spawn(async move { first.begin().await.map(drop) });
+    tokio::task::yield_now().await;
+    let started = Instant::now();
+    let error = second.append(&one()).await.unwrap_err();
+    let waited = started.elapsed();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    assert!(waited < Duration::from_millis(3_500), "{waited:?}");
+    before.await.unwrap().unwrap_err();
+    worker.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_transaction_of_delivery_is_waited_for_is_said() {
+    let folder = Folder::new();
+    let config = SqliteConfig { append_timeout: Duration::from_millis(200), ..SqliteConfig::default() };
+    let store = folder.store_with(config).await;
+    let fence = checkpoint(&store, 0).await.fence;
+    let handler = tokio::spawn({
+        let store = store.clone();
+        async move { Backend::begin(&store, &fence, None).await.unwrap() }
+    });
+    let begun = handler.await.unwrap();
+    let error = store.append(&one()).await.unwrap_err();
+    assert!(format!("{error:?}").contains("a transaction of delivery for projection:one"), "{error:?}");
+    store.rollback(begun.tx, false).await;
+    store.append(&one()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_want_to_wait_longer_is_told_so_and_nothing_is_stored() {
     let folder = Folder::new();
@@ -71,8 +107,12 @@ async fn who_does_not_want_to_wait_longer_is_told_so_and_nothing_is_stored() {
     let error = store.append(&append).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains("another process"), "{error}");
+    let comm = std::fs::read_to_string(format!("/proc/{}/comm", worker.pid())).unwrap();
+    let who = format!("process {} ({})", worker.pid(), comm.trim_end());
+    assert!(format!("{error:?}").contains(&who), "{error:?}");
     let error = store.begin().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    assert!(format!("{error:?}").contains(&who), "{error:?}");
     worker.end().await;
     assert!(sequences(&store).await.is_empty());
     assert!(!store.append(&append).await.unwrap().repeated, "it was not stored before");
