@@ -101,13 +101,37 @@ async fn copy<A: Backend, B: Backend>(from: &A, name: &str, to: &B) -> Result<Co
         begun.store(true, Ordering::Relaxed);
         progress.step(step);
     });
-    reading::saying_who_is_waited_for(from, &begun, copy).await.map_err(|error| {
-        let advice = match &error {
-            Error::BeingFilled { .. } | Error::NotEmpty { .. } | Error::CopyDiffers { .. } => "",
-            _ => "; what was copied is kept, and the same command goes on",
-        };
-        Failure::from(error).framed("", advice)
-    })
+    match reading::saying_who_is_waited_for(from, &begun, copy).await {
+        Ok(copied) => Ok(copied),
+        Err(error) => Err(explained(error, name, to).await),
+    }
+}
+
+/// Why a copy failed, and what becomes of what was copied.
+async fn explained<B: Backend>(error: Error, name: &str, to: &B) -> Failure {
+    match &error {
+        Error::BeingFilled { .. } => {
+            // The same copy is refused only while somebody is at it.
+            let filling = to.filling().await.ok().flatten();
+            match filling.filter(|filling| filling.source.starts_with(&format!("{name} ("))) {
+                Some(filling) => Failure::refused(format!(
+                    "another process copies {name} there at this moment, since {}: wait for that one, or end it and run this \
+                     again",
+                    words::time(filling.since)
+                )),
+                None => error.into(),
+            }
+        }
+        Error::NotEmpty { .. } | Error::CopyDiffers { .. } => error.into(),
+        _ if error.is_retryable() || matches!(error, Error::Interrupted { .. }) => {
+            Failure::from(error).framed("", "; what was copied is kept, and the same command goes on")
+        }
+        _ => Failure::from(error).framed(
+            "",
+            "; what was copied is kept: when that is mended the same command goes on, and `highwater copy --abandon` with \
+             the store that was to be filled gives it up",
+        ),
+    }
 }
 
 /// Gives up a filling that nobody is at work on.

@@ -223,3 +223,32 @@ async fn a_file_by_another_name_is_the_same_store() {
         assert!(same.contains("into itself"), "{same}");
     }
 }
+
+#[tokio::test]
+async fn a_copy_beside_the_same_copy_is_told_to_wait() {
+    let (place, other) = (Sqlite::place(), Sqlite::place());
+    let store = place.store().await;
+    say(&store, "a", "one").await;
+    let first = place.run(&["events", "--json"]).await.fine();
+    let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let source = format!("{} (first event {})", place.url, first["id"].as_str().unwrap());
+    let target = other.store().await;
+    let filling = target.fill(&source).await.unwrap();
+    let refused = place.run(&["copy", &place.url, &other.url]).await.failed(1);
+    assert!(refused.starts_with("another process copies ") && refused.contains("wait for that one"), "{refused}");
+    filling.abandon().await.unwrap();
+    place.run(&["copy", &place.url, &other.url]).await.fine();
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_not_copied_by_trying_again() {
+    use std::os::unix::fs::FileExt as _;
+    let place = Sqlite::place();
+    let lines = format!("{{\"stream\":\"note/a\",\"type\":\"T\",\"data\":\"{}\"}}\n", "x".repeat(500)).repeat(10_000);
+    place.feed(&["append", "--stdin"], &lines).await;
+    let file = std::fs::File::options().write(true).open(place.folder.join("shop.db")).unwrap();
+    let size = file.metadata().unwrap().len();
+    file.write_all_at(&[0xff; 8_192], size / 2 / 4_096 * 4_096).unwrap();
+    let refused = place.run(&["copy", &place.url, "sqlite:copy.db"]).await.failed(3);
+    assert!(refused.contains("damaged") && refused.contains("when that is mended"), "{refused}");
+}
