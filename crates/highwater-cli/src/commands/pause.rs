@@ -105,7 +105,7 @@ impl Resume {
 
 /// Whether it hands nothing over in this state.
 fn is_still(state: &ReportedState) -> bool {
-    matches!(state, ReportedState::Paused | ReportedState::Stopped | ReportedState::Halted { .. })
+    matches!(state, ReportedState::Paused | ReportedState::Halted { .. })
 }
 
 impl Waiting {
@@ -124,6 +124,9 @@ impl Waiting {
             let Some(leader) = leaders.next() else { return Ok(Heard::Nobody) };
             let of_its_term = |report: &Report| report.subscriber_id == subscriber && report.term == leader.term;
             let said = store.reports().await?.into_iter().find(of_its_term);
+            if said.as_ref().is_some_and(|said| said.state == ReportedState::Stopped) {
+                return Ok(Heard::Nobody);
+            }
             match said.filter(|said| wanted(&said.state)) {
                 Some(said) => return Ok(Heard::Confirmed(said.state)),
                 None if Instant::now() >= deadline => return Ok(Heard::NotYet(leader)),
