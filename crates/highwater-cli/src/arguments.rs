@@ -28,7 +28,7 @@ Start here:
 Passwords are better kept in HIGHWATER_DATABASE_URL than on the command line, where other users may see them.";
 
 /// From which length on a password is looked for in what is printed. No error of ours quotes one: this is for others'.
-const SECRET_BYTES_MIN: usize = 4;
+pub(crate) const SECRET_BYTES_MIN: usize = 4;
 
 /// Look at event stores, operate them and try them out.
 #[derive(Debug, Parser)]
@@ -52,6 +52,9 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "NAME", env = "HIGHWATER_SCHEMA", default_value = "highwater")]
     #[arg(hide_env_values = true, help_heading = "Everywhere")]
     schema: String,
+    /// Use an SQLite file on a network file system, where acknowledged events may be lost
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    force_network_file_system: bool,
     /// Print JSON: one value a line
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
@@ -65,7 +68,12 @@ impl Global {
 
     /// Another store, with the same schema.
     pub(crate) fn target_of(&self, url: &str) -> Result<Target, Failure> {
-        Target::parse(url, &self.schema)
+        self.target_in(url, &self.schema)
+    }
+
+    /// Another store, with another schema.
+    pub(crate) fn target_in(&self, url: &str, schema: &str) -> Result<Target, Failure> {
+        Target::parse(url, schema, self.force_network_file_system)
     }
 
     /// Opens the store that was named, which must be there and up to date.
@@ -87,7 +95,7 @@ impl Cli {
     pub(crate) fn secrets(&self) -> Vec<String> {
         let urls = std::iter::once(self.global.database.as_str()).chain(self.command.urls());
         // A password of a few letters is a part of many words.
-        urls.filter_map(crate::database::password).filter(|password| password.len() >= SECRET_BYTES_MIN).collect()
+        urls.flat_map(crate::database::passwords).filter(|password| password.len() >= SECRET_BYTES_MIN).collect()
     }
 }
 

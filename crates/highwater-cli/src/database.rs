@@ -1,6 +1,7 @@
 //! Which event store: from a URL to a backend. The only place that knows more than one.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use highwater::{Backend, Error};
@@ -33,15 +34,15 @@ pub(crate) use with;
 /// Where a store is.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    Sqlite { url: String },
+    Sqlite { url: String, allow_network: bool },
     Postgres { url: String, schema: String },
 }
 
 impl Target {
-    pub(crate) fn parse(url: &str, schema: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(url: &str, schema: &str, allow_network: bool) -> Result<Self, Failure> {
         let (url, schema) = (url.to_owned(), schema.to_owned());
         match url.split_once(':').map(|(scheme, _)| scheme) {
-            Some("sqlite") => Ok(Self::Sqlite { url }),
+            Some("sqlite") => Ok(Self::Sqlite { url, allow_network }),
             Some("postgres" | "postgresql") => Ok(Self::Postgres { url, schema }),
             _ => Err(Failure::new(
                 Exit::Database,
@@ -73,7 +74,9 @@ impl Target {
     /// Whether it is a file that is not there.
     pub(crate) async fn is_missing(&self) -> bool {
         match self {
-            Self::Sqlite { url } => matches!(open_file(url, false).await, Err(Error::Unavailable { .. })),
+            Self::Sqlite { url, allow_network } => {
+                matches!(open_file(url, false, *allow_network).await, Err(Error::Unavailable { .. }))
+            }
             Self::Postgres { .. } => false,
         }
     }
@@ -88,8 +91,11 @@ impl Target {
     /// Opens a store as it is, to look at it or to set it up.
     pub(crate) async fn open_as_it_is(&self, create: bool) -> Result<Database, Failure> {
         match self {
-            Self::Sqlite { url } => match open_file(url, create).await {
+            Self::Sqlite { url, allow_network } => match open_file(url, create, *allow_network).await {
                 Ok(store) => Ok(Database::Sqlite(store)),
+                Err(error @ Error::Unavailable { .. }) if !folder(url).is_dir() => {
+                    Err(Failure::from(error).framed("", "; make the folder first"))
+                }
                 Err(error @ Error::Unavailable { .. }) if !create => {
                     Err(Failure::from(error).framed("", "; `highwater init` makes one"))
                 }
@@ -100,8 +106,30 @@ impl Target {
             Self::Postgres { url, schema } => {
                 let config =
                     PgConfig { schema: schema.clone(), connect_timeout: CONNECT_TIMEOUT, ..PgConfig::default() };
-                Ok(Database::Postgres(PgEventStore::connect_with(url, config).await?))
+                let connected = PgEventStore::connect_with(url, config).await;
+                connected.map(Database::Postgres).map_err(|error| self.unreached(error))
             }
+        }
+    }
+
+    /// Why a server cannot be used, with its name.
+    fn unreached(&self, error: Error) -> Failure {
+        let Self::Postgres { url, .. } = self else { return error.into() };
+        let advice = match &error {
+            Error::Unavailable { .. } => "; see that the server runs there, and that the URL names it",
+            _ => "",
+        };
+        Failure::from(error).framed(&format!("{}: ", redacted(url)), advice)
+    }
+
+    /// Whether two names are certainly of one store.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sqlite { url, .. }, Self::Sqlite { url: other, .. }) => {
+                let paths = path(url).canonicalize().and_then(|path| Ok((path, self::path(other).canonicalize()?)));
+                url == other || paths.is_ok_and(|(path, other)| path == other)
+            }
+            _ => self == other,
         }
     }
 
@@ -117,24 +145,40 @@ impl Target {
     }
 }
 
-async fn open_file(url: &str, create: bool) -> Result<SqliteEventStore, Error> {
-    SqliteEventStore::open_with(url, SqliteConfig { create, ..SqliteConfig::default() }).await
+async fn open_file(url: &str, create: bool, allow_network: bool) -> Result<SqliteEventStore, Error> {
+    let config = SqliteConfig { create, allow_network_file_system: allow_network, ..SqliteConfig::default() };
+    SqliteEventStore::open_with(url, config).await
+}
+
+/// The file of a URL, to say something about it: only the backend reads URLs exactly.
+fn path(url: &str) -> &Path {
+    let path = url.strip_prefix("sqlite:").unwrap_or(url);
+    Path::new(path.strip_prefix("//").unwrap_or(path))
+}
+
+/// The folder that a file is in, or would be.
+fn folder(url: &str) -> &Path {
+    path(url).parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Without its password.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sqlite { url } => f.write_str(&redacted(url)),
+            Self::Sqlite { url, .. } => f.write_str(&redacted(url)),
             Self::Postgres { url, schema } => write!(f, "{}, schema {schema:?}", redacted(url)),
         }
     }
 }
 
-/// The password of a URL, if it has one.
-pub(crate) fn password(url: &str) -> Option<String> {
-    let found = span(url).map(|(from, to)| url[from..to].to_owned());
-    found.filter(|password| !password.is_empty())
+/// The passwords in a URL: mostly none, or one.
+pub(crate) fn passwords(url: &str) -> Vec<String> {
+    let (mut found, mut rest) = (Vec::new(), url);
+    while let Some((from, to)) = span(rest) {
+        found.push(rest[from..to].to_owned());
+        rest = &rest[to..];
+    }
+    found
 }
 
 /// A URL without its password.
@@ -179,7 +223,7 @@ mod tests {
         ] {
             assert_eq!(redacted(url), shown);
         }
-        assert_eq!(password("postgres://app:s3cret@db/shop"), Some("s3cret".to_owned()));
-        assert_eq!(password("sqlite:highwater.db"), None);
+        assert_eq!(passwords("postgres://app:s3cret@db/shop?password=other"), ["s3cret", "other"]);
+        assert!(passwords("sqlite:highwater.db").is_empty());
     }
 }

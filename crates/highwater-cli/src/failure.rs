@@ -74,6 +74,12 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.message.as_deref().unwrap_or_default())
+    }
+}
+
 /// One line for people, beside the output.
 pub(crate) fn note(message: &str) {
     let line = format!("highwater: {}\n", crate::words::one_line(message));
@@ -114,10 +120,13 @@ impl From<Error> for Failure {
             }
             Error::Import { .. } => "; nothing was stored",
             Error::Led { .. } => " (--force)",
+            Error::Denied { action: "connect" | "connect to any host", .. } => {
+                "; check the user, the password and what the server lets in"
+            }
             Error::Denied { .. } => "; let somebody do it who may, or grant what is missing",
             _ => "",
         };
-        Self::new(exit, format!("{}{advice}", describe(&error)))
+        Self::new(exit, format!("{}{advice}", crate::words::for_the_shell(&describe(&error))))
     }
 }
 

@@ -16,6 +16,7 @@ mod stream;
 mod table;
 mod terminal;
 mod times;
+mod usage;
 mod words;
 
 use std::process::ExitCode;
@@ -27,7 +28,10 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(failure::on_panic));
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::end(&error),
+    };
     let secrets = cli.secrets();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

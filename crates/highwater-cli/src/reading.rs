@@ -1,8 +1,9 @@
 //! Reading everything in order, and saying what is waited for.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{Backend, Error, EventTypes, OpenWriter, ReadLimit, Record};
+use highwater::{Backend, Error, EventTypes, OpenWriter, Overview, ReadLimit, Record};
 
 use crate::failure::{Failure, note};
 use crate::words;
@@ -81,6 +82,42 @@ impl<'a, B: Backend> Reading<'a, B> {
         self.incarnation = None;
         self.after = self.after.min(self.store.head().await?);
         Ok(())
+    }
+}
+
+/// Up to where nothing can be added any more, as far as can be told now. While a writer is open that was not seen to begin,
+/// numbers that follow one another tell it.
+pub(crate) async fn settled<B: Backend>(store: &B) -> Result<u64, Error> {
+    let Overview { frontier, head, .. } = Overview::of(store).await?;
+    let mut reading = Reading::new(store, frontier, &[]);
+    while reading.after < head && reading.page().await?.is_some() {}
+    Ok(reading.after.min(head).max(frontier))
+}
+
+/// Does something that waits for open writers before it begins, and says who they are when that takes long.
+pub(crate) async fn saying_who_is_waited_for<B: Backend, T>(
+    store: &B,
+    begun: &AtomicBool,
+    work: impl Future<Output = T>,
+) -> T {
+    let watch = async {
+        loop {
+            tokio::time::sleep(WORTH_SAYING).await;
+            if begun.load(Ordering::Relaxed) {
+                break;
+            }
+            // Whoever does the work says what is wrong with the store.
+            let who: Vec<_> = store.open_writers().await.unwrap_or_default().iter().map(describe).collect();
+            if !who.is_empty() {
+                note(&format!("waiting for what is still being written: {}", who.join("; ")));
+                break;
+            }
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        done = work => done,
+        never = watch => never,
     }
 }
 

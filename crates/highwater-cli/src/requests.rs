@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::failure::{Exit, Failure, note};
 use crate::output::Output;
-use crate::words;
+use crate::{times, words};
 
 /// How long to wait before looking again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
@@ -20,8 +20,8 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::fr
 #[derive(Debug, Args)]
 pub(crate) struct Asking {
     /// How long to wait for it to be done; 0 does not wait
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    wait: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = times::seconds())]
+    pub(crate) wait: u64,
     /// Who asks, for the record
     #[arg(long, value_name = "NAME", default_value_t = whoever())]
     pub(crate) by: String,
@@ -81,7 +81,7 @@ impl Asking {
         match (open, self.wait) {
             (0, _) => Ok(()),
             (open, 0) => {
-                note(&format!("{} filed; whoever leads for the subscriber does it", words::count(open, "request")));
+                note(&format!("{} open; whoever leads for the subscriber does it", words::count(open, "request")));
                 Ok(())
             }
             (open, seconds) => Err(Failure::refused(format!(
@@ -92,7 +92,7 @@ impl Asking {
     }
 }
 
-/// The request with its outcome, or as it is when the time is over. Says it when nobody is there to do it.
+/// The request with its outcome, or as it is when the time is over. Says it when nobody is there to do it, or may.
 async fn wait_for<B: Backend>(
     store: &B,
     id: Uuid,
@@ -102,16 +102,31 @@ async fn wait_for<B: Backend>(
     let mut pause = LOOK_AGAIN.0;
     loop {
         let request = store.request(id).await?.ok_or(Error::NotFound { what: "request", id })?;
-        if request.outcome.is_some() || Instant::now() >= deadline {
+        if request.outcome.is_some() {
             return Ok(request);
         }
-        if !told.contains(&request.subscriber_id) && nobody_leads(store, &request.subscriber_id).await? {
-            note(&format!("nobody leads for {} at the moment: it is done once somebody does", request.subscriber_id));
-            told.insert(request.subscriber_id);
+        if !told.contains(&request.subscriber_id)
+            && let Some(why) = what_it_waits_for(store, &request.subscriber_id).await?
+        {
+            note(&why);
+            told.insert(request.subscriber_id.clone());
+        }
+        if Instant::now() >= deadline {
+            return Ok(request);
         }
         tokio::time::sleep_until(deadline.min(Instant::now() + pause)).await;
         pause = (pause * 2).min(LOOK_AGAIN.1);
     }
+}
+
+/// Why what was asked of a subscriber is not done at once, if that is known.
+pub(crate) async fn what_it_waits_for<B: Backend>(store: &B, id: &str) -> Result<Option<String>, Failure> {
+    if !store.paused(&[id.to_owned()]).await?.is_empty() {
+        let resume = words::quoted(id);
+        return Ok(Some(format!("{id} is paused: it is done once `highwater resume {resume}` lets it go on")));
+    }
+    let nobody = nobody_leads(store, id).await?;
+    Ok(nobody.then(|| format!("nobody leads for {id} at the moment: it is done once somebody does")))
 }
 
 /// Whether it is certain that nobody processes for a subscriber.

@@ -20,6 +20,9 @@ impl FromStr for StreamName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
+        if name.contains("://") {
+            return Err("that is a URL, and a stream is a UUID, or a name of two parts such as order/17".to_owned());
+        }
         let id = match name.split_once('/') {
             Some((category, key)) if !category.is_empty() && !key.is_empty() => highwater::stream_id(category, key),
             _ => Uuid::parse_str(name)
@@ -53,7 +56,7 @@ mod tests {
         assert_eq!(id("order/17/items"), Ok(highwater::stream_id("order", "17/items")));
         let uuid = Uuid::now_v7();
         assert_eq!(id(&uuid.to_string()), Ok(uuid));
-        for bad in ["", "order", "/17", "order/", "0191"] {
+        for bad in ["", "order", "/17", "order/", "0191", "postgres://app@db/shop"] {
             assert!(id(bad).is_err(), "{bad:?} is no stream");
         }
     }

@@ -31,6 +31,11 @@ fn parse_at(text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>, String> {
     })
 }
 
+/// A number of seconds, up to a day.
+pub(crate) fn seconds() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(..=86_400)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

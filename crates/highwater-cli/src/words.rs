@@ -98,6 +98,21 @@ pub(crate) fn one_line(text: &str) -> String {
     plain
 }
 
+/// What the library says to programs, said to people at a shell.
+pub(crate) fn for_the_shell(text: &str) -> String {
+    text.replace("call initialize()", "run `highwater init`")
+        .replace("set allow_network_file_system", "say --force-network-file-system")
+}
+
+/// A word as a shell takes it, to be pasted.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +122,12 @@ mod tests {
         let numbers = [0, 999, 1_000, 1_234_567].map(number);
         assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
         assert_eq!((count(1, "event"), count(2_000, "event")), ("1 event".to_owned(), "2,000 events".to_owned()));
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell_where_they_need_it() {
+        let words = ["projection:a", "a b", "it's", "$(x)", ""].map(quoted);
+        assert_eq!(words, ["projection:a", "'a b'", r"'it'\''s'", "'$(x)'", "''"]);
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
     match code.as_str() {
         "25006" => Error::NotPrimary { reason: "the server is read-only".to_owned() },
         "42501" => Error::Denied { action, source: error.into() },
-        "28000" | "28P01" | "3D000" => Error::Denied { action, source: error.into() },
+        "28000" | "28P01" => Error::Denied { action, source: error.into() },
+        // There is no such database.
+        "3D000" => Error::Unfit { reason: format!("{}; create it first", describe(&error)) },
         // Undefined table, schema, function, column.
         "42P01" | "3F000" | "42883" | "42703" => {
             Error::Unfit { reason: format!("{}; call initialize() with a role that owns the schema", describe(&error)) }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::arguments::Global;
 use crate::database::with;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::stream::StreamName;
 use crate::words;
 
@@ -118,7 +118,18 @@ async fn store_one<B: Backend>(
     append: &highwater::Append,
     global: &Global,
 ) -> Result<(), Failure> {
-    let done = storing::send(store, append).await.map_err(|error| stream.named(error))?;
+    let done = storing::send(store, append).await.map_err(|unsent| {
+        let failure = stream.named(unsent.error);
+        match append.event_ids().next() {
+            Some(id) if unsent.unknown => failure
+                .framed(
+                    "",
+                    &format!("; it may or may not be stored: send it again with --id {id}, which stores it once"),
+                )
+                .because(Exit::Database),
+            _ => failure,
+        }
+    })?;
     let mut out = global.output();
     if global.json {
         out.value(&json!({

@@ -1,5 +1,7 @@
 //! `highwater copy`
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use clap::Args;
 use highwater::transfer::{self, Copied};
 use highwater::{Backend, Error};
@@ -9,7 +11,7 @@ use crate::arguments::Global;
 use crate::database::with;
 use crate::failure::{Failure, note};
 use crate::progress::Progress;
-use crate::words;
+use crate::{reading, words};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,10 +57,10 @@ impl Copy {
             return with!(database, store => abandon(&store, global).await);
         };
         let to = match &self.to_schema {
-            Some(schema) => crate::database::Target::parse(to, schema)?,
+            Some(schema) => global.target_in(to, schema)?,
             None => global.target_of(to)?,
         };
-        if from == to {
+        if from.is_same(&to) {
             return Err(Failure::usage("a store cannot be copied into itself"));
         }
         let source = from.open().await?;
@@ -94,14 +96,42 @@ impl Copy {
 }
 
 async fn copy<A: Backend, B: Backend>(from: &A, name: &str, to: &B) -> Result<Copied, Failure> {
-    let mut progress = Progress::of_transfer();
-    transfer::copy(from, name, to, |step| progress.step(step)).await.map_err(|error| {
-        let advice = match &error {
-            Error::BeingFilled { .. } | Error::NotEmpty { .. } | Error::CopyDiffers { .. } => "",
-            _ => "; what was copied is kept, and the same command goes on",
-        };
-        Failure::from(error).framed("", advice)
-    })
+    let (mut progress, begun) = (Progress::of_transfer(), AtomicBool::new(false));
+    let copy = transfer::copy(from, name, to, |step| {
+        begun.store(true, Ordering::Relaxed);
+        progress.step(step);
+    });
+    match reading::saying_who_is_waited_for(from, &begun, copy).await {
+        Ok(copied) => Ok(copied),
+        Err(error) => Err(explained(error, name, to).await),
+    }
+}
+
+/// Why a copy failed, and what becomes of what was copied.
+async fn explained<B: Backend>(error: Error, name: &str, to: &B) -> Failure {
+    match &error {
+        Error::BeingFilled { .. } => {
+            // The same copy is refused only while somebody is at it.
+            let filling = to.filling().await.ok().flatten();
+            match filling.filter(|filling| filling.source.starts_with(&format!("{name} ("))) {
+                Some(filling) => Failure::refused(format!(
+                    "another process copies {name} there at this moment, since {}: wait for that one, or end it and run this \
+                     again",
+                    words::time(filling.since)
+                )),
+                None => error.into(),
+            }
+        }
+        Error::NotEmpty { .. } | Error::CopyDiffers { .. } => error.into(),
+        _ if error.is_retryable() || matches!(error, Error::Interrupted { .. }) => {
+            Failure::from(error).framed("", "; what was copied is kept, and the same command goes on")
+        }
+        _ => Failure::from(error).framed(
+            "",
+            "; what was copied is kept: when that is mended the same command goes on, and `highwater copy --abandon` with \
+             the store that was to be filled gives it up",
+        ),
+    }
 }
 
 /// Gives up a filling that nobody is at work on.

@@ -31,16 +31,20 @@ impl Doctor {
                 out.value(&json!({
                     "severity": finding.severity.to_string(),
                     "topic": finding.topic,
-                    "found": finding.found,
-                    "advice": finding.advice,
+                    "found": words::for_the_shell(&finding.found),
+                    "advice": finding.advice.as_deref().map(words::for_the_shell),
                 }))?;
                 continue;
             }
             let (paint, name) = (paint(finding.severity), finding.severity.to_string());
             let severity = out.paint(&format!("{name:<7}"), paint);
-            out.line(&format!("{severity}  {}: {}", finding.topic, words::one_line(&finding.found)))?;
+            out.line(&format!(
+                "{severity}  {}: {}",
+                finding.topic,
+                words::one_line(&words::for_the_shell(&finding.found))
+            ))?;
             if let Some(advice) = &finding.advice {
-                out.line(&format!("         {}", words::one_line(advice)))?;
+                out.line(&format!("         {}", words::one_line(&words::for_the_shell(advice))))?;
             }
         }
         out.finish()?;

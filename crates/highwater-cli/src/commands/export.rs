@@ -1,19 +1,24 @@
 //! `highwater export`
 
+mod unfinished;
+
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use highwater::transfer::{self, Exported};
 use highwater::{Backend, Error};
 use serde_json::json;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::signal::unix::{SignalKind, signal};
 
+use self::unfinished::Unfinished;
 use crate::arguments::Global;
 use crate::database::with;
-use crate::failure::{Exit, Failure, note};
+use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
-use crate::words;
+use crate::{reading, words};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,14 +40,12 @@ pub(crate) struct Export {
 impl Export {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let database = global.open().await?;
-        let exported = with!(database, store => match self.file.as_deref().filter(|file| *file != Path::new("-")) {
-            Some(file) => to_file(&store, file).await,
-            None => to_stdout(&store).await,
-        })?;
+        let Some(file) = self.file.as_deref().filter(|file| *file != Path::new("-")) else {
+            // Nothing but the export itself goes to stdout.
+            return with!(database, store => to_stdout(&store).await);
+        };
+        let exported = with!(database, store => to_file(&store, file).await)?;
         let counts = exported.counts;
-        if self.file.is_none() {
-            return Ok(());
-        }
         let mut out = global.output();
         match global.json {
             true => out.value(&json!({
@@ -59,37 +62,44 @@ impl Export {
     }
 }
 
+/// Under its name there is all of it or nothing.
 async fn to_file<B: Backend>(store: &B, path: &Path) -> Result<Exported, Failure> {
-    let shown = path.display();
-    let refused = |error: io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::refused(format!("{shown} is there already; name a new file")),
-        _ => Failure::refused(format!("cannot write {shown}: {error}")),
+    let mut file = Unfinished::beside(path).await?;
+    let written = async {
+        let exported = write(store, &mut file.file).await?;
+        file.publish().await?;
+        Ok(exported)
     };
-    let mut file = tokio::fs::File::create_new(path).await.map_err(refused)?;
-    let written = write(store, &mut file).await;
-    let written = match written {
-        Ok(exported) => file.sync_all().await.map(|()| exported).map_err(refused),
-        Err(failure) => Err(failure),
-    };
-    // Half of an export is of no use to anybody.
-    if written.is_err()
-        && let Err(error) = tokio::fs::remove_file(path).await
-    {
-        note(&format!("what was written of {shown} could not be removed: {error}"));
-    }
+    let written = unless_interrupted(written).await;
+    file.remove().await;
     written
 }
 
-async fn to_stdout<B: Backend>(store: &B) -> Result<Exported, Failure> {
+async fn to_stdout<B: Backend>(store: &B) -> Result<(), Failure> {
     let mut stdout = tokio::io::stdout();
-    let exported = write(store, &mut stdout).await?;
-    stdout.flush().await?;
-    Ok(exported)
+    write(store, &mut stdout).await?;
+    Ok(stdout.flush().await?)
 }
 
 async fn write<B: Backend>(store: &B, out: impl AsyncWrite + Unpin + Send) -> Result<Exported, Failure> {
-    let mut progress = Progress::of_transfer();
-    transfer::export(store, out, |step| progress.step(step)).await.map_err(closed)
+    let (mut progress, begun) = (Progress::of_transfer(), AtomicBool::new(false));
+    let export = transfer::export(store, out, |step| {
+        begun.store(true, Ordering::Relaxed);
+        progress.step(step);
+    });
+    reading::saying_who_is_waited_for(store, &begun, export).await.map_err(closed)
+}
+
+/// Whoever interrupts it leaves nothing behind.
+async fn unless_interrupted<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let refused = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+    tokio::select! {
+        done = work => done,
+        _ = interrupt.recv() => Err(Failure::silent(Exit::Interrupted)),
+        _ = terminate.recv() => Err(Failure::silent(Exit::Terminated)),
+    }
 }
 
 /// Whoever reads may stop reading.

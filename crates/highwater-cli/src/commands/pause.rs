@@ -1,56 +1,158 @@
 //! `highwater pause`, `highwater resume`
 
+use std::time::Duration;
+
 use clap::Args;
-use highwater::{Backend, EventBus, ReliableDeliveryConfig};
+use highwater::{Backend, Leader, LeaderHold, Report, ReportedState};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::arguments::Global;
 use crate::database::with;
 use crate::failure::Failure;
+use crate::requests::{bus, must_exist};
+use crate::{times, words};
+
+/// How often to look whether who leads has heard of it.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Pause a subscriber, wherever it runs
 ///
 /// It finishes what it has in hand and goes no further, in all instances and also after a restart, until it is resumed.
+/// Waits until whoever leads says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater pause projection:revenue")]
 pub(crate) struct Pause {
     /// The subscriber
     subscriber: String,
+    #[command(flatten)]
+    waiting: Waiting,
 }
 
 /// Let a subscriber go on that was paused
+///
+/// Waits until whoever leads says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater resume projection:revenue")]
 pub(crate) struct Resume {
     /// The subscriber
     subscriber: String,
+    #[command(flatten)]
+    waiting: Waiting,
+}
+
+#[derive(Debug, Args)]
+struct Waiting {
+    /// How long to wait for whoever leads to confirm it; 0 does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = times::seconds())]
+    wait: u64,
+}
+
+/// Who carries it out.
+enum Heard {
+    /// Nobody leads: whoever begins to finds it.
+    Nobody,
+    /// Who leads has said so.
+    Confirmed(ReportedState),
+    /// Who leads has not said anything yet.
+    NotYet(Leader),
 }
 
 impl Pause {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let database = global.open().await?;
-        with!(database, store => set(store, &self.subscriber, true, global).await)
+        with!(database, store => self.on(&store, global).await)
+    }
+
+    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+        let subscriber = &self.subscriber;
+        bus(store).pause(subscriber).await?;
+        let heard = self.waiting.hear(store, subscriber, is_still).await?;
+        let resume = format!("`highwater resume {}` lets it go on", words::quoted(subscriber));
+        let said = match &heard {
+            Heard::Nobody => format!("{subscriber} is paused, and nobody leads for it; {resume}"),
+            Heard::Confirmed(..) => format!("{subscriber} is paused; {resume}"),
+            Heard::NotYet(_) => format!("it is recorded that {subscriber} is paused; {resume}"),
+        };
+        self.waiting.say(subscriber, true, &heard, &said, global)
     }
 }
 
 impl Resume {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let database = global.open().await?;
-        with!(database, store => set(store, &self.subscriber, false, global).await)
+        with!(database, store => self.on(&store, global).await)
+    }
+
+    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+        let subscriber = &self.subscriber;
+        must_exist(store, subscriber).await?;
+        let was_paused = !store.paused(std::slice::from_ref(subscriber)).await?.is_empty();
+        bus(store).resume(subscriber).await?;
+        let heard = self.waiting.hear(store, subscriber, |state| *state != ReportedState::Paused).await?;
+        let said = match &heard {
+            Heard::Confirmed(ReportedState::Halted { reason }) => {
+                format!("{subscriber} is not paused; it is halted, and its own process resumes it: {reason}")
+            }
+            _ if !was_paused => format!("{subscriber} was not paused"),
+            Heard::Nobody => format!("{subscriber} is not paused any more; it goes on once somebody leads for it"),
+            Heard::Confirmed(..) => format!("{subscriber} goes on"),
+            Heard::NotYet(_) => format!("it is recorded that {subscriber} goes on"),
+        };
+        self.waiting.say(subscriber, false, &heard, &said, global)
     }
 }
 
-async fn set<B: Backend>(store: B, subscriber: &str, paused: bool, global: &Global) -> Result<(), Failure> {
-    let bus = EventBus::new(store, ReliableDeliveryConfig::default());
-    match paused {
-        true => bus.pause(subscriber).await?,
-        false => bus.resume(subscriber).await?,
+/// Whether it hands nothing over in this state.
+fn is_still(state: &ReportedState) -> bool {
+    matches!(state, ReportedState::Paused | ReportedState::Halted { .. })
+}
+
+impl Waiting {
+    /// Waits for whoever leads to say what is wanted.
+    async fn hear<B: Backend>(
+        &self,
+        store: &B,
+        subscriber: &str,
+        wanted: impl Fn(&ReportedState) -> bool,
+    ) -> Result<Heard, Failure> {
+        let deadline = Instant::now() + Duration::from_secs(self.wait);
+        loop {
+            let leaders = store.leaders().await?.into_iter();
+            let mut leaders =
+                leaders.filter(|leader| leader.subscriber_id == subscriber && leader.hold != LeaderHold::Gone);
+            let Some(leader) = leaders.next() else { return Ok(Heard::Nobody) };
+            let of_its_term = |report: &Report| report.subscriber_id == subscriber && report.term == leader.term;
+            let said = store.reports().await?.into_iter().find(of_its_term);
+            if said.as_ref().is_some_and(|said| said.state == ReportedState::Stopped) {
+                return Ok(Heard::Nobody);
+            }
+            match said.filter(|said| wanted(&said.state)) {
+                Some(said) => return Ok(Heard::Confirmed(said.state)),
+                None if Instant::now() >= deadline => return Ok(Heard::NotYet(leader)),
+                None => tokio::time::sleep_until(deadline.min(Instant::now() + LOOK_AGAIN)).await,
+            }
+        }
     }
-    let mut out = global.output();
-    match (global.json, paused) {
-        (true, _) => out.value(&json!({ "subscriber": subscriber, "paused": paused }))?,
-        (false, true) => out.line(&format!("{subscriber} is paused; `highwater resume {subscriber}` lets it go on"))?,
-        (false, false) => out.line(&format!("{subscriber} goes on"))?,
+
+    fn say(&self, subscriber: &str, paused: bool, heard: &Heard, said: &str, global: &Global) -> Result<(), Failure> {
+        let mut out = global.output();
+        match global.json {
+            true => out.value(&json!({
+                "subscriber": subscriber,
+                "paused": paused,
+                "led": !matches!(heard, Heard::Nobody),
+                "confirmed": !matches!(heard, Heard::NotYet(_)),
+            }))?,
+            false => out.line(said)?,
+        }
+        out.finish()?;
+        match heard {
+            Heard::NotYet(leader) if self.wait > 0 => Err(Failure::refused(format!(
+                "pid {} on {} leads for it and has not confirmed that within {} s",
+                leader.instance.pid, leader.instance.host, self.wait
+            ))),
+            _ => Ok(()),
+        }
     }
-    out.finish()
 }

@@ -1,19 +1,19 @@
 //! `highwater rebuild`
 
 use clap::Args;
-use highwater::{Backend, Repair};
+use highwater::{Ask, Backend, Repair, Request};
 
 use crate::arguments::Global;
 use crate::database::with;
-use crate::failure::Failure;
-use crate::requests::{Asking, must_exist};
+use crate::failure::{Failure, note};
+use crate::requests::{Asking, must_exist, what_it_waits_for};
 use crate::terminal;
 
 /// Empty a projection's read model and let it start again from the beginning
 ///
 /// It is done by whoever leads for the subscriber, in one step: the read model is emptied, the checkpoint set back, and the
 /// dead letters are archived. One that cannot be reset is left as it is. Where nobody leads it is done when somebody begins
-/// to.
+/// to, and nobody waits for that here.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater rebuild projection:revenue --force")]
 pub(crate) struct Rebuild {
@@ -35,13 +35,31 @@ impl Rebuild {
         with!(database, store => self.on(&store, global).await)
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    /// The same, asked for before.
+    async fn open<B: Backend>(&self, store: &B) -> Result<Option<Request>, Failure> {
+        let open = store.open_requests(std::slice::from_ref(&self.subscriber)).await?;
+        Ok(open.into_iter().find(|request| request.ask == Ask::Rebuild))
+    }
+
+    async fn on<B: Backend>(mut self, store: &B, global: &Global) -> Result<(), Failure> {
         must_exist(store, &self.subscriber).await?;
         let question = format!("Empty the read model of {} and start it again from the beginning?", self.subscriber);
         terminal::confirm(&question, self.yes || self.force)?;
         let repair = Repair::of(store).by(&self.asking.by);
         let repair = if self.force { repair.force() } else { repair };
-        let filed = repair.rebuild(&self.subscriber).await?;
+        let filed = match self.open(store).await? {
+            // Done twice it would be no better.
+            Some(open) => {
+                let (by, id) = (&open.requested_by, open.id);
+                note(&format!("{by} has asked for that already, and it is not done yet: request {id}"));
+                open.id
+            }
+            None => repair.rebuild(&self.subscriber).await?,
+        };
+        // What waits for somebody to come is filed, and that is all that was to be done here.
+        if what_it_waits_for(store, &self.subscriber).await?.is_some() {
+            self.asking.wait = 0;
+        }
         let mut out = global.output();
         let done = format!("{} starts again from the beginning", self.subscriber);
         self.asking.finish(store, &[filed], |_| done.clone(), &mut out).await?;

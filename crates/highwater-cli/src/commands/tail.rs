@@ -10,7 +10,7 @@ use crate::arguments::Global;
 use crate::database::with;
 use crate::failure::{Failure, describe, note};
 use crate::output::Output;
-use crate::reading::Reading;
+use crate::reading::{self, Reading};
 use crate::record::Listing;
 
 /// How often to look without being woken.
@@ -49,7 +49,8 @@ impl Tail {
         let (mut out, mut listing) = (global.output(), Listing::new());
         // Before looking: what is appended in between wakes us.
         let wakeup = store.wakeups();
-        let target = store.head().await?;
+        // What is not settled yet comes later, and who follows is to see it.
+        let target = if self.follow { reading::settled(store).await? } else { store.head().await? };
         for record in self.last(store, target).await? {
             listing.show(&mut out, &record)?;
         }

@@ -10,7 +10,7 @@ use crate::arguments::Global;
 use crate::database::with;
 use crate::failure::Failure;
 use crate::terminal::Paint;
-use crate::words;
+use crate::{times, words};
 
 /// Say why a subscriber is where it is
 ///
@@ -21,7 +21,7 @@ pub(crate) struct Why {
     /// The subscriber
     subscriber: String,
     /// For how long a leader may be behind without moving before that is said
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = times::seconds())]
     patience: u64,
 }
 
@@ -69,6 +69,7 @@ fn json(explanation: &Explanation) -> serde_json::Value {
 
 /// What does it, where a command does.
 fn command(cause: &Cause, subscriber_id: &str) -> Option<String> {
+    let subscriber_id = words::quoted(subscriber_id);
     match cause {
         Cause::Paused => Some(format!("highwater resume {subscriber_id}")),
         Cause::ParkedStreams { first: Some(stream), .. } => {

@@ -2,8 +2,12 @@
 
 use highwater::{EventBus, FailurePolicy, Transfer as _};
 
+use throwaway_postgres::send_signal;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
 use crate::support::{
-    Kind, Mended, Place, Postgres, Ran, Sqlite, coordinated, eventually, on_each_backend, picky, say,
+    Kind, Mended, PATIENCE, Place, Postgres, Ran, Sqlite, coordinated, eventually, on_each_backend, open_writer, picky,
+    say,
 };
 
 /// A store with events, a checkpoint, a pause, a letter and an open request; nobody runs any more.
@@ -169,4 +173,82 @@ async fn killed<K: Kind>(from: &Place<K>, to: &Place<K>) -> Vec<String> {
 
 fn borrowed(arguments: &[String]) -> Vec<&str> {
     arguments.iter().map(String::as_str).collect()
+}
+
+on_each_backend! {
+    async fn what_is_exported_to_stdout_is_an_export_and_nothing_else<K>(place: Place<K>) {
+        filled(&place).await;
+        let text = place.run(&["export", "-"]).await.fine();
+        assert_eq!(text, exported(&place).await);
+        let other = K::place();
+        other.feed(&["import", "-"], &text).await.fine();
+        assert_eq!(exported(&other).await, text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_writer_says_so_and_an_interrupted_export_leaves_nothing() {
+    let place = Postgres::place();
+    let store = place.store().await;
+    let mut holder = open_writer(&place).await;
+    say(&store, "a", "beside").await;
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let mut child = place.command(&["export", "shop.ndjson"]).spawn().unwrap();
+        let said = first_note(&mut child).await;
+        assert!(said.contains("waiting for what is still being written: process "), "{said}");
+        send_signal(child.id().unwrap(), signal).unwrap();
+        assert_eq!(Ran::of(child).await.code, code);
+        let left: Vec<_> = std::fs::read_dir(&place.folder).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    let mut copy = place.command(&["copy", &place.url, "sqlite:copy.db"]).spawn().unwrap();
+    let said = first_note(&mut copy).await;
+    assert!(said.contains("(nightly-import), open for"), "{said}");
+    sqlx::raw_sql("COMMIT").execute(&mut holder).await.unwrap();
+    assert_eq!(Ran::of(copy).await.code, 0);
+}
+
+async fn first_note(child: &mut tokio::process::Child) -> String {
+    let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
+    tokio::time::timeout(PATIENCE, notes.next_line()).await.expect("it says so in time").unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_file_by_another_name_is_the_same_store() {
+    let place = Sqlite::place();
+    place.run(&["init"]).await.fine();
+    std::os::unix::fs::symlink(place.folder.join("shop.db"), place.folder.join("other.db")).unwrap();
+    for to in ["sqlite:./shop.db", "sqlite:other.db"] {
+        let same = place.run(&["copy", "sqlite:shop.db", to]).await.failed(2);
+        assert!(same.contains("into itself"), "{same}");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_beside_the_same_copy_is_told_to_wait() {
+    let (place, other) = (Sqlite::place(), Sqlite::place());
+    let store = place.store().await;
+    say(&store, "a", "one").await;
+    let first = place.run(&["events", "--json"]).await.fine();
+    let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let source = format!("{} (first event {})", place.url, first["id"].as_str().unwrap());
+    let target = other.store().await;
+    let filling = target.fill(&source).await.unwrap();
+    let refused = place.run(&["copy", &place.url, &other.url]).await.failed(1);
+    assert!(refused.starts_with("another process copies ") && refused.contains("wait for that one"), "{refused}");
+    filling.abandon().await.unwrap();
+    place.run(&["copy", &place.url, &other.url]).await.fine();
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_not_copied_by_trying_again() {
+    use std::os::unix::fs::FileExt as _;
+    let place = Sqlite::place();
+    let lines = format!("{{\"stream\":\"note/a\",\"type\":\"T\",\"data\":\"{}\"}}\n", "x".repeat(500)).repeat(10_000);
+    place.feed(&["append", "--stdin"], &lines).await;
+    let file = std::fs::File::options().write(true).open(place.folder.join("shop.db")).unwrap();
+    let size = file.metadata().unwrap().len();
+    file.write_all_at(&[0xff; 8_192], size / 2 / 4_096 * 4_096).unwrap();
+    let refused = place.run(&["copy", &place.url, "sqlite:copy.db"]).await.failed(3);
+    assert!(refused.contains("damaged") && refused.contains("when that is mended"), "{refused}");
 }

@@ -9,6 +9,10 @@ use highwater::{
     SubscriberOptions, Subscription, observer_fn, stream_id,
 };
 use serde::{Deserialize, Serialize};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _};
+
+use crate::support::{Place, Postgres};
 
 /// The events of these tests.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -80,4 +84,17 @@ impl Counter {
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+/// A transaction that has drawn a number and not ended.
+pub async fn open_writer(place: &Place<Postgres>) -> PgConnection {
+    let options: PgConnectOptions = place.url.parse().unwrap();
+    let mut holder: PgConnection = options.application_name("nightly-import").connect().await.unwrap();
+    let insert = format!(
+        "BEGIN; INSERT INTO \"{}\".events (id, stream_id, stream_version, event_type, data)
+         VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Struck', 'null')",
+        place.schema
+    );
+    sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut holder).await.unwrap();
+    holder
 }

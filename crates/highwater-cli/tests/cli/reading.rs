@@ -3,7 +3,7 @@
 use throwaway_postgres::{ThrowawayPostgres, send_signal};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{Kind, PATIENCE, Place, Postgres, Ran, on_each_backend, say};
+use crate::support::{Kind, PATIENCE, Place, Postgres, Ran, on_each_backend, open_writer, say};
 
 async fn filled<K: Kind>(place: &Place<K>) {
     place.run(&["init"]).await.fine();
@@ -90,4 +90,28 @@ async fn tail_goes_on_after_the_server_was_restarted() {
     let ran = Ran::of(child).await;
     assert!(ran.err.lines().all(|line| line.starts_with("highwater: ")), "{ran:?}");
     assert!(ran.err.lines().count() <= 2, "it is said once that the server is gone, and once that it is back: {ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_sees_what_commits_after_it_has_begun() {
+    let place = Postgres::place();
+    let store = place.store().await;
+    say(&store, "a", "before").await;
+    let mut holder = open_writer(&place).await;
+    for n in 0..20 {
+        say(&store, "a", &format!("beside {n}")).await;
+    }
+    let mut child = place.command(&["tail", "-f", "-n", "3", "--json"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = async || {
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("it is shown in time").unwrap();
+        serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap()["global_sequence"].as_u64().unwrap()
+    };
+    assert_eq!(next().await, 1, "the last that is certain");
+    sqlx::raw_sql("COMMIT").execute(&mut holder).await.unwrap();
+    for at in 2..=22 {
+        assert_eq!(next().await, at, "nothing is passed over");
+    }
+    send_signal(child.id().unwrap(), "INT").unwrap();
+    Ran::of(child).await;
 }

@@ -59,7 +59,9 @@ async fn a_url_that_cannot_be_used_is_refused_without_its_password() {
 async fn a_server_that_is_not_there_is_named_as_what_it_is() {
     let place = Postgres::place();
     let refused = place.run(&["events", "--database", "postgres://app@127.0.0.1:1/shop"]).await.failed(3);
-    assert!(refused.contains("Connection refused"), "{refused}");
+    for part in ["Connection refused", "postgres://app@127.0.0.1:1/shop", "see that the server runs there"] {
+        assert!(refused.contains(part), "{refused}");
+    }
 }
 
 #[tokio::test]
@@ -83,4 +85,48 @@ async fn a_schema_that_cannot_be_one_is_refused() {
     let place = Postgres::place();
     let refused = place.run(&["events", "--schema", ""]).await.failed(2);
     assert!(refused.contains("schema"), "{refused}");
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_with_what_to_do() {
+    let place = Postgres::place();
+    let (server, _) = place.url.rsplit_once('/').unwrap();
+    for (url, parts) in [
+        (format!("{server}/no_such_database"), ["no_such_database", "create it first"]),
+        ("sqlite:/nonexistent/x.db".to_owned(), ["/nonexistent/x.db", "make the folder first"]),
+    ] {
+        for command in [&["events"][..], &["init"], &["append", "order/17", "Placed"]] {
+            let refused = place.run(&[command, &["--database", &url]].concat()).await.failed(3);
+            assert!(parts.iter().all(|part| refused.contains(part)), "{command:?}: {refused}");
+            assert!(!refused.contains("highwater init"), "that would not help: {refused}");
+        }
+    }
+}
+
+on_each_backend! {
+    async fn a_doctor_names_commands_and_not_functions<K>(place: Place<K>) {
+        let store = K::open(&place).await;
+        let ran = place.run(&["doctor"]).await;
+        assert!(ran.out.contains("run `highwater init`") && !ran.out.contains("initialize()"), "{ran:?}");
+        drop(store);
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_used_are_refused_in_one_sentence_without_passwords() {
+    let place = Postgres::place();
+    for arguments in [
+        &["init", "postgres://app:s3cretpw@db/shop"][..],
+        &["append", "postgres://app:s3cretpw@db/shop", "X"],
+        &["read", "postgres://db/shop?password=s3cretpw"],
+        &["rebuild", "x", "--wait", "18446744073709551615"],
+        &["pause", "x", "--wait", "86401"],
+        &["why", "x", "--patience", "18446744073709551615"],
+        &["top", "--interval", "NaN"],
+    ] {
+        let ran = place.run(arguments).await;
+        assert!(!format!("{ran:?}").contains("s3cretpw"), "{ran:?}");
+        let said = ran.failed(2);
+        assert!(said.ends_with("--help`"), "{said}");
+    }
 }

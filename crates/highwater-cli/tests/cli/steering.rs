@@ -1,6 +1,12 @@
 //! `pause`, `resume`, `rebuild` and `checkpoint`.
 
-use highwater::{BoxError, Event, EventBus, FailurePolicy, Projection, SubscriptionState, observer_fn};
+use std::sync::Arc;
+
+use highwater::{
+    BoxError, DeadLetters as _, Event, EventBus, FailurePolicy, Projection, SubscriptionState, observer_fn,
+};
+
+use tokio::sync::Notify;
 
 use crate::support::{Counter, Kind, Mended, Note, Place, coordinated, eventually, on_each_backend, picky, say};
 
@@ -111,5 +117,52 @@ on_each_backend! {
         bus.shutdown().await.unwrap();
         talk.run(&["rebuild", "projection:model", "--yes", "--wait", "0"]).await;
         talk.is("rebuild");
+    }
+}
+
+on_each_backend! {
+    async fn a_pause_waits_until_who_leads_has_heard_of_it<K>(place: Place<K>) {
+        let store = place.store().await;
+        let bus = EventBus::new(store.clone(), coordinated());
+        let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (tell, wait) = (begun.clone(), go_on.clone());
+        let observer = observer_fn("projection:slow one", move |_: Event<Note>| {
+            let (tell, wait) = (tell.clone(), wait.clone());
+            async move {
+                tell.notify_one();
+                wait.notified().await;
+                Ok(())
+            }
+        });
+        bus.subscribe(observer).await.unwrap();
+        say(&store, "a", "one").await;
+        begun.notified().await;
+        let mut talk = place.talk();
+        talk.run(&["pause", "projection:slow one", "--wait", "1"]).await;
+        go_on.notify_one();
+        talk.run(&["pause", "projection:slow one", "--json"]).await;
+        talk.run(&["resume", "projection:slow one"]).await;
+        talk.run(&["resume", "projection:slow one"]).await;
+        bus.shutdown().await.unwrap();
+        talk.run(&["pause", "projection:slow one"]).await;
+        talk.run(&["resume", "projection:slow one"]).await;
+        talk.is("pause_waits");
+    }
+}
+
+on_each_backend! {
+    async fn a_rebuild_that_nobody_can_do_yet_is_filed_once<K>(place: Place<K>) {
+        let store = place.store().await;
+        let bus = EventBus::new(store.clone(), coordinated());
+        let model = bus.subscribe(Model(Counter::default())).await.unwrap();
+        model.caught_up().await.unwrap();
+        bus.shutdown().await.unwrap();
+        let mut talk = place.talk();
+        talk.run(&["rebuild", "projection:model", "--yes"]).await;
+        talk.run(&["rebuild", "projection:model", "--yes", "--by", "ben"]).await;
+        talk.run(&["pause", "projection:model"]).await;
+        talk.run(&["rebuild", "projection:model", "--yes"]).await;
+        talk.is("rebuild_nobody");
+        assert_eq!(store.open_requests(&["projection:model".to_owned()]).await.unwrap().len(), 1);
     }
 }

@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
-pub use crate::players::{Counter, Mended, Note, coordinated, picky, say};
+pub use crate::players::{Counter, Mended, Note, coordinated, open_writer, picky, say};
 use crate::redact::redact;
 
 /// How long the program may take for anything.

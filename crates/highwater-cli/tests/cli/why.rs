@@ -7,13 +7,12 @@ use highwater::{
     SubscriptionState, observer_fn,
 };
 use highwater_postgres::{PgConfig, PgEventStore};
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions as _};
 use throwaway_postgres::{PoolMode, ThrowawayPgBouncer, ThrowawayPostgres};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{
-    Kind, Mended, Note, PATIENCE, Place, Postgres, Ran, check, coordinated, eventually, on_each_backend, picky, say,
+    Kind, Mended, Note, PATIENCE, Place, Postgres, Ran, check, coordinated, eventually, on_each_backend, open_writer,
+    picky, say,
 };
 use crate::worker::Worker;
 
@@ -163,14 +162,7 @@ async fn an_open_transaction_is_named_with_who_holds_it_and_what_it_ran() {
     say(&store, "a", "good").await;
     subscription.caught_up().await.unwrap();
 
-    let options: PgConnectOptions = place.url.parse().unwrap();
-    let mut holder: PgConnection = options.application_name("nightly-import").connect().await.unwrap();
-    let insert = format!(
-        "BEGIN; INSERT INTO \"{}\".events (id, stream_id, stream_version, event_type, data)
-         VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Struck', 'null')",
-        place.schema
-    );
-    sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut holder).await.unwrap();
+    let mut holder = open_writer(&place).await;
     let at = say(&store, "a", "behind it").await;
 
     check("why_open_transaction", &because(&place, PICKY, "waiting_for_writers").await);

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::input::{self, Batch};
 use super::line::Line;
 use crate::arguments::Global;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::words;
 
@@ -54,14 +54,22 @@ impl Done {
         for lines in together(&batch.lines) {
             match send(store, &append(lines)).await {
                 Ok(appended) => self.count(&appended),
+                Err(unsent) if unsent.unknown => return Err(self.lost(lines, unsent.error.into())),
                 // Nothing of it is stored. Its ids are drawn, so going through it again stores nothing twice.
-                Err(_) => {
-                    for line in lines {
-                        let appended = send(store, &line.append()).await;
-                        let appended = appended.map_err(|error| self.stopped(line.number, line.stream.named(error)))?;
-                        self.count(&appended);
-                    }
+                Err(_) => self.one_by_one(store, lines).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn one_by_one<B: Backend>(&mut self, store: &B, lines: &[Line]) -> Result<(), Failure> {
+        for line in lines {
+            match send(store, &line.append()).await {
+                Ok(appended) => self.count(&appended),
+                Err(unsent) if unsent.unknown => {
+                    return Err(self.lost(std::slice::from_ref(line), line.stream.named(unsent.error)));
                 }
+                Err(unsent) => return Err(self.stopped(line.number, line.stream.named(unsent.error))),
             }
         }
         Ok(())
@@ -79,6 +87,19 @@ impl Done {
 
     fn stopped(&self, number: u64, failure: Failure) -> Failure {
         failure.framed(&format!("line {number}: "), &format!("; before it {self}, and nothing from it on"))
+    }
+
+    /// What was sent and never answered may be there. It is stored whole or not at all.
+    fn lost(&self, lines: &[Line], failure: Failure) -> Failure {
+        let (first, last) = (lines.first().map_or(0, |line| line.number), lines.last().map_or(0, |line| line.number));
+        let which = if first == last { format!("line {first}") } else { format!("lines {first}–{last}") };
+        let look = self.last;
+        let after = format!(
+            "; {which} may or may not be stored, all or none of them; before that {self}, and nothing after it; lines with \
+             ids can be sent again, from line {first} on; whether those without are there, `highwater events --since {look}` \
+             shows"
+        );
+        failure.framed(&format!("{which}: "), &after).because(Exit::Database)
     }
 }
 
@@ -124,17 +145,44 @@ fn append(lines: &[Line]) -> Append {
     append
 }
 
+/// Why an append was not stored, or not known to be.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    pub(super) error: Error,
+    /// Whether it may be stored all the same: it was sent once without an answer, and nobody could say since.
+    pub(super) unknown: bool,
+}
+
 /// Sends an append, and again when it may not have arrived: its ids make sure that it is stored once.
-pub(super) async fn send<B: Backend>(store: &B, append: &Append) -> Result<Appended, Error> {
-    let mut pause = SEND_AGAIN;
-    for _ in 1..SENDS_MAX {
-        match store.append(append).await {
-            Err(Error::UnknownOutcome { .. } | Error::Overloaded { .. }) => tokio::time::sleep(pause).await,
-            done => return done,
+pub(super) async fn send<B: Backend>(store: &B, append: &Append) -> Result<Appended, Unsent> {
+    insist(SEND_AGAIN, async || store.append(append).await).await
+}
+
+async fn insist<T>(mut pause: Duration, mut send: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Unsent> {
+    let (mut sends, mut unknown) = (0, false);
+    loop {
+        let error = match send().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        sends += 1;
+        unknown |= matches!(error, Error::UnknownOutcome { .. });
+        // Who compared it with what is stored would have found it.
+        if is_answer(&error) {
+            return Err(Unsent { error, unknown: false });
         }
+        let again = unknown || matches!(error, Error::Overloaded { .. });
+        if !again || sends >= SENDS_MAX {
+            return Err(Unsent { error, unknown });
+        }
+        tokio::time::sleep(pause).await;
         pause *= 2;
     }
-    store.append(append).await
+}
+
+/// Whether an append was looked at, and refused.
+fn is_answer(error: &Error) -> bool {
+    matches!(error, Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } | Error::Invalid(_))
 }
 
 /// How large the input is, if it is a file.
@@ -159,5 +207,43 @@ mod tests {
             together(&lines).iter().map(|part| part.iter().map(|line| line.number).collect()).collect();
         assert_eq!(parts, [vec![1, 2, 3], vec![4, 5]]);
         assert!(together(&[]).is_empty());
+    }
+
+    fn lost() -> Error {
+        Error::UnknownOutcome { source: "the connection was lost".into() }
+    }
+
+    fn away() -> Error {
+        Error::Unavailable { action: "append", source: "connection refused".into() }
+    }
+
+    async fn sent(answers: Vec<Result<u64, Error>>) -> (Result<u64, Unsent>, usize) {
+        let mut left = answers.into_iter();
+        let done = insist(Duration::ZERO, async || left.next().unwrap_or_else(|| Err(away()))).await;
+        (done, left.len())
+    }
+
+    #[tokio::test]
+    async fn once_an_answer_was_lost_it_stays_unknown_until_somebody_knows() {
+        assert!(matches!(sent(vec![Err(lost()), Err(away()), Ok(7)]).await, (Ok(7), 0)));
+        let (unsent, _) = sent(vec![Err(lost())]).await;
+        assert!(matches!(unsent, Err(Unsent { error: Error::Unavailable { .. }, unknown: true })), "{unsent:?}");
+        let nil = uuid::Uuid::nil();
+        let taken = Error::IdTaken { event_id: nil, stream_id: nil, stream_version: 1, differs_in: "payload" };
+        let (unsent, _) = sent(vec![Err(lost()), Err(taken)]).await;
+        assert!(matches!(unsent, Err(Unsent { error: Error::IdTaken { .. }, unknown: false })), "{unsent:?}");
+        let (unsent, left) = sent(vec![Err(away()), Ok(7)]).await;
+        assert!(matches!(unsent, Err(Unsent { unknown: false, .. })), "{unsent:?}");
+        assert_eq!(left, 1, "what did not arrive is not sent again without being asked to");
+    }
+
+    #[test]
+    fn lines_without_an_answer_are_named_with_how_to_go_on() {
+        let line = |number| Line::parse(number, br#"{"stream":"a/b","type":"T"}"#).unwrap();
+        let done = Done { stored: 3, repeated: 0, last: 12 };
+        let said = done.lost(&[line(4), line(9)], away().into()).to_string();
+        for part in ["lines 4–9 may or may not be stored", "from line 4 on", "highwater events --since 12"] {
+            assert!(said.contains(part), "{said}");
+        }
     }
 }
