@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater::{Error, FailurePolicy, Invalid, LeaderHold, LetterQuery, Repair, SubscriptionState};
+use highwater::{Cause, Error, FailurePolicy, Invalid, LeaderHold, LetterQuery, Repair, SubscriptionState, explain};
 
 use super::instances::{instance, settled};
 use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted};
@@ -37,6 +37,12 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
     assert!(now.term.number > before.number, "nobody can write who could before");
     let open = found(&store, &LetterQuery::of("projection:each")).await;
     assert_eq!(places(&open), [early], "the letter of what comes anew is archived");
+    let why = within("an explanation", explain(&elsewhere, "projection:each")).await.expect("the store answers");
+    assert!(
+        matches!(why.causes[0], Cause::MovedByHand { checkpoint, .. } if checkpoint == events[3]),
+        "nobody has to look why the repair has ended: {why}"
+    );
+    assert_eq!(why.subscriber.last_error.as_deref(), Some("no room"), "what was known of errors stays");
 
     let second = instance(&*harness, &store, settled()).await;
     second.subscribe(Arc::clone(&observer)).await.expect("nobody is kept from leading");
