@@ -9,7 +9,7 @@ use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted
 use crate::checkpoints::{position, stored, take};
 use crate::dead_letters::{found, places};
 use crate::support::{QUIET, deposits, eventually, new_stream, within};
-use crate::{Harness, Settings};
+use crate::{Call, Flaky, Harness, Settings, Verdict};
 
 pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
@@ -151,6 +151,12 @@ pub(crate) async fn a_forced_move_gets_past_what_halts<H: Harness>(harness: Arc<
     assert_eq!(observer.taken(), [events[0], events[2], events[3]]);
     in_state(&subscription, "it is live", SubscriptionState::is_live).await;
     end(bus).await;
+    // What is done is not said to have failed because whoever leads could not be told.
+    take(&store, "projection:other", 3).await;
+    let mute =
+        Flaky::new(store.clone(), |call| if matches!(call, Call::Ask) { Verdict::Fail } else { Verdict::Through });
+    let moved = within("a move", Repair::of(&mute).force().reset("projection:other")).await.expect("it is done");
+    assert_eq!((moved.from, moved.to, position(&store, "projection:other").await), (3, 0, Some(0)));
 }
 
 pub(crate) async fn what_cannot_be_moved_to_is_refused<H: Harness>(harness: Arc<H>) {
