@@ -202,6 +202,8 @@ macro_rules! for_each_case {
                 only_one_fills_at_a_time [35];
                 a_filling_can_be_abandoned [35];
                 a_copy_holds_the_same [34];
+                half_a_copy_is_no_source [34];
+                half_a_copy_says_that_it_is [36];
                 an_export_is_imported_as_the_same_bytes [34];
                 a_bad_import_leaves_nothing_behind [34, 35];
             }

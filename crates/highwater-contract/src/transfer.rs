@@ -6,8 +6,8 @@ mod samples;
 use std::sync::Arc;
 
 use highwater::{
-    Ask, Backend, Checkpoints, Claim, DeadLetters, Error, Filling, LetterDetail, LetterQuery, LetterState, Log, Record,
-    Request, Transfer, transfer,
+    Ask, Backend, Checkpoints, Claim, DeadLetters, Diagnose, Error, Filling, LetterDetail, LetterQuery, LetterState,
+    Log, Overview, Record, Request, Severity, Transfer, transfer,
 };
 use uuid::Uuid;
 
@@ -321,4 +321,47 @@ pub(crate) async fn a_copy_holds_the_same<H: Harness>(harness: Arc<H>) {
     let copied = copied.expect("a copy can go on");
     assert_eq!(copied.resumed_after, sample.records[3].global_sequence);
     assert_holds(&half, &Sample::of(&from).await).await;
+}
+
+/// A store whose filling was interrupted half way.
+async fn half<H: Harness>(harness: &H) -> (H::Store, Sample) {
+    let (store, sample) = (harness.fresh(Settings::default()).await, Sample::new());
+    let mut filling = fill(&store, "a sample").await;
+    filling.records(&sample.records[..3]).await.expect("records can be filled in");
+    drop(filling);
+    (store, sample)
+}
+
+pub(crate) async fn half_a_copy_is_no_source<H: Harness>(harness: Arc<H>) {
+    let (store, sample) = half(&*harness).await;
+    let (half, to) = (harness.reopen(&store, Settings::default()).await, harness.fresh(Settings::default()).await);
+    being_filled("copying it", within("copying", transfer::copy(&half, "half", &to, |_| ())).await);
+    assert_eq!(to.filling().await.expect("it can be asked"), None, "nothing was begun");
+    assert_eq!(head(&to).await, 0);
+    let mut file = Vec::new();
+    being_filled("exporting it", within("exporting", transfer::export(&half, &mut file, |_| ())).await);
+    assert!(file.is_empty(), "nothing was written");
+    let mut filling = within("going on", store.fill("a sample")).await.expect("it can go on");
+    filling.records(&sample.records[3..]).await.expect("records can be filled in");
+    put_delivery(&mut *filling, &sample).await;
+    finish(filling).await;
+    within("copying", transfer::copy(&half, "all", &to, |_| ())).await.expect("the whole of it can be copied");
+    assert_holds(&to, &sample).await;
+}
+
+pub(crate) async fn half_a_copy_says_that_it_is<H: Harness>(harness: Arc<H>) {
+    let (store, sample) = half(&*harness).await;
+    let half = harness.reopen(&store, Settings::default()).await;
+    let overview = within("an overview", Overview::of(&half)).await.expect("the store answers");
+    let unfinished = overview.filling.expect("it is not finished");
+    assert_eq!((unfinished.source.as_str(), unfinished.filled_to), ("a sample", sample.records[2].global_sequence));
+    let bad = async || {
+        let findings = within("findings", half.diagnose()).await.expect("a store that works can say how it is");
+        findings.into_iter().find(|finding| finding.severity == Severity::Bad)
+    };
+    let found = bad().await.expect("half a store is not well");
+    assert!(found.found.contains("a sample"), "it says from what: {found}");
+    assert!(within("abandoning", store.abandon()).await.expect("it can be abandoned"));
+    let overview = within("an overview", Overview::of(&half)).await.expect("the store answers");
+    assert_eq!((overview.filling, bad().await), (None, None), "there is nothing left of it");
 }

@@ -54,6 +54,7 @@ impl PgEventStore {
             return findings;
         }
         let about_the_log: Vec<Look<'_>> = vec![
+            ("filling", Box::pin(layout::filling(self))),
             ("indexes", Box::pin(layout::indexes(self))),
             ("constraints", Box::pin(layout::constraints(self))),
             ("rights", Box::pin(rights::rights(self))),

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::overview::PATIENCE;
+use crate::repair::REPAIR_LABEL;
 use crate::{
     Backend, DeadLetter, Error, Leader, LeaderHold, LetterQuery, OpenWriter, Overview, Report, ReportedState,
     SubscriberOverview,
@@ -73,6 +74,8 @@ pub enum Cause {
     CaughtUp {
         /// Where that is.
         checkpoint: u64,
+        /// Whether that is all there is to say: then there is nothing to do.
+        alone: bool,
     },
     /// It is behind, and works on it.
     CatchingUp {
@@ -83,8 +86,10 @@ pub enum Cause {
         /// How long it will take; none when that cannot be said.
         time_left: Option<Duration>,
     },
-    /// It is where the log is settled, and something behind that waits for transactions to end.
+    /// Something behind where the log is settled waits for transactions to end.
     WaitingForWriters {
+        /// At most so many events that it has still to handle before it waits for them itself.
+        lag_events: u64,
         /// Up to where the log is settled.
         frontier: u64,
         /// The highest event behind that.
@@ -98,6 +103,15 @@ pub enum Cause {
         last: Option<Leader>,
         /// When it was last heard of: its last report or checkpoint.
         heard_of: DateTime<Utc>,
+    },
+    /// Somebody moved its checkpoint by hand while nobody processed for it, and nobody has gone on.
+    MovedByHand {
+        /// Where to.
+        checkpoint: u64,
+        /// When.
+        at: DateTime<Utc>,
+        /// The process that did it.
+        leader: Leader,
     },
     /// It was unsubscribed or shut down, as it should be, and nobody has gone on.
     Stopped {
@@ -159,6 +173,11 @@ pub enum Cause {
         /// The first of them in the order of the log.
         first: Option<Box<DeadLetter>>,
     },
+    /// Something was asked for and is not done yet.
+    OpenRequests {
+        /// How many things; a hundred when there are more.
+        count: u64,
+    },
     /// Other processes' events are found by polling alone.
     PushDegraded {
         /// Why.
@@ -182,6 +201,10 @@ fn causes(overview: &Overview, subscriber: &SubscriberOverview, open: &[DeadLett
     if lag_events > 0 {
         causes.extend(uncoordinated.take());
     }
+    if overview.head > overview.frontier {
+        let (frontier, head, writers) = (overview.frontier, overview.head, overview.open_writers.clone());
+        causes.push(Cause::WaitingForWriters { lag_events, frontier, head, writers });
+    }
     causes.extend(whereabouts(overview, subscriber));
     if subscriber.parked_streams > 0 {
         let first = open.iter().find(|letter| letter.parks).map(|letter| letter.stream_id);
@@ -191,9 +214,15 @@ fn causes(overview: &Overview, subscriber: &SubscriberOverview, open: &[DeadLett
         let first = open.first().cloned().map(Box::new);
         causes.push(Cause::DeadLetters { count: subscriber.dead_letters, first });
     }
+    if subscriber.open_requests > 0 {
+        causes.push(Cause::OpenRequests { count: subscriber.open_requests });
+    }
     let degraded = report.filter(|_| subscriber.is_led()).and_then(|report| report.push_degraded.clone());
     causes.extend(degraded.map(|reason| Cause::PushDegraded { reason }));
     causes.extend(uncoordinated);
+    if let [Cause::CaughtUp { alone, .. }] = &mut causes[..] {
+        *alone = true;
+    }
     causes
 }
 
@@ -209,7 +238,12 @@ fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
     }
     let leader = subscriber.leader.clone();
     Some(match &subscriber.report {
-        Some(Report { state: ReportedState::Stopped, reported_at, .. }) => Cause::Stopped { at: *reported_at, leader },
+        Some(Report { state: ReportedState::Stopped, reported_at: at, .. }) => match leader {
+            Some(leader) if leader.instance.label.as_deref() == Some(REPAIR_LABEL) => {
+                Cause::MovedByHand { checkpoint: subscriber.checkpoint, at: *at, leader }
+            }
+            leader => Cause::Stopped { at: *at, leader },
+        },
         _ => Cause::NobodyLeads { last: leader, heard_of: heard_of(subscriber) },
     })
 }
@@ -234,17 +268,14 @@ fn uncoordinated(subscriber: &SubscriberOverview) -> Option<Cause> {
 
 /// How far it is. Of who is behind for another reason, that one says enough.
 fn whereabouts(overview: &Overview, subscriber: &SubscriberOverview) -> Option<Cause> {
-    let (frontier, head) = (overview.frontier, overview.head);
     if subscriber.lag_events > 0 {
         let troubled = subscriber.report.as_ref().and_then(trouble).is_some();
         let works = subscriber.is_led() && !subscriber.paused && !troubled && subscriber.still_since.is_none();
         let (lag_events, rate, time_left) = (subscriber.lag_events, subscriber.rate, subscriber.time_left);
         return works.then_some(Cause::CatchingUp { lag_events, rate, time_left });
     }
-    if head > frontier {
-        return Some(Cause::WaitingForWriters { frontier, head, writers: overview.open_writers.clone() });
-    }
-    Some(Cause::CaughtUp { checkpoint: subscriber.checkpoint })
+    let ends_here = overview.head <= overview.frontier;
+    ends_here.then_some(Cause::CaughtUp { checkpoint: subscriber.checkpoint, alone: false })
 }
 
 #[cfg(test)]

@@ -7,11 +7,16 @@ use chrono::{DateTime, Utc};
 
 use crate::{
     Backend, Checkpoint, Error, EventTypes, Leader, LeaderHold, LetterQuery, OpenWriter, ReadLimit, Report,
-    ReportedState,
+    ReportedState, Unfinished,
 };
 
 /// For how long a leader may be behind without moving before that is said.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long what was said of a rate counts: who moves says so every second, and so often its checkpoint is stored.
+const RATE_LASTS: Duration = Duration::from_secs(5);
+/// Pages that are read at most to find out how far the log is settled. Whoever looks every second must not read a whole log
+/// each time.
+const PAGES_MAX: u32 = 16;
 /// How often to ask where the log is settled, and how long to wait in between: who has not seen open writers begin learns
 /// it from the second answer on.
 const LOOKS: (u32, Duration) = (10, Duration::from_millis(5));
@@ -30,13 +35,15 @@ const LOOKS: (u32, Duration) = (10, Duration::from_millis(5));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
-    /// Up to where the log is settled, as far as can be told: while writers are open that were not seen to begin, there may
-    /// be more.
+    /// Up to where the log is settled, as far as can be told: while writers are open that were not seen to begin, and numbers
+    /// are missing that were rolled back, there may be more.
     pub frontier: u64,
     /// The highest committed event, settled or not.
     pub head: u64,
     /// The transactions that readers wait for; only looked for when `head` is beyond `frontier`.
     pub open_writers: Vec<OpenWriter>,
+    /// The filling that is not finished: then this is only half of a store, and takes nothing.
+    pub filling: Option<Unfinished>,
     /// All that have ever been started, by name.
     pub subscribers: Vec<SubscriberOverview>,
 }
@@ -63,7 +70,7 @@ pub struct SubscriberOverview {
     pub paused: bool,
     /// What its leader says of itself: only what still counts. That it has stopped counts for as long as nobody else leads.
     pub report: Option<Report>,
-    /// Events that it handles per second; zero when nobody says so.
+    /// Events that it handles per second; zero when nobody says so, or nobody has said anything for a while.
     pub rate: f64,
     /// How long it will take at this rate; none when that cannot be said.
     pub time_left: Option<Duration>,
@@ -71,6 +78,8 @@ pub struct SubscriberOverview {
     pub dead_letters: u64,
     /// Streams that wait behind one of them.
     pub parked_streams: u64,
+    /// What was asked for and is not done yet; a hundred when there are more.
+    pub open_requests: u64,
     /// The last error that was reported, by whichever leader.
     pub last_error: Option<String>,
     /// Since when it has not moved although it could have, if that is longer than it should be.
@@ -121,7 +130,7 @@ impl Overview {
         let (settled, head) = ends(store).await?;
         // What somebody has passed is settled, also when that is not known here.
         let reached = checkpoints.iter().map(|checkpoint| checkpoint.global_sequence).max().unwrap_or(0);
-        let mut frontier = settled.max(reached.min(head));
+        let mut frontier = read_on(store, settled.max(reached.min(head)), head).await?;
         checkpoints.retain(|checkpoint| only.is_none_or(|only| only == checkpoint.subscriber_id));
         let mut oldest = HashMap::new();
         let places: BTreeSet<u64> = checkpoints.iter().map(|checkpoint| checkpoint.global_sequence).collect();
@@ -131,6 +140,7 @@ impl Overview {
             oldest.extend(page.records.first().map(|record| (at, record.created_at)));
         }
         let open_writers = if head > frontier { store.open_writers().await? } else { Vec::new() };
+        let filling = store.filling().await?;
         let known = Known::of(store, &checkpoints).await?;
         let mut subscribers = Vec::with_capacity(checkpoints.len());
         for checkpoint in checkpoints {
@@ -145,7 +155,7 @@ impl Overview {
             }
             subscribers.push(subscriber);
         }
-        Ok(Self { frontier, head, open_writers, subscribers })
+        Ok(Self { frontier, head, open_writers, filling, subscribers })
     }
 }
 
@@ -163,11 +173,29 @@ pub(crate) async fn ends<B: Backend>(store: &B) -> Result<(u64, u64), Error> {
     Ok((frontier, head.max(frontier)))
 }
 
+/// Up to where the log is settled if it is up to `from`. Who has not seen writers begin cannot say that at once; a reader finds
+/// out on its way, as far as no number is missing.
+async fn read_on<B: Backend>(store: &B, from: u64, head: u64) -> Result<u64, Error> {
+    let mut frontier = from;
+    for _ in 0..PAGES_MAX {
+        if frontier >= head {
+            break;
+        }
+        let page = store.read_all(frontier, &EventTypes::All, ReadLimit::events(10_000)).await?;
+        if page.complete_to <= frontier {
+            break;
+        }
+        frontier = page.complete_to;
+    }
+    Ok(frontier.min(head))
+}
+
 /// What is asked for once for all subscribers.
 struct Known {
     leaders: HashMap<String, Leader>,
     reports: HashMap<String, Report>,
     paused: HashSet<String>,
+    requests: HashMap<String, u64>,
     has_letters: bool,
 }
 
@@ -176,10 +204,15 @@ impl Known {
         let ids: Vec<String> = checkpoints.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
         let leaders = store.leaders().await?.into_iter();
         let reports = store.reports().await?.into_iter();
+        let mut requests = HashMap::new();
+        for request in store.open_requests(&ids).await? {
+            *requests.entry(request.subscriber_id).or_default() += 1;
+        }
         Ok(Self {
             leaders: leaders.map(|leader| (leader.subscriber_id.clone(), leader)).collect(),
             reports: reports.map(|report| (report.subscriber_id.clone(), report)).collect(),
             paused: store.paused(&ids).await?.into_iter().collect(),
+            requests,
             // Mostly there are none: then nobody's need to be counted.
             has_letters: store.count_letters(&LetterQuery::default()).await? > 0,
         })
@@ -202,10 +235,13 @@ impl Known {
         };
         let report = said.filter(counts);
         let lag_events = frontier.saturating_sub(checkpoint.global_sequence);
-        let rate = report.as_ref().map_or(0.0, |report| report.rate);
         let now = Utc::now();
+        let is_recent = |at: DateTime<Utc>| (now - at).to_std().map_or(true, |age| age < RATE_LASTS);
+        let moves = |report: &&Report| is_recent(report.reported_at) || is_recent(checkpoint.updated_at);
+        let rate = report.as_ref().filter(moves).map_or(0.0, |report| report.rate);
         let mut subscriber = SubscriberOverview {
             paused: self.paused.contains(&id),
+            open_requests: self.requests.get(&id).copied().unwrap_or_default(),
             subscriber_id: id,
             checkpoint: checkpoint.global_sequence,
             checkpoint_at: checkpoint.updated_at,

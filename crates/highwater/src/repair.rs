@@ -7,11 +7,14 @@ use crate::bus::check_text;
 use crate::overview::ends;
 use crate::{
     Ask, Backend, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader, LeaderHold,
-    ProjectorCoordinator, ReliableDeliveryConfig, ReportedState, Request, Term,
+    ProjectorCoordinator, ReliableDeliveryConfig, Report, ReportedState, Request, Term,
 };
 
 /// How often a forced move is tried anew when leaders change under it.
 const TRIES: u32 = 5;
+
+/// What a repair calls itself while it leads.
+pub(crate) const REPAIR_LABEL: &str = "repair";
 
 /// Moves checkpoints, in somebody's name.
 ///
@@ -162,7 +165,7 @@ impl<'a, B: Backend> Repair<'a, B> {
     async fn alone(&self, subscriber_id: &str, to: u64) -> Result<Option<Moved>, Error> {
         let config = ReliableDeliveryConfig {
             instance_mode: InstanceMode::Coordinated,
-            instance_label: Some("repair".to_owned()),
+            instance_label: Some(REPAIR_LABEL.to_owned()),
             spread: false,
             ..ReliableDeliveryConfig::default()
         };
@@ -172,6 +175,9 @@ impl<'a, B: Backend> Repair<'a, B> {
             let taken = guard.taken().clone();
             let fence = Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation };
             let moved = self.move_to(&fence, to).await;
+            if let Ok((_, term)) = &moved {
+                self.last_words(subscriber_id, *term, to).await;
+            }
             guard.release().await;
             let (from, term) = moved?;
             Ok(Some(Moved { from, to, term: term.number, fenced: None }))
@@ -194,8 +200,34 @@ impl<'a, B: Backend> Repair<'a, B> {
                 moved => break moved?,
             }
         };
-        self.wake(subscriber_id).await?;
+        // It is done, whether or not that one learns of it now: at the latest from the next event it cannot store.
+        if let Err(error) = self.wake(subscriber_id).await {
+            tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be told so");
+        }
         Ok(Moved { from, to, term: term.number, fenced: leader })
+    }
+
+    /// Says that whoever led for this has stopped in good order: nobody has to look why it is gone. What the leader before
+    /// said of errors stays.
+    async fn last_words(&self, subscriber_id: &str, term: Term, to: u64) {
+        let said = async {
+            let reports = self.store.reports().await?;
+            let before = reports.into_iter().find(|report| report.subscriber_id == subscriber_id);
+            let report = Report {
+                subscriber_id: subscriber_id.to_owned(),
+                term: term.number,
+                state: ReportedState::Stopped,
+                position: to,
+                rate: 0.0,
+                last_error: before.and_then(|before| before.last_error),
+                push_degraded: None,
+                reported_at: Utc::now(),
+            };
+            self.store.store_reports(&[report]).await
+        };
+        if let Err(error) = said.await {
+            tracing::debug!(subscriber_id, %error, "cannot report that a checkpoint was moved");
+        }
     }
 
     async fn move_to(&self, fence: &Fence, to: u64) -> Result<(u64, Term), Error> {

@@ -27,7 +27,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BoxFuture, Error, LetterDetail, Record, Request};
+use crate::{BoxFuture, Error, Finding, LetterDetail, Record, Request};
 
 pub use check::{check_checkpoints, check_letters, check_records, check_requests};
 pub use copy::{Copied, Phase, Step, copy};
@@ -44,7 +44,7 @@ pub use import::{Imported, import};
 /// - From [`fill`](Self::fill) until [`Filling::finish`] or [`abandon`](Self::abandon), whatever happens to the one who
 ///   fills, every other write is [`Error::BeingFilled`] and changes nothing: appends of every kind, taking over,
 ///   checkpoints, transactions, pauses, requests; through every handle, also those that were there before \[G35\].
-///   Reading shows what has been filled so far.
+///   Reading shows what has been filled so far, and [`diagnose`](crate::Diagnose::diagnose) calls it bad \[G36\].
 /// - Only one fills at a time.
 /// - Numbers that were in use before, by an append or by a filling that was abandoned, are not given again by appends.
 pub trait Transfer: Send + Sync {
@@ -123,6 +123,21 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
+    /// What a store says of it that looks at itself: whatever else is well, half of a store is not.
+    #[must_use]
+    pub fn finding(unfinished: Option<&Self>) -> Finding {
+        const TOPIC: &str = "filling";
+        let Some(Self { source, since, filled_to }) = unfinished else {
+            return Finding::good(TOPIC, "nothing is being filled in");
+        };
+        let since = since.format("%Y-%m-%d %H:%M:%S UTC");
+        let found = format!(
+            "it is being filled from {source:?} since {since}, so far up to {filled_to}, and takes nothing else"
+        );
+        let advice = "have the same copy or import finished, or abandon it: what is here is not whole";
+        Finding::bad(TOPIC, found, advice)
+    }
+
     /// What everybody else is told.
     #[must_use]
     pub fn into_error(self) -> Error {

@@ -44,6 +44,9 @@ async fn look<B: Backend>(store: &B) -> Result<Overview, Failure> {
 
 fn tell(overview: &Overview, out: &mut Output) -> Result<(), Failure> {
     out.line(&log(overview))?;
+    if let Some(filling) = filling(overview) {
+        out.line(&out.paint(&words::one_line(&filling), Paint::Red))?;
+    }
     for writer in &overview.open_writers {
         let waiting = format!("readers wait for {}", reading::describe(writer));
         out.line(&out.paint(&words::one_line(&waiting), Paint::Yellow))?;
@@ -70,6 +73,15 @@ pub(super) fn log(overview: &Overview) -> String {
         }
         head => format!("the log is settled up to its end, {}", words::number(head)),
     }
+}
+
+/// That it is only half of a store, where it is.
+pub(super) fn filling(overview: &Overview) -> Option<String> {
+    let unfinished = overview.filling.as_ref()?;
+    let (source, for_long) = (&unfinished.source, words::duration(words::since(unfinished.since)));
+    let to = words::number(unfinished.filled_to);
+    let done = format!("only half a copy: it is being filled from {source}, for {for_long}, and is up to {to}");
+    Some(format!("{done}; run the same copy or import again, or `highwater copy --abandon STORE`"))
 }
 
 fn cells(subscriber: &SubscriberOverview) -> [Cell; 10] {
@@ -132,6 +144,9 @@ fn json(overview: &Overview) -> Value {
     json!({
         "frontier": overview.frontier,
         "head": overview.head,
+        "filling": overview.filling.as_ref().map(|filling| {
+            json!({ "source": filling.source, "since": words::exact(filling.since), "filled_to": filling.filled_to })
+        }),
         "open_writers": overview.open_writers.iter().map(writer).collect::<Vec<_>>(),
         "subscribers": overview.subscribers.iter().map(subscriber).collect::<Vec<_>>(),
     })
@@ -177,6 +192,7 @@ fn subscriber(subscriber: &SubscriberOverview) -> Value {
         "paused": subscriber.paused,
         "dead_letters": subscriber.dead_letters,
         "parked_streams": subscriber.parked_streams,
+        "open_requests": subscriber.open_requests,
         "last_error": subscriber.last_error,
         "push_degraded": subscriber.report.as_ref().and_then(|report| report.push_degraded.as_deref()),
         "reported_at": subscriber.report.as_ref().map(|report| words::exact(report.reported_at)),

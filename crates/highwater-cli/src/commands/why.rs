@@ -87,6 +87,7 @@ fn name(cause: &Cause) -> &'static str {
         Cause::CatchingUp { .. } => "catching_up",
         Cause::WaitingForWriters { .. } => "waiting_for_writers",
         Cause::NobodyLeads { .. } => "nobody_leads",
+        Cause::MovedByHand { .. } => "moved_by_hand",
         Cause::Stopped { .. } => "stopped",
         Cause::Uncoordinated { .. } => "uncoordinated",
         Cause::NotMoving { .. } => "not_moving",
@@ -96,6 +97,7 @@ fn name(cause: &Cause) -> &'static str {
         Cause::Disconnected { .. } => "disconnected",
         Cause::ParkedStreams { .. } => "parked_streams",
         Cause::DeadLetters { .. } => "dead_letters",
+        Cause::OpenRequests { .. } => "open_requests",
         Cause::PushDegraded { .. } => "push_degraded",
         _ => "other",
     }

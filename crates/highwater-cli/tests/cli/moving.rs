@@ -145,6 +145,10 @@ on_each_backend! {
         let arguments = killed(&place, &other).await;
         let refused = other.run(&["append", "order/17", "Placed"]).await.failed(1);
         assert!(refused.contains("being filled"), "nobody else can write: {refused}");
+        let half = other.run(&["export"]).await.failed(1);
+        assert!(half.contains("only half a copy"), "half of it is not exported: {half}");
+        let status = other.run(&["status"]).await.fine();
+        assert!(status.contains("only half a copy: it is being filled from "), "{status}");
         let resumed = place.run(&borrowed(&arguments)).await.fine();
         assert!(resumed.starts_with("went on after "), "{resumed}");
         assert_eq!(exported(&other).await, exported(&place).await);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{Error, Event, LetterQuery, LetterState};
+use highwater::{Cause, Error, Event, LetterQuery, LetterState, explain};
 use uuid::Uuid;
 
 use super::players::{Act, Counter, Observer, batched, bus, end, fill};
@@ -128,6 +128,9 @@ pub(crate) async fn requests_are_filed_anywhere_and_wait<H: Harness>(harness: Ar
     end(first).await;
     // Nobody processes. The request waits.
     let filed = elsewhere.dead_letters().by("anna").replay_all("projection:each").await.expect("it can be asked for");
+    let why = within("an explanation", explain(&store, "projection:each")).await.expect("the store answers");
+    assert_eq!(why.subscriber.open_requests, 1);
+    assert!(why.causes.contains(&Cause::OpenRequests { count: 1 }), "it is said that it waits: {why}");
     let second = bus(&store);
     let late = observer();
     second.subscribe(Arc::clone(&late)).await.expect("it can be subscribed");

@@ -253,7 +253,7 @@ pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(
     single.wait_for("projection:each", events[3]).await.expect("it gets there");
     eventually("it is said that it is there", async || {
         let causes = causes(&elsewhere, "projection:each").await;
-        let there = matches!(causes[0], Cause::CaughtUp { checkpoint } if checkpoint == events[3]);
+        let there = matches!(causes[0], Cause::CaughtUp { checkpoint, .. } if checkpoint == events[3]);
         there && matches!(&causes[..], [_, Cause::Uncoordinated { .. }])
     })
     .await;
@@ -310,7 +310,7 @@ pub(crate) async fn whoever_is_waited_for_is_named_from_outside<H: Harness>(harn
     let last = open.commit().await.expect("it is committed").global_sequence.max(later[0]);
     bus.wait_for("projection:each", last).await.expect("it goes on");
     eventually("nobody is waited for", async || {
-        matches!(causes(&store, "projection:each").await[0], Cause::CaughtUp { checkpoint } if checkpoint >= last)
+        matches!(causes(&store, "projection:each").await[0], Cause::CaughtUp { checkpoint, .. } if checkpoint >= last)
     })
     .await;
     end(bus).await;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use highwater::{Error, FailurePolicy, Invalid, LeaderHold, LetterQuery, Repair, SubscriptionState};
+use highwater::{Cause, Error, FailurePolicy, Invalid, LeaderHold, LetterQuery, Repair, SubscriptionState, explain};
 
 use super::instances::{instance, settled};
 use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted};
 use crate::checkpoints::{position, stored, take};
 use crate::dead_letters::{found, places};
 use crate::support::{QUIET, deposits, eventually, new_stream, within};
-use crate::{Harness, Settings};
+use crate::{Call, Flaky, Harness, Settings, Verdict};
 
 pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
@@ -37,6 +37,12 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
     assert!(now.term.number > before.number, "nobody can write who could before");
     let open = found(&store, &LetterQuery::of("projection:each")).await;
     assert_eq!(places(&open), [early], "the letter of what comes anew is archived");
+    let why = within("an explanation", explain(&elsewhere, "projection:each")).await.expect("the store answers");
+    assert!(
+        matches!(why.causes[0], Cause::MovedByHand { checkpoint, .. } if checkpoint == events[3]),
+        "nobody has to look why the repair has ended: {why}"
+    );
+    assert_eq!(why.subscriber.last_error.as_deref(), Some("no room"), "what was known of errors stays");
 
     let second = instance(&*harness, &store, settled()).await;
     second.subscribe(Arc::clone(&observer)).await.expect("nobody is kept from leading");
@@ -145,6 +151,12 @@ pub(crate) async fn a_forced_move_gets_past_what_halts<H: Harness>(harness: Arc<
     assert_eq!(observer.taken(), [events[0], events[2], events[3]]);
     in_state(&subscription, "it is live", SubscriptionState::is_live).await;
     end(bus).await;
+    // What is done is not said to have failed because whoever leads could not be told.
+    take(&store, "projection:other", 3).await;
+    let mute =
+        Flaky::new(store.clone(), |call| if matches!(call, Call::Ask) { Verdict::Fail } else { Verdict::Through });
+    let moved = within("a move", Repair::of(&mute).force().reset("projection:other")).await.expect("it is done");
+    assert_eq!((moved.from, moved.to, position(&store, "projection:other").await), (3, 0, Some(0)));
 }
 
 pub(crate) async fn what_cannot_be_moved_to_is_refused<H: Harness>(harness: Arc<H>) {

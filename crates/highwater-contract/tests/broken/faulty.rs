@@ -147,6 +147,10 @@ pub(crate) trait Fault: Send + Sync + 'static {
         sound.memory.fill(source)
     }
 
+    fn filling<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Option<Unfinished>, Error>> {
+        sound.memory.filling()
+    }
+
     fn abandon<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<bool, Error>> {
         sound.memory.abandon()
     }
@@ -465,7 +469,7 @@ impl Transfer for Faulty {
     }
 
     fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
-        self.sound.memory.filling()
+        self.fault.filling(&self.sound)
     }
 
     fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {

@@ -415,5 +415,7 @@ broken! {
         lets_two_fill: FaultyHarness::new(transfer::LetsTwoFill);
         abandons_nothing: FaultyHarness::new(transfer::AbandonsNothing);
         abandons_the_lock_alone: FaultyHarness::new(transfer::AbandonsTheLockAlone);
+        hides_its_filling: FaultyHarness::new(transfer::HidesItsFilling);
+        calls_half_a_copy_healthy: FaultyHarness::new(transfer::CallsHalfACopyHealthy);
     }
 }

@@ -2067,4 +2067,14 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
         rejected_by: &["a_bad_import_leaves_nothing_behind", "a_filling_can_be_abandoned", "only_one_fills_at_a_time"],
     },
     Rejection { backend: "abandons_the_lock_alone", breaks: 35, rejected_by: &["a_filling_can_be_abandoned"] },
+    Rejection {
+        backend: "hides_its_filling",
+        breaks: 34,
+        rejected_by: &[
+            "a_filling_that_was_interrupted_goes_on",
+            "half_a_copy_is_no_source",
+            "half_a_copy_says_that_it_is",
+        ],
+    },
+    Rejection { backend: "calls_half_a_copy_healthy", breaks: 36, rejected_by: &["half_a_copy_says_that_it_is"] },
 ];

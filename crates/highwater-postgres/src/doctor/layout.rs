@@ -1,6 +1,6 @@
 //! Whether everything is there that was made.
 
-use highwater::{Error, Finding};
+use highwater::{Error, Finding, Transfer, Unfinished};
 use sqlx::Row;
 
 use crate::error::failed;
@@ -29,6 +29,11 @@ pub(super) async fn layout(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
         }
     };
     Ok(vec![finding])
+}
+
+/// Whether it is only half of a store.
+pub(super) async fn filling(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    Ok(vec![Unfinished::finding(store.filling().await?.as_ref())])
 }
 
 /// Indexes: those of ours by what they are, those of others by whether they are of use.

@@ -68,6 +68,7 @@ async fn a_healthy_database_has_nothing_to_warn_of() {
         "replication slots",
         "transactions",
         "layout",
+        "filling",
         "indexes",
         "constraints",
         "rights",

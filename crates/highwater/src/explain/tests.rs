@@ -37,6 +37,7 @@ fn subscriber() -> SubscriberOverview {
         time_left: Some(Duration::ZERO),
         dead_letters: 0,
         parked_streams: 0,
+        open_requests: 0,
         last_error: None,
         still_since: None,
     }
@@ -56,7 +57,7 @@ fn told(head: u64, subscriber: &SubscriberOverview) -> Vec<String> {
         ..OpenWriter::new("3/17")
     };
     let open_writers = if head > frontier { vec![writer] } else { Vec::new() };
-    let overview = Overview { frontier, head, open_writers, subscribers: Vec::new() };
+    let overview = Overview { frontier, head, open_writers, filling: None, subscribers: Vec::new() };
     let said: Vec<String> = causes(&overview, subscriber, &[]).iter().map(ToString::to_string).collect();
     assert!(!said.is_empty() && said.iter().all(|said| said.ends_with('.')), "full sentences: {said:?}");
     said
@@ -82,6 +83,23 @@ fn whoever_is_waited_for_is_named() {
     let [said] = &told(55, &subscriber())[..] else { panic!("one cause") };
     let named = "3/17 (pid 99, open for 10 min, application psql, last statement: INSERT INTO events)";
     assert!(said.contains("up to 40") && said.contains("up to 55") && said.contains(named), "{said}");
+    let [first, second] = &told(155, &behind())[..] else { panic!("two causes") };
+    assert!(first.starts_with("The log is settled up to 100") && first.contains(named), "{first}");
+    assert!(second.starts_with("It is catching up: up to 60 events"), "{second}");
+}
+
+#[test]
+fn there_is_nothing_to_do_only_where_nothing_else_is_said() {
+    let gone = SubscriberOverview { leader: Some(leader(LeaderHold::Gone)), report: None, ..subscriber() };
+    let paused = SubscriberOverview { paused: true, ..subscriber() };
+    let letters = SubscriberOverview { dead_letters: 1, ..subscriber() };
+    let asked = SubscriberOverview { open_requests: 2, ..subscriber() };
+    for other in [gone, paused, letters, asked] {
+        let said = told(40, &other);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said.contains(&"It has got to the end of the log, at 40, and is not behind.".to_owned()), "{said:?}");
+        assert!(said.iter().all(|said| !said.contains("nothing to do")), "{said:?}");
+    }
 }
 
 #[test]
@@ -105,6 +123,13 @@ fn what_is_absent_is_said() {
     assert!(told(100, &never)[0].contains("nobody is known to have"));
     let stopped = SubscriberOverview { report: Some(report(ReportedState::Stopped)), ..gone };
     assert!(told(100, &stopped)[0].starts_with("Process 4711 on web-3 stopped it in good order"));
+    let mut repair = leader(LeaderHold::Gone);
+    repair.instance.label = Some(REPAIR_LABEL.to_owned());
+    let said = told(100, &SubscriberOverview { leader: Some(repair), ..stopped });
+    assert!(
+        said[0].starts_with("Its checkpoint was put to 40 by hand") && said[0].contains("process 4711"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -127,8 +152,10 @@ fn what_a_leader_says_is_passed_on() {
 fn what_else_is_to_be_done_comes_last() {
     let degraded = Report { push_degraded: Some("a pooler".to_owned()), ..report(ReportedState::Live) };
     let others = SubscriberOverview { dead_letters: 1, parked_streams: 2, report: Some(degraded), ..subscriber() };
+    let others = SubscriberOverview { open_requests: 3, ..others };
     let said = told(40, &others);
-    assert_eq!(said.len(), 4);
+    assert_eq!(said.len(), 5);
     assert!(said[1].starts_with("2 streams wait behind an event") && said[2].starts_with("1 dead letter is open"));
-    assert!(said[3].contains("polling alone: a pooler."), "{said:?}");
+    assert!(said[3].starts_with("3 requests wait to be done"), "{said:?}");
+    assert!(said[4].contains("polling alone: a pooler."), "{said:?}");
 }

@@ -29,11 +29,20 @@ impl fmt::Display for Explanation {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CaughtUp { checkpoint } => {
+            Self::CaughtUp { checkpoint, alone: true } => {
                 write!(f, "It has handled everything, up to {checkpoint}. There is nothing to do.")
             }
+            Self::CaughtUp { checkpoint, alone: false } => {
+                write!(f, "It has got to the end of the log, at {checkpoint}, and is not behind.")
+            }
             Self::CatchingUp { lag_events, rate, time_left } => catching_up(f, *lag_events, *rate, *time_left),
-            Self::WaitingForWriters { frontier, head, writers } => waiting(f, *frontier, *head, writers),
+            Self::WaitingForWriters { lag_events, frontier, head, writers } => {
+                match lag_events {
+                    0 => write!(f, "It has handled everything that is settled, up to {frontier}")?,
+                    _ => write!(f, "The log is settled up to {frontier}, as far as can be told")?,
+                }
+                waiting(f, *head, writers)
+            }
             Self::NobodyLeads { last: None, .. } => f.write_str(
                 "Nobody processes for it, and nobody is known to have. Start an instance that subscribes it.",
             ),
@@ -44,6 +53,14 @@ impl fmt::Display for Cause {
                 Who(leader),
                 When(leader.since),
                 Ago(*heard_of),
+            ),
+            Self::MovedByHand { checkpoint, at, leader } => write!(
+                f,
+                "Its checkpoint was put to {checkpoint} by hand {}, by process {} on {}, and nobody has processed for it \
+                 since. Start an instance that subscribes it.",
+                Ago(*at),
+                leader.instance.pid,
+                leader.instance.host,
             ),
             Self::Stopped { at, leader } => {
                 let who = leader.as_ref().map_or_else(|| "Its leader".to_owned(), |leader| Who(leader).to_string());
@@ -92,6 +109,12 @@ impl fmt::Display for Cause {
                 f.write_str(". Replay the stream once what it fails at is mended, or discard the event in front.")
             }
             Self::DeadLetters { count, first } => dead_letters(f, *count, first.as_deref()),
+            Self::OpenRequests { count } => write!(
+                f,
+                "{count} {} to be done: what was asked for, as replays, discards and rebuilds are. Whoever processes for it \
+                 does that, as soon as it does and is not paused.",
+                plural(*count, "request waits", "requests wait"),
+            ),
             Self::PushDegraded { reason } => write!(
                 f,
                 "Other processes' events are found by polling alone: {}. Nothing is lost by that, it only takes longer.",
@@ -109,11 +132,8 @@ fn catching_up(f: &mut fmt::Formatter<'_>, lag_events: u64, rate: f64, time_left
     }
 }
 
-fn waiting(f: &mut fmt::Formatter<'_>, frontier: u64, head: u64, writers: &[OpenWriter]) -> fmt::Result {
-    write!(
-        f,
-        "It has handled everything that is settled, up to {frontier}; what comes after that, up to {head}, waits for "
-    )?;
+fn waiting(f: &mut fmt::Formatter<'_>, head: u64, writers: &[OpenWriter]) -> fmt::Result {
+    write!(f, "; what comes after that, up to {head}, waits for ")?;
     if writers.is_empty() {
         return f.write_str("a transaction that has ended by now. Look again.");
     }

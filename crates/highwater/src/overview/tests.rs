@@ -34,6 +34,7 @@ fn seen(leader: Option<Leader>, report: Option<Report>, frontier: u64, age: i64)
         leaders: leader.into_iter().map(|leader| (ID.to_owned(), leader)).collect(),
         reports: report.into_iter().map(|report| (ID.to_owned(), report)).collect(),
         paused: HashSet::new(),
+        requests: HashMap::new(),
         has_letters: false,
     };
     let checkpoint = Checkpoint {
@@ -52,7 +53,6 @@ fn what_a_leader_says_counts_while_it_leads_with_that_term() {
     let live = |term, hold| seen(Some(leader(hold)), Some(report(term, ReportedState::Live)), 50, 1);
     assert_eq!(live(7, LeaderHold::Held).state(), "live");
     assert_eq!(live(7, LeaderHold::Unknown).state(), "live");
-    assert_eq!((live(7, LeaderHold::Held).rate, live(7, LeaderHold::Gone).rate), (2.0, 0.0));
     assert_eq!(live(7, LeaderHold::Gone).state(), "nobody leads");
     assert_eq!(live(6, LeaderHold::Held).report, None, "it was another leader's");
     assert_eq!(live(6, LeaderHold::Held).state(), "catching up");
@@ -88,8 +88,22 @@ fn who_is_behind_and_has_not_moved_for_a_while_does_not_move() {
 }
 
 #[test]
+fn what_was_said_of_a_rate_counts_for_a_while() {
+    let said = |seconds, hold| {
+        let report = Report { reported_at: ago(seconds), ..report(7, ReportedState::CatchingUp) };
+        let seen = seen(Some(leader(hold)), Some(report), 50, 3);
+        (seen.rate, seen.time_left)
+    };
+    assert_eq!(said(1, LeaderHold::Held), (2.0, Some(Duration::from_secs(5))));
+    assert_eq!(said(-60, LeaderHold::Held).0, 2.0, "its clock is ahead");
+    assert_eq!(said(60, LeaderHold::Held), (0.0, None), "nothing has moved since");
+    assert_eq!(said(1, LeaderHold::Gone), (0.0, None), "it is another's, or nobody's");
+}
+
+#[test]
 fn lag_and_time_left_follow_from_where_it_is() {
-    let behind = seen(Some(leader(LeaderHold::Held)), Some(report(7, ReportedState::CatchingUp)), 50, 3);
+    let report = Report { reported_at: ago(1), ..report(7, ReportedState::CatchingUp) };
+    let behind = seen(Some(leader(LeaderHold::Held)), Some(report), 50, 3);
     assert_eq!((behind.lag_events, behind.time_left), (10, Some(Duration::from_secs(5))));
     assert!(behind.lag >= Duration::from_secs(3) && behind.lag < Duration::from_secs(5), "{:?}", behind.lag);
     let there = seen(Some(leader(LeaderHold::Held)), None, 40, 0);

@@ -51,6 +51,15 @@ impl<'a, B: Backend> Contents<'a, B> {
         Ok(Self { store, checkpoints, frontier, events })
     }
 
+    /// The same of a store that is to be copied or exported: half a copy is not what anybody wants to have twice.
+    pub(super) async fn of_source(store: &'a B) -> Result<Self, Error> {
+        refuse_half(store).await?;
+        let contents = Self::of(store).await?;
+        // Only an empty store is filled: one that was when it was asked may not be any more.
+        refuse_half(store).await?;
+        Ok(contents)
+    }
+
     /// What tells this store from others: the name that somebody gave it, and its first event.
     pub(super) async fn identity(&self, name: &str) -> Result<String, Error> {
         let first = self.store.read_all(0, &crate::EventTypes::All, crate::ReadLimit::events(1)).await?;
@@ -97,6 +106,14 @@ impl<'a, B: Backend> Contents<'a, B> {
         }
         Ok(digest)
     }
+}
+
+/// What somebody fills is not whole yet, and may never be.
+async fn refuse_half<B: Backend>(store: &B) -> Result<(), Error> {
+    let Some(unfinished) = store.filling().await? else { return Ok(()) };
+    let (source, since) = (unfinished.source, unfinished.since.format("%Y-%m-%d %H:%M:%S UTC"));
+    let reason = format!("what is to be read is only half a copy itself, filled from {source:?} since {since}");
+    Err(Error::BeingFilled { reason })
 }
 
 /// Waits until nothing can appear any more up to a position. A rollback tells nobody, so we look again.

@@ -56,14 +56,15 @@ pub struct Copied {
 /// there; [`Transfer::abandon`](super::Transfer::abandon) gives up.
 ///
 /// # Errors
-/// As [`Transfer::fill`](super::Transfer::fill); [`Error::CopyDiffers`] when the two are not the same.
+/// As [`Transfer::fill`](super::Transfer::fill); [`Error::BeingFilled`] also when the source is, by an earlier copy that was
+/// not finished; [`Error::CopyDiffers`] when the two are not the same.
 pub async fn copy<A: Backend, B: Backend>(
     from: &A,
     name: &str,
     to: &B,
     mut progress: impl FnMut(Step) + Send,
 ) -> Result<Copied, Error> {
-    let source = Contents::of(from).await?;
+    let source = Contents::of_source(from).await?;
     let mut filling = to.fill(&source.identity(name).await?).await?;
     let resumed_after = filling.filled_to();
     let done = from.count_events(resumed_after.min(source.frontier)).await?;

@@ -31,13 +31,13 @@ pub struct Exported {
 /// As for what happens meanwhile, see [`copy`](super::copy).
 ///
 /// # Errors
-/// [`Error::Unavailable`] when the store cannot be read or the lines cannot be written.
+/// [`Error::BeingFilled`] for a store whose own filling is not finished; [`Error::Unavailable`] when it cannot be read or the lines cannot be written.
 pub async fn export<A: Backend>(
     from: &A,
     mut out: impl AsyncWrite + Unpin + Send,
     mut progress: impl FnMut(Step) + Send,
 ) -> Result<Exported, Error> {
-    let source = Contents::of(from).await?;
+    let source = Contents::of_source(from).await?;
     let mut digest = Digest::default();
     digest.line(&Line::Header(Header {
         version: VERSION,

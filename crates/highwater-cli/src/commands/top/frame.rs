@@ -49,6 +49,7 @@ fn all_lines(
     let plot = if width >= ROOM { PLOT.0 } else { PLOT.1 };
     let appended = words::rate(history.appended.last());
     lines.push(cut(&format!("{}   appended {} {appended}", status::log(overview), history.appended.plot(plot)), width));
+    lines.extend(status::filling(overview).map(|filling| paint(&filling, Paint::Red)));
     for writer in &overview.open_writers {
         lines.push(paint(&format!("readers wait for {}", reading::describe(writer)), Paint::Yellow));
     }

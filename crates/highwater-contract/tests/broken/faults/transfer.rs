@@ -4,7 +4,8 @@
 use std::sync::Mutex;
 
 use highwater::{
-    BoxFuture, Error, FilledCheckpoint, Filling, LetterDetail, MemoryEventStore, Record, Request, Transfer,
+    BoxFuture, Diagnose, Error, FilledCheckpoint, Filling, Finding, LetterDetail, MemoryEventStore, Record, Request,
+    Severity, Transfer, Unfinished,
 };
 
 use crate::faulty::{Fault, Sound};
@@ -356,6 +357,28 @@ impl Fault for AbandonsTheLockAlone {
             let Some(unfinished) = sound.memory.filling().await? else { return Ok(false) };
             sound.memory.fill(&unfinished.source).await?.finish().await?;
             Ok(true)
+        })
+    }
+}
+
+/// Keeps others out, and does not say why.
+pub(crate) struct HidesItsFilling;
+
+impl Fault for HidesItsFilling {
+    fn filling<'a>(&'a self, _: &'a Sound) -> BoxFuture<'a, Result<Option<Unfinished>, Error>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+/// Feels well as long as there is something.
+pub(crate) struct CallsHalfACopyHealthy;
+
+impl Fault for CallsHalfACopyHealthy {
+    fn diagnose<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Vec<Finding>, Error>> {
+        Box::pin(async move {
+            let mut findings = sound.memory.diagnose().await?;
+            findings.retain(|finding| finding.severity < Severity::Bad);
+            Ok(findings)
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::{
-    Cause, Checkpoints, Error, LeaderHold, Log, Overview, Repair, ReportedState, SubscriberOverview, explain,
+    Cause, Checkpoints, Claim, Error, LeaderHold, Log, Overview, Repair, ReportedState, SubscriberOverview, explain,
     explain_with_patience,
 };
 use highwater_postgres::{PgEventBus, PgEventStore};
@@ -94,6 +94,35 @@ async fn an_open_transaction_that_is_waited_for_is_named() {
     tx.rollback().await.unwrap();
     subscription.caught_up().await.unwrap();
     bus.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_far_the_log_is_settled_is_seen_by_who_comes_while_a_transaction_is_open() {
+    let db = Db::new();
+    let store = db.store().await;
+    for _ in 0..12 {
+        store.append(&one()).await.unwrap();
+    }
+    store.take_over(&Claim { start: 2, ..Claim::of("projection:orders") }).await.unwrap();
+    let mut connection = db.connection().await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    db.insert(&mut tx).await; // draws 13
+    store.append(&one()).await.unwrap();
+    let fresh = db.store().await;
+    let overview = Overview::of(&fresh).await.unwrap();
+    assert_eq!((overview.frontier, overview.head, overview.open_writers.len()), (12, 14, 1));
+    assert_eq!(overview.subscribers[0].lag_events, 10);
+    let explained = explain(&fresh, "projection:orders").await.unwrap();
+    let waits =
+        |cause: &Cause| matches!(cause, Cause::WaitingForWriters { lag_events: 10, frontier: 12, head: 14, .. });
+    let (waiting, catching_up) = (
+        explained.causes.iter().position(waits),
+        explained.causes.iter().position(|cause| matches!(cause, Cause::CatchingUp { .. })),
+    );
+    assert!(waiting.is_some() && waiting < catching_up, "{explained}");
+    tx.commit().await.unwrap();
+    let overview = Overview::of(&fresh).await.unwrap();
+    assert_eq!((overview.frontier, overview.head, overview.subscribers[0].lag_events), (14, 14, 12));
 }
 
 #[tokio::test(flavor = "multi_thread")]
