@@ -7,6 +7,9 @@ use std::path::Path;
 /// The byte of the shared memory that whoever writes has locked (`WAL_WRITE_LOCK` of SQLite's file format).
 const WRITE_LOCK: u64 = 120;
 
+/// How often the list is looked at: it comes in pieces, and while others lock and unlock, a line may fall between two.
+const LOOKS: u32 = 5;
+
 /// The process that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holder {
@@ -20,8 +23,10 @@ impl Holder {
         let mut shared = database.as_os_str().to_owned();
         shared.push("-shm");
         let inode = std::fs::metadata(Path::new(&shared)).ok()?.ino();
-        let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        locks.lines().find_map(|line| writer(line, inode)).map(|pid| Self { pid })
+        (0..LOOKS).find_map(|_| {
+            let locks = std::fs::read_to_string("/proc/locks").ok()?;
+            locks.lines().find_map(|line| writer(line, inode)).map(|pid| Self { pid })
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Wake-ups on SQLite: within a process at once, between processes by asking SQLite whether somebody else has written.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,7 +9,6 @@ use highwater::{Appended, Wakeup, Wakeups};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
 
 use crate::connect::Connector;
 use crate::row::unsigned;
@@ -20,7 +20,7 @@ const REOPEN: Duration = Duration::from_millis(500);
 /// How long after a change another one may bear the same time.
 const TICKS: Duration = Duration::from_millis(50);
 /// How long nothing is asked at most.
-const IN_ANY_CASE: Duration = Duration::from_millis(250);
+const IN_ANY_CASE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct SqliteWakeups {
@@ -85,13 +85,13 @@ impl Hints {
 /// Looks again and again, as long as somebody waits.
 async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: Arc<Mutex<Option<String>>>) {
     loop {
-        let error = match connector.connect().await {
-            Ok(mut connection) => {
-                *trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                look(&hints, &mut connection, WriteAhead::of(connector.path()), interval).await
-            }
-            Err(error) => error,
+        let watching = async {
+            let mut connection = connector.connect().await?;
+            let lookout = Lookout::start(&hints, connector.path(), interval)?;
+            *trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            Err::<(), sqlx::Error>(look(&hints, &mut connection, &lookout).await)
         };
+        let Err(error) = watching.await else { return };
         tracing::debug!(%error, "cannot see what other processes write; trying until it works");
         *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
         tokio::time::sleep(REOPEN).await;
@@ -101,20 +101,14 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
 /// The version changes whenever another connection has committed, whatever it was. It is asked for before the log is looked
 /// at: what is committed in between is seen now or changes it again. Asking costs two switches of threads, so as long as
 /// nobody touches the write-ahead log it is not asked for.
-async fn look(
-    hints: &Hints,
-    connection: &mut SqliteConnection,
-    mut ahead: WriteAhead,
-    interval: Duration,
-) -> sqlx::Error {
-    let mut ticks = tokio::time::interval(interval);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+async fn look(hints: &Hints, connection: &mut SqliteConnection, lookout: &Lookout) -> sqlx::Error {
     let mut before = None;
     loop {
-        ticks.tick().await;
         hints.wanted().await;
-        if !ahead.may_have_changed() {
-            continue;
+        lookout.go_on();
+        tokio::select! {
+            () = lookout.touched.notified() => {}
+            () = hints.wanted.notified() => continue,
         }
         let looking = async {
             let version: i64 = sqlx::query_scalar(sql::data_version).fetch_one(&mut *connection).await?;
@@ -127,6 +121,48 @@ async fn look(
         if let Err(error) = looking.await {
             return error;
         }
+    }
+}
+
+/// A thread that looks at the write-ahead log from time to time, and says when it was touched. A thread, because a hundred
+/// times a second it costs a fraction of what waking a task does. It ends with this.
+struct Lookout {
+    touched: Arc<Notify>,
+    ended: Arc<AtomicBool>,
+    thread: std::thread::Thread,
+}
+
+impl Lookout {
+    fn start(hints: &Hints, database: &Path, interval: Duration) -> std::io::Result<Self> {
+        let (touched, ended) = (Arc::<Notify>::default(), Arc::<AtomicBool>::default());
+        let (telling, end, hints) = (touched.clone(), ended.clone(), hints.sender.clone());
+        let mut ahead = WriteAhead::of(database);
+        let thread = std::thread::Builder::new().name("highwater-watch".to_owned()).spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                if hints.is_closed() {
+                    // Nobody listens; whoever comes wakes this up.
+                    std::thread::park_timeout(IN_ANY_CASE);
+                    continue;
+                }
+                if ahead.may_have_changed() {
+                    telling.notify_one();
+                }
+                std::thread::sleep(interval);
+            }
+        })?;
+        Ok(Self { touched, ended, thread: thread.thread().clone() })
+    }
+
+    /// Somebody listens again.
+    fn go_on(&self) {
+        self.thread.unpark();
+    }
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.thread.unpark();
     }
 }
 
