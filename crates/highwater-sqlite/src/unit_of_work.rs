@@ -1,4 +1,4 @@
-//! Inserts together with the application's own writes, in one transaction.
+//! Appends together with the application's own writes, in one transaction.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -95,7 +95,7 @@ impl SqliteEventStore {
         Ok(SqliteTx { tx, number: fastrand::i64(1..), _permit: permit })
     }
 
-    /// Inserts in a transaction that is open already: one that a handler was handed, or one of the application's own, which
+    /// Appends in a transaction that is open already: one that a handler was handed, or one of the application's own, which
     /// must have begun with `BEGIN IMMEDIATE`.
     ///
     /// Nobody is told that there is something new until the [`Announcement`] is sent after the commit, or until somebody
@@ -121,9 +121,9 @@ impl SqliteEventStore {
     }
 }
 
-/// Inserts and the application's own writes, committed together. Dropping it rolls back.
+/// Appends and the application's own writes, committed together. Dropping it rolls back.
 ///
-/// Inserts are collected and stored at the end. Others who want to write wait from the beginning to the end.
+/// Appends are collected and stored at the end. Others who want to write wait from the beginning to the end.
 #[must_use = "a unit of work stores nothing unless it is committed"]
 #[derive(Debug)]
 pub struct UnitOfWork {
