@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
@@ -112,7 +113,9 @@ impl Place {
             Self::Sqlite { folder: Some(folder), .. } => fs::remove_dir_all(folder).map_err(failed(folder)),
             Self::Sqlite { file, folder: None } => {
                 let remove = |path: &Path| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-                beside(file).iter().try_for_each(|path| remove(path).map_err(failed(path)))
+                // SQLite removes its own files when the last connection closes, which may be just now.
+                let gone = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
+                beside(file).iter().try_for_each(|path| remove(path).or_else(gone).map_err(failed(path)))
             }
             Self::Postgres { url, schema } => {
                 let dropped = execute(url, sql::SCHEMA_DROP, schema).await;

@@ -11,7 +11,7 @@ mod room;
 mod settings;
 mod words;
 
-use highwater::{BoxFuture, Diagnose, Error, Finding, Planned};
+use highwater::{BoxFuture, Diagnose, Error, Finding, Planned, diagnose_subscribers};
 use sqlx::Row;
 
 use crate::checkpoints::ANSWER_TIMEOUT;
@@ -63,7 +63,7 @@ impl PgEventStore {
             ("growth", Box::pin(room::growth(self))),
             ("sequences", Box::pin(room::sequences(self))),
             ("dead letters", Box::pin(delivery::letters(self))),
-            ("subscribers", Box::pin(delivery::subscribers(self))),
+            ("subscribers", Box::pin(diagnose_subscribers(self))),
         ];
         self.look_at(about_the_log, &mut findings).await;
         findings

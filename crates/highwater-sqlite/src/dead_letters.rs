@@ -52,17 +52,7 @@ impl DeadLetters for SqliteEventStore {
 
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.write("file a request", PATIENCE, async move |tx| {
-            let ask = AskColumns::from(&request.ask);
-            let filed = sqlx::query(sql::request_file)
-                .bind(request.id)
-                .bind(&request.subscriber_id)
-                .bind(ask.ask)
-                .bind(ask.letter)
-                .bind(ask.stream_id)
-                .bind(ask.reason)
-                .bind(&request.requested_by)
-                .bind(micros(request.requested_at));
-            filed.execute(tx).await.map(drop)
+            filing(sql::request_file, request).execute(tx).await.map(drop)
         }))
     }
 
@@ -104,6 +94,20 @@ impl SqliteEventStore {
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
         Ok(Some(LetterDetail { letter, record, attempts }))
     }
+}
+
+/// A statement that stores a request.
+pub(crate) fn filing<'q>(statement: &'static str, request: &'q Request) -> Query<'q, Sqlite, SqliteArguments> {
+    let ask = AskColumns::from(&request.ask);
+    sqlx::query(statement)
+        .bind(request.id)
+        .bind(&request.subscriber_id)
+        .bind(ask.ask)
+        .bind(ask.letter)
+        .bind(ask.stream_id)
+        .bind(ask.reason)
+        .bind(&request.requested_by)
+        .bind(micros(request.requested_at))
 }
 
 /// A statement whose first arguments say which letters are meant.

@@ -6,7 +6,7 @@ mod delivery;
 mod file;
 mod layout;
 
-use highwater::{BoxFuture, Diagnose, Error, Finding, Planned};
+use highwater::{BoxFuture, Diagnose, Error, Finding, Planned, diagnose_subscribers};
 
 use crate::store::SqliteEventStore;
 
@@ -42,7 +42,7 @@ impl SqliteEventStore {
                 ("streams", Box::pin(file::streams(self))),
                 ("filling", Box::pin(delivery::filling(self))),
                 ("dead letters", Box::pin(delivery::letters(self))),
-                ("subscribers", Box::pin(delivery::subscribers(self))),
+                ("subscribers", Box::pin(diagnose_subscribers(self))),
             ];
             look_at(about_the_log, &mut findings).await;
         }

@@ -60,7 +60,6 @@ statements! {
     diagnose_pages,
     diagnose_schema,
     diagnose_streams,
-    diagnose_subscribers,
     diagnose_synchronous,
     events_count,
     fence_keep,

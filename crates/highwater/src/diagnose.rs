@@ -1,8 +1,12 @@
 //! What a store says about its own health, and what initializing it would do.
 
+mod subscribers;
+
 use std::fmt;
 
 use crate::{BoxFuture, Error};
+
+pub use subscribers::diagnose_subscribers;
 
 /// A store that looks at itself, for whoever operates it.
 ///

@@ -4,14 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{
-    AskColumns, BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups,
-};
+use highwater::{BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, Row};
 use uuid::Uuid;
 
 use crate::checkpoints::draw_term;
+use crate::dead_letters::filing;
 use crate::error::{Code, code, commit_failed, failed};
 use crate::leadership::Lock;
 use crate::row::{self, micros, now, signed};
@@ -165,17 +164,7 @@ impl SqliteFilling {
         check_requests(requests)?;
         self.write(self.filled_to, async |tx| {
             for request in requests {
-                let ask = AskColumns::from(&request.ask);
-                let row = sqlx::query(sql::filling_request)
-                    .bind(request.id)
-                    .bind(&request.subscriber_id)
-                    .bind(ask.ask)
-                    .bind(ask.letter)
-                    .bind(ask.stream_id)
-                    .bind(ask.reason)
-                    .bind(&request.requested_by)
-                    .bind(micros(request.requested_at));
-                row.execute(&mut *tx).await?;
+                filing(sql::filling_request, request).execute(&mut *tx).await?;
             }
             Ok(())
         })

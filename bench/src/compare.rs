@@ -1,0 +1,3 @@
+//! Side by side: Highwater, the raw limit and the peers, in one run.
+
+mod results;
