@@ -9,6 +9,7 @@ mod callers;
 mod catchup;
 mod child;
 mod clock;
+mod compare;
 mod failover;
 mod flow;
 mod json;
@@ -45,6 +46,9 @@ async fn main() -> ExitCode {
     if let Some(outcome) = child::run(&args).await {
         return ended(outcome);
     }
+    if let Some(code) = compare::stores::run(&args).await {
+        return code;
+    }
     let options = match Options::parse(args.into_iter()) {
         Ok(options) => options,
         Err(problem) => {
@@ -72,6 +76,7 @@ fn ended(outcome: Result<(), Error>) -> ExitCode {
 
 async fn run(options: &Options) -> Result<(), Error> {
     let report = match options.scenario {
+        Scenario::Compare => return compare::run(options).await,
         Scenario::Sqlite => sqlite::run(options).await?,
         scenario => on_postgres(scenario, options).await?,
     };
@@ -90,6 +95,6 @@ async fn on_postgres(scenario: Scenario, options: &Options) -> Result<Report, Er
         Scenario::Subscribers => subscribers::run(&server, options).await,
         Scenario::Memory => memory::run(&server, options).await,
         Scenario::Failover => failover::run(&server, options).await,
-        Scenario::Sqlite => Err("this needs no server".into()),
+        Scenario::Sqlite | Scenario::Compare => Err("this has a server of its own, or none".into()),
     }
 }

@@ -1,8 +1,11 @@
 //! What was asked for.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+use crate::compare::Wishes;
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,10 +18,11 @@ pub(crate) enum Scenario {
     Memory,
     Failover,
     Sqlite,
+    Compare,
 }
 
 impl Scenario {
-    const ALL: [(Self, &'static str, &'static str); 8] = [
+    const ALL: [(Self, &'static str, &'static str); 9] = [
         (Self::Append, "append", "storing events: 32 and 256 callers, a lone one, batches of 100"),
         (Self::Read, "read", "reading events: the whole log, one stream"),
         (Self::CatchUp, "catchup", "delivering what is there: counting, in transactions, a checkpoint each"),
@@ -27,6 +31,7 @@ impl Scenario {
         (Self::Memory, "memory", "memory of a subscriber that is two million events behind"),
         (Self::Failover, "failover", "another instance goes on: after a crash, a stop and a hang; one that stands by"),
         (Self::Sqlite, "sqlite", "in a SQLite file: appending, catching up, what an idle process costs"),
+        (Self::Compare, "compare", "Highwater beside raw drivers and other libraries, everything, in 40 minutes"),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -43,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// Just to see that it works: short, and little data.
     pub(crate) quick: bool,
+    /// Of a comparison.
+    pub(crate) wishes: Wishes,
 }
 
 /// Why the arguments do not do.
@@ -53,6 +60,7 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.0)?;
         writeln!(f, "usage: bench/run SCENARIO [--rounds N] [--seconds S] [--quick]")?;
+        writeln!(f, "       bench/run compare [--quick] [--only LETTERS] [--baseline FILE] [--write-docs]")?;
         write!(f, "scenarios:")?;
         Scenario::ALL.iter().try_for_each(|(_, name, what)| write!(f, "\n  {name:13}{what}"))
     }
@@ -61,12 +69,16 @@ impl fmt::Display for Usage {
 impl Options {
     pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Self, Usage> {
         let (mut scenario, mut rounds, mut seconds, mut quick) = (None, None, None, false);
+        let mut wishes = Wishes::default();
         let mut args = args;
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--rounds" => rounds = Some(value(&arg, args.next(), |rounds: &usize| *rounds > 0)?),
                 "--seconds" => seconds = Some(value(&arg, args.next(), |s: &f64| (0.001..=3600.0).contains(s))?),
                 "--quick" => quick = true,
+                "--write-docs" => wishes.write_docs = true,
+                "--baseline" => wishes.baseline = Some(value(&arg, args.next(), |_: &PathBuf| true)?),
+                "--only" => wishes.only = Some(value(&arg, args.next(), |letters: &String| are_scenarios(letters))?),
                 _ if arg.starts_with('-') => return Err(Usage(format!("there is no option {arg}"))),
                 _ if scenario.is_some() => return Err(Usage("one scenario at a time".to_owned())),
                 _ => {
@@ -76,18 +88,34 @@ impl Options {
                 }
             }
         }
+        let scenario = scenario.ok_or_else(|| Usage("which scenario?".to_owned()))?;
+        match scenario {
+            Scenario::Compare if rounds.is_some() || seconds.is_some() => {
+                return Err(Usage("compare has its own rounds and times; there is --quick".to_owned()));
+            }
+            Scenario::Compare => {}
+            _ if wishes != Wishes::default() => {
+                return Err(Usage("--only, --baseline and --write-docs are for compare".to_owned()));
+            }
+            _ => {}
+        }
         Ok(Self {
-            scenario: scenario.ok_or_else(|| Usage("which scenario?".to_owned()))?,
+            scenario,
             rounds: rounds.unwrap_or(if quick { 2 } else { 5 }),
             time: Duration::from_secs_f64(seconds.unwrap_or(if quick { 0.3 } else { 3.0 })),
             quick,
+            wishes,
         })
     }
 }
 
 fn value<T: FromStr>(name: &str, text: Option<String>, fits: impl Fn(&T) -> bool) -> Result<T, Usage> {
-    let text = text.ok_or_else(|| Usage(format!("{name} needs a number")))?;
-    text.parse().ok().filter(fits).ok_or_else(|| Usage(format!("{name} {text}: that is no number that makes sense")))
+    let text = text.ok_or_else(|| Usage(format!("{name} needs a value")))?;
+    text.parse().ok().filter(fits).ok_or_else(|| Usage(format!("{name} {text}: that is nothing that makes sense")))
+}
+
+fn are_scenarios(letters: &str) -> bool {
+    !letters.is_empty() && letters.chars().all(|letter| ('A'..='H').contains(&letter.to_ascii_uppercase()))
 }
 
 #[cfg(test)]
@@ -101,19 +129,41 @@ mod tests {
     #[test]
     fn a_scenario_is_enough() {
         let time = Duration::from_secs(3);
-        assert_eq!(parse("read"), Ok(Options { scenario: Scenario::Read, rounds: 5, time, quick: false }));
+        assert_eq!(
+            parse("read"),
+            Ok(Options { scenario: Scenario::Read, rounds: 5, time, quick: false, wishes: Wishes::default() })
+        );
     }
 
     #[test]
     fn options_win_over_quick() {
         let time = Duration::from_millis(1_500);
-        let expected = Options { scenario: Scenario::Append, rounds: 7, time, quick: true };
+        let expected = Options { scenario: Scenario::Append, rounds: 7, time, quick: true, wishes: Wishes::default() };
         assert_eq!(parse("--rounds 7 append --seconds 1.5 --quick"), Ok(expected));
     }
 
     #[test]
+    fn a_comparison_has_wishes_of_its_own() {
+        let wishes = Wishes { baseline: Some("a.json".into()), only: Some("ag".to_owned()), write_docs: true };
+        let parsed = parse("compare --baseline a.json --only ag --write-docs").unwrap();
+        assert_eq!((parsed.scenario, parsed.wishes), (Scenario::Compare, wishes));
+    }
+
+    #[test]
     fn every_mistake_is_told_with_the_list_of_scenarios() {
-        for args in ["", "fly", "read append", "read --rounds", "read --rounds 0", "read --seconds x", "read --fast"] {
+        for args in [
+            "",
+            "fly",
+            "read append",
+            "read --rounds",
+            "read --rounds 0",
+            "read --seconds x",
+            "read --fast",
+            "read --only A",
+            "compare --rounds 3",
+            "compare --only X",
+            "compare --baseline",
+        ] {
             let usage = parse(args).expect_err(args).to_string();
             assert!(usage.contains("\n  append ") && usage.contains("\n  read "), "{usage}");
         }

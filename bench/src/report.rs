@@ -246,9 +246,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::compare::Wishes;
 
     fn report() -> Report {
-        let options = Options { scenario: Scenario::Append, rounds: 3, time: Duration::from_millis(500), quick: false };
+        let options = Options {
+            scenario: Scenario::Append,
+            rounds: 3,
+            time: Duration::from_millis(500),
+            quick: false,
+            wishes: Wishes::default(),
+        };
         let row =
             |name: &str, figures: [f64; 3]| Row { figures: figures.into(), ..Row::new(name, Unit::EventsPerSecond) };
         let rows =

@@ -28,9 +28,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(options: &Options) -> Result<Self, Error> {
+        let compares = options.scenario == Scenario::Compare;
         let counts_statements = options.scenario == Scenario::Failover;
         let start = move || {
             let mut builder = ThrowawayPostgres::builder().durable();
+            if compares {
+                // Every contestant keeps its own, and has databases of its own.
+                builder = builder.setting("max_connections", "1000");
+            }
             if counts_statements {
                 builder = builder.setting("shared_preload_libraries", "pg_stat_statements");
             }

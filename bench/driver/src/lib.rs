@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub use payload::{Line, Placed, now_micros};
 pub use protocol::{About, Answer, Ask, Delivered, Handed, Settings};
-pub use serve::run;
+pub use serve::{run, run_with};
 pub use sink::Sink;
 use uuid::Uuid;
 

@@ -17,6 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What `main` of a contestant calls.
 pub async fn run<S: Store>() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    run_with::<S>(&args).await
+}
+
+/// The same with other arguments than those of the process.
+pub async fn run_with<S: Store>(args: &[String]) -> ExitCode {
     let done = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["about"] => say(&S::about()).await,
         ["serve", url, "default"] => serve::<S>(url, Settings::Default).await,

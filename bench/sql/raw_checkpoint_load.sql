@@ -1,0 +1,1 @@
+SELECT last_global_sequence FROM raw.checkpoints WHERE subscriber_id = $1

@@ -1,0 +1,14 @@
+-- A transaction takes up to 20 ms between its last statement and its commit, and one in seven is rolled back there.
+CREATE FUNCTION public.slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    -- Once for a transaction, however many rows it has.
+    IF current_setting('bench.slowed', true) IS DISTINCT FROM pg_current_xact_id()::text THEN
+        PERFORM set_config('bench.slowed', pg_current_xact_id()::text, true);
+        PERFORM pg_sleep(random() * 0.02);
+        IF random() < 1.0 / 7 THEN
+            RAISE EXCEPTION 'rolled back on purpose';
+        END IF;
+    END IF;
+    RETURN NULL;
+END
+$$

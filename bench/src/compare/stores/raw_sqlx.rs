@@ -1,0 +1,132 @@
+//! By hand, with sqlx.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::Utc;
+use driver::{About, Appending, Error, Placed, Settings, Sink, Store};
+use futures_util::TryStreamExt;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRow};
+use sqlx::{ConnectOptions, Connection, Row};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use super::raw::{
+    self, CHECKPOINT_LOAD, CHECKPOINT_STORE, CONNECTIONS, Columns, EVENT_TYPE, INSERT, INSERT_MANY, LOOK, PAGE,
+    READ_NEW, READ_PAGE, READ_STREAM, STREAMS_INDEX, TABLES,
+};
+use crate::json::Json;
+use crate::raw::Nothing;
+
+pub(super) struct Raw {
+    pool: PgPool,
+    options: PgConnectOptions,
+    settings: Settings,
+    indexed: OnceCell<()>,
+}
+
+impl Store for Raw {
+    fn about() -> About {
+        raw::about("sqlx", "sqlx")
+    }
+
+    async fn prepare(url: &str) -> Result<(), Error> {
+        let mut connection = PgConnection::connect(url).await?;
+        sqlx::raw_sql(TABLES).execute(&mut connection).await?;
+        Ok(connection.close().await?)
+    }
+
+    async fn open(url: &str, settings: Settings) -> Result<Self, Error> {
+        let options = PgConnectOptions::from_str(url)?.disable_statement_logging();
+        let pool = PgPoolOptions::new().max_connections(CONNECTIONS).test_before_acquire(false);
+        let pool = pool.connect_with(options.clone()).await?;
+        Ok(Self { pool, options, settings, indexed: OnceCell::new() })
+    }
+
+    async fn append(&self, append: Appending) -> Result<(), Error> {
+        let count = append.events.len();
+        let Columns { versions, created_at, ids, streams, data } = match &append.events[..] {
+            [placed] => {
+                sqlx::query(INSERT)
+                    .bind(append.version.cast_signed() + 1)
+                    .bind(Utc::now())
+                    .bind(Uuid::now_v7())
+                    .bind(append.stream)
+                    .bind(EVENT_TYPE)
+                    .bind(Json(placed))
+                    .bind(Json(Nothing {}))
+                    .execute(&self.pool)
+                    .await?;
+                return Ok(());
+            }
+            _ => Columns::of(append),
+        };
+        sqlx::query(INSERT_MANY)
+            .bind(versions)
+            .bind(created_at)
+            .bind(ids)
+            .bind(streams)
+            .bind(vec![EVENT_TYPE; count])
+            .bind(data.iter().map(Json).collect::<Vec<_>>())
+            .bind(vec![Json(Nothing {}); count])
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    async fn load(&self, stream: Uuid) -> Result<usize, Error> {
+        let index = async || sqlx::query(STREAMS_INDEX).execute(&self.pool).await.map(drop);
+        self.indexed.get_or_try_init(index).await?;
+        let rows = sqlx::query(READ_STREAM).bind(stream).fetch_all(&self.pool).await?;
+        rows.iter().try_for_each(|row| decoded(row).map(|placed| drop(std::hint::black_box(placed))))?;
+        Ok(rows.len())
+    }
+
+    async fn follow(&self, id: &str, sink: Arc<Sink>) -> Result<(), Error> {
+        tokio::select! {
+            followed = self.deliver(id, &sink) => followed,
+            () = sink.stopped() => Ok(()),
+        }
+    }
+}
+
+impl Raw {
+    async fn deliver(&self, id: &str, sink: &Sink) -> Result<(), Error> {
+        let mut connection = PgConnection::connect_with(&self.options).await?;
+        // Does not wait for the disk, as ours does not where a checkpoint is all there is to commit.
+        let mut checkpoints = PgConnection::connect_with(&self.options).await?;
+        sqlx::query("SET synchronous_commit = off").execute(&mut checkpoints).await?;
+        let stored = sqlx::query_scalar(CHECKPOINT_LOAD).bind(id).fetch_optional(&mut checkpoints).await?;
+        let (mut last, mut unstored): (i64, i64) = (stored.unwrap_or(0), 0);
+        loop {
+            let before = last;
+            let query = match self.settings {
+                Settings::Default => sqlx::query(READ_PAGE).bind(last).bind(PAGE),
+                Settings::Best => sqlx::query(READ_NEW).bind(last),
+            };
+            let mut rows = query.fetch(&mut connection);
+            while let Some(row) = rows.try_next().await? {
+                last = i64::from_be_bytes(row.try_get_raw(0)?.as_bytes()?.try_into()?);
+                sink.handle(&decoded(&row)?, Some(last.cast_unsigned()));
+                unstored += 1;
+                if unstored == PAGE {
+                    sqlx::query(CHECKPOINT_STORE).bind(id).bind(last).execute(&mut checkpoints).await?;
+                    unstored = 0;
+                }
+            }
+            drop(rows);
+            if unstored > 0 {
+                sqlx::query(CHECKPOINT_STORE).bind(id).bind(last).execute(&mut checkpoints).await?;
+                unstored = 0;
+            }
+            if last == before {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+    }
+}
+
+/// The payload, read where it lies: quicker than the driver's own decoding.
+fn decoded(row: &PgRow) -> Result<Placed, Error> {
+    Ok(serde_json::from_str(row.try_get_raw(6)?.as_str()?)?)
+}
