@@ -16,7 +16,7 @@ const run = async ([command, url, settings, ...more]) => {
 run(process.argv.slice(2)).then(
   () => process.exit(0),
   (error) => {
-    console.error(error);
+    console.error(error?.message ?? error);
     process.exit(1);
   },
 );

@@ -1,7 +1,6 @@
 // A contestant's process: what ../../driver/src/serve.rs does.
 
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 import { append, fill, load, makeStream, send, write } from './measure.js';
 import { Sink } from './sink.js';
@@ -64,9 +63,7 @@ class Contestant {
   catch_up = async ({ id, events, limit }) => {
     const [store, sink, started] = [await this.#opened(), Sink.counting(events), performance.now()];
     const following = start(store, id, sink);
-    const late = new AbortController();
-    await Promise.race([sink.reached, sleep(limit * 1000, undefined, { signal: late.signal }).catch(() => {}), following.ended]);
-    late.abort();
+    await within(limit * 1000, sink.reached, following.ended);
     const answer = { ...NOTHING, events: sink.count, seconds: (performance.now() - started) / 1000 };
     if (following.outcome && sink.count < events) {
       throw following.outcome.error ?? new Error(`the subscriber has ended after ${sink.count} of ${events} events`);
@@ -97,6 +94,14 @@ class Contestant {
   };
 }
 
+/** Waits for whatever comes first, for so many milliseconds at most. */
+const within = async (limit, ...promises) => {
+  let timer;
+  const late = new Promise((resolve) => (timer = setTimeout(resolve, limit)));
+  await Promise.race([...promises, late]);
+  clearTimeout(timer);
+};
+
 /** Starts a follower; `outcome` is there as soon as it has ended. */
 const start = (store, id, sink) => {
   const following = { sink, outcome: undefined };
@@ -110,8 +115,6 @@ const start = (store, id, sink) => {
 /** Lets a follower end by itself, if it does. */
 const end = async (following) => {
   following.sink.stop();
-  const late = new AbortController();
-  await Promise.race([following.ended, sleep(PATIENCE, undefined, { signal: late.signal }).catch(() => {})]);
-  late.abort();
+  await within(PATIENCE, following.ended);
   if (following.outcome?.error) throw following.outcome.error;
 };

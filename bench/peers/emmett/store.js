@@ -21,14 +21,15 @@ export const about = () => ({
   name: 'Emmett',
   versions: `${versions()}, Node ${process.versions.node}`,
   page: 'event-driven-io.github.io/emmett, "PostgreSQL Event Store", "Async Consumers" (0.42.0)',
-  settings: `a pool of ${CONNECTIONS_MAX} connections, else its defaults: reactor that pulls 100 messages, then waits 50 ms`,
+  settings: `a pool of ${CONNECTIONS_MAX} connections, else its defaults: pulls 100 messages, then waits 50 ms`,
   best: `its consumer pulls ${BEST_PULLING.batchSize} messages, then waits ${BEST_PULLING.pullingFrequencyInMs} ms`,
   no_follower: null,
   no_failover:
-    'a second consumer with the same processor id is refused when it starts, as is everyone for 300 s after the first has crashed; nobody stands by',
+    'a second consumer with the same id is refused, also for 300 s after a crash of the first; nobody stands by',
   tables: ['emt_messages'],
   notes: [
-    'its consumer reads in the order of transactions, but goes on behind the last position: of appends at the same time, events may never be handed over (and catch_up not reach its number)',
+    'its consumer reads in the order of transactions, but goes on behind the last position: ' +
+      'events of appends at the same time may never be handed over, and catching up not reach the end',
     'its consumer waits up to 1 s between two pulls, unless the last one was full',
     "its check 'STREAM_DOES_NOT_EXIST' checks nothing in this version; the expected version 0n does",
   ],
