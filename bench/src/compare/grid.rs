@@ -195,7 +195,7 @@ mod tests {
         let grid = Grid::new(&results, scenario);
         let best: Vec<_> = grid.lines.iter().filter(|line| line.cells.iter().any(|cell| cell.best_peer)).collect();
         assert_eq!(best.len(), 1);
-        assert_eq!(best[0].contestant.id, "eventcore");
+        assert_eq!(best[0].contestant.id, "other-store");
         let absent = grid.lines.iter().find(|line| line.contestant.id == "absent").unwrap();
         assert!(absent.cells.is_empty());
     }

@@ -160,14 +160,14 @@ mod tests {
     fn without_a_terminal_there_is_a_line_for_each_finished_step() {
         let screen = Screen::default();
         let progress = Progress::with(2, Box::new(screen.clone()), false, 80);
-        progress.step("A · eventcore · round 1");
+        progress.step("A · other-store · round 1");
         assert_eq!(screen.text(), "");
-        progress.step("A · eventcore · round 2");
+        progress.step("A · other-store · round 2");
         progress.finish();
         let text = screen.text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
-        assert!(lines[0].starts_with("[1/2] A · eventcore · round 1: ") && lines[0].contains("left"), "{text}");
+        assert!(lines[0].starts_with("[1/2] A · other-store · round 1: ") && lines[0].contains("left"), "{text}");
         assert!(lines[1].starts_with("[2/2] ") && lines[2].starts_with("2 steps done in "), "{text}");
         assert!(!text.contains('\x1b'));
     }

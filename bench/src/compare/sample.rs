@@ -39,7 +39,7 @@ fn contestants() -> Vec<Contestant> {
         contestant("highwater", Kind::Highwater),
         contestant("highwater-best", Kind::Highwater),
         contestant("raw-tokio-postgres", Kind::Raw),
-        contestant("eventcore", Kind::Peer),
+        contestant("other-store", Kind::Peer),
         contestant(HOSTILE, Kind::Peer),
     ];
     let why = Some("error: no such <package> | found".to_owned());
@@ -91,7 +91,7 @@ fn appending() -> Scenario {
             ("highwater", [48_000.0, 50_000.0, 51_000.0]),
             ("highwater-best", [58_000.0, 61_000.0, 66_000.0]),
             ("raw-tokio-postgres", [17_000.0, 17_500.0, 19_000.0]),
-            ("eventcore", [1_900.0, 2_000.0, 2_100.0]),
+            ("other-store", [1_900.0, 2_000.0, 2_100.0]),
         ];
         for (who, samples) in figures {
             rows.push(row(callers, who, "events/s", &samples.map(|figure| figure * part)));
@@ -105,7 +105,7 @@ fn appending() -> Scenario {
 
 fn latency() -> Scenario {
     let mut rows = Vec::new();
-    for (who, factor) in [("highwater", 1.0), ("highwater-best", 0.8), ("eventcore", 30.0), (HOSTILE, 90.0)] {
+    for (who, factor) in [("highwater", 1.0), ("highwater-best", 0.8), ("other-store", 30.0), (HOSTILE, 90.0)] {
         let distribution = [(0.5, 1_100.0), (0.9, 1_500.0), (0.99, 2_400.0), (0.999, 5_200.0), (1.0, 9_000.0)]
             .map(|(p, t)| (p, f64::round(t * factor)));
         let mut p50 = row("p50 at 100 events/s", who, "ms", &[1.1 * factor, 1.2 * factor, 1.0 * factor]);
@@ -124,7 +124,7 @@ fn growth() -> Scenario {
         rows.push(Row { at: Some(at), ..row(&case, who, unit, &samples) });
     };
     for (events, name) in [(1e5, "100k"), (1e6, "1M"), (5e6, "5M")] {
-        for (who, rate) in [("highwater", 50_000.0), ("raw-tokio-postgres", 17_000.0), ("eventcore", 2_000.0)] {
+        for (who, rate) in [("highwater", 50_000.0), ("raw-tokio-postgres", 17_000.0), ("other-store", 2_000.0)] {
             at(format!("append at {name} events"), who, "events/s", events, rate * (1.1 - events / 2e7));
             at("index".to_owned(), who, "bytes/event", events, 180.0 + rate / 1e3);
         }
@@ -132,7 +132,7 @@ fn growth() -> Scenario {
     for processes in [1.0, 2.0, 4.0, 8.0] {
         let case = format!("append, {processes} process{}", if processes > 1.0 { "es" } else { "" });
         at(case.clone(), "highwater", "events/s", processes, 30_000.0 * (1.0 + processes.ln()));
-        at(case, "eventcore", "events/s", processes, 2_000.0);
+        at(case, "other-store", "events/s", processes, 2_000.0);
     }
     scenario("H", "Growth", rows)
 }
@@ -142,7 +142,7 @@ fn correctness() -> Scenario {
     for case in ["lost", "out of order", "doubled"] {
         rows.push(row(case, "highwater", "events", &[0.0, 0.0, 0.0]));
         rows.push(row(case, "highwater-best", "events", &[0.0, 0.0, 0.0]));
-        rows.push(row(case, "eventcore", "events", &[0.0, 0.0, 0.0]));
+        rows.push(row(case, "other-store", "events", &[0.0, 0.0, 0.0]));
         let lost = if case == "lost" { 55.0 } else { 0.0 };
         rows.push(row(case, HOSTILE, "events", &[0.0, 0.0, lost]));
     }
@@ -155,7 +155,7 @@ fn ratios() -> Vec<Ratio> {
         value,
         lowest: value.map(|value| (value * 900.0).round() / 1_000.0),
         highest: value.map(|value| (value * 1_200.0).round() / 1_000.0),
-        against: "eventcore".to_owned(),
+        against: "other-store".to_owned(),
         goal,
     };
     vec![

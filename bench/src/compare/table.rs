@@ -92,7 +92,7 @@ fn heading(results: &Results, paint: Paint) -> String {
     out += &layout::wrap(&line, "", WIDTH);
     out += &layout::wrap(
         "Median of the rounds; ±: how far from it a round was at most. ▸ Highwater, * the best of the other libraries, \
-         ! lost, reordered or doubled events in G: its rates are those of another task. — has none; numbers are notes.",
+         ! lost, reordered or doubled events in G: its rates are those of another task. ↓ less is better; — has none; small numbers are notes.",
         "",
         WIDTH,
     );
@@ -104,12 +104,8 @@ fn table(results: &Results, scenario: &Scenario, paint: Paint) -> String {
     let mut out = format!("\n{}  {}\n", paint.strong(&format!("{}  {}", scenario.id, scenario.title)), scenario.sizes);
     let mut head: Vec<Vec<String>> = vec![Vec::new(); 2];
     for column in &grid.columns {
-        head[0].push(column.title.clone());
-        head[1].push(if column.higher_is_better {
-            column.unit.to_owned()
-        } else {
-            format!("{}, less is better", column.unit)
-        });
+        head[0].push(format!("{} ", column.title));
+        head[1].push(format!("{}{} ", column.unit, if column.higher_is_better { "" } else { " ↓" }));
     }
     let correctness = grid::is_correctness(scenario);
     let measured: Vec<&Line<'_>> = grid.lines.iter().filter(|line| line.contestant.not_measured.is_none()).collect();
@@ -148,7 +144,8 @@ fn name(line: &Line<'_>) -> Part {
 
 fn part(cell: &Cell<'_>, line: &Line<'_>, correctness: bool) -> Part {
     let note = cell.note.map(layout::superscript).unwrap_or_default();
-    let best = if cell.best_peer && !correctness { "*" } else { "" };
+    let best = if cell.best_peer && !correctness { "*" } else { " " };
+    // Figures stand below each other, with or without a mark.
     let part = Part::new(format!("{}{note}{best}", cell.text()));
     match cell.row {
         None => part.faint(),
