@@ -48,14 +48,20 @@ pub(super) fn curve(contestants: &[Contestant], id: &str) -> &'static str {
         Kind::Highwater if is_best(contestant) => "k-ours-best",
         Kind::Highwater => "k-ours",
         Kind::Raw => "k-raw",
-        Kind::Peer => PEERS[peer(contestants, id) % PEERS.len()],
+        Kind::Peer => PEERS[among(contestants, Kind::Peer, id) % PEERS.len()],
     }
 }
 
 /// A mark that tells curves apart without colour.
 pub(super) fn dot(contestants: &[Contestant], id: &str, x: f64, y: f64) -> String {
-    let shape = contestants.iter().find(|contestant| contestant.id == id && contestant.kind == Kind::Peer);
-    match shape.map(|_| peer(contestants, id) % 4) {
+    let kind = contestants.iter().find(|contestant| contestant.id == id).map(|contestant| contestant.kind);
+    let shape = match kind {
+        Some(Kind::Peer) => Some(among(contestants, Kind::Peer, id) % 4),
+        // Of raw drivers there are two, drawn alike.
+        Some(Kind::Raw) if among(contestants, Kind::Raw, id) > 0 => Some(2),
+        _ => None,
+    };
+    match shape {
         None => format!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
         Some(0) => format!("<rect class=\"dot\" x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"/>", x - 3.5, y - 3.5),
         Some(1) => path(x, y, &[(0.0, -4.6), (4.4, 3.4), (-4.4, 3.4)]),
@@ -73,9 +79,10 @@ fn is_best(contestant: &Contestant) -> bool {
     contestant.id.ends_with("-best")
 }
 
-fn peer(contestants: &[Contestant], id: &str) -> usize {
-    let peers = contestants.iter().filter(|contestant| contestant.kind == Kind::Peer);
-    peers.take_while(|contestant| contestant.id != id).count()
+/// Which of its kind a contestant is, from 0.
+fn among(contestants: &[Contestant], kind: Kind, id: &str) -> usize {
+    let alike = contestants.iter().filter(|contestant| contestant.kind == kind);
+    alike.take_while(|contestant| contestant.id != id).count()
 }
 
 /// At most so many letters.
