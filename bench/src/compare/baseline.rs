@@ -4,7 +4,7 @@
 //! the quotient of each round is compared instead of the figure.
 
 use super::figures;
-use super::grid::{self, best, is_correctness};
+use super::grid::{self, CORRECTNESS, best, is_correctness};
 use super::results::{Kind, Results, Row, Scenario};
 use crate::rounds::{median, quantile};
 
@@ -25,7 +25,7 @@ pub(crate) struct Comparison {
     pub(crate) warnings: Vec<String>,
     /// Rows that both have.
     pub(crate) compared: usize,
-    /// The largest first; those against a raw row before those of absolute figures.
+    /// Correctness first, then those against a raw row, then those of absolute figures; of each the largest first.
     pub(crate) changes: Vec<Change>,
 }
 
@@ -61,7 +61,10 @@ pub(crate) fn compare(now: &Results, before: &Results) -> Comparison {
             changes.extend(change(now, scenario, earlier, row, old));
         }
     }
-    changes.sort_by(|a, b| a.against.is_none().cmp(&b.against.is_none()).then(b.size().total_cmp(&a.size())));
+    changes.sort_by(|a, b| {
+        let group = |change: &Change| (change.scenario != CORRECTNESS, change.against.is_none());
+        group(a).cmp(&group(b)).then(b.size().total_cmp(&a.size()))
+    });
     let earlier = format!("{} ({})", before.date, before.commit);
     Comparison { earlier, warnings: warnings(now, before), compared, changes }
 }

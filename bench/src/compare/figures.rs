@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn numbers_have_the_digits_that_say_something() {
-        let cases = [(0.0, "0"), (7.0, "7"), (0.1234, "0.123"), (3.14159, "3.14"), (12.34, "12.3")];
+        let cases = [(0.0, "0"), (7.0, "7"), (0.1234, "0.123"), (2.345_6, "2.35"), (12.34, "12.3")];
         for (figure, text) in &cases {
             assert_eq!(number(*figure), *text);
         }

@@ -4,7 +4,7 @@ use super::figures;
 use super::results::{Contestant, Kind, Results, Row, Scenario};
 
 /// The one that the others mean nothing without.
-const CORRECTNESS: &str = "G";
+pub(crate) const CORRECTNESS: &str = "G";
 
 /// A scenario, laid out.
 #[derive(Debug)]

@@ -61,8 +61,11 @@ fn one_lost_event_in_one_round_is_a_change() {
     let (before, mut now) = (sample::results(), sample::results());
     let row = rows(&mut now, "G").iter_mut().find(|row| row.contestant == "highwater").unwrap();
     row.samples = vec![0.0, 1.0, 0.0];
+    let faster = rows(&mut now, "A").iter_mut().find(|row| row.contestant == "highwater").unwrap();
+    faster.samples.iter_mut().for_each(|figure| *figure *= 100.0);
     let comparison = compare(&now, &before);
-    assert_eq!(comparison.changes.len(), 1);
+    assert_eq!(comparison.changes.len(), 2);
+    assert_eq!(comparison.changes[0].scenario, "G");
     assert!(!comparison.changes[0].better);
     assert_eq!(comparison.changes[0].text(), "from 0");
     assert_eq!(comparison.changes[0].now.text(), "0 (0–1)");
