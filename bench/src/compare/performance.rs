@@ -199,4 +199,10 @@ mod tests {
             assert_eq!(between_markers(wrong, "new\n"), None, "{wrong}");
         }
     }
+
+    #[test]
+    fn the_document_has_its_markers() {
+        let document = include_str!("../../../docs/performance.md");
+        assert!(between_markers(document, "new\n").is_some_and(|updated| updated.contains("## Limits")));
+    }
 }
