@@ -45,7 +45,7 @@ pub(crate) struct Machine {
 /// Who was compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Contestant {
-    /// `highwater`, `highwater-best`, `raw-tokio-postgres`, `eventcore` …: what rows refer to.
+    /// `highwater`, `highwater-best`, `raw-tokio-postgres`, `other-store` …: what rows refer to.
     pub(crate) id: String,
     pub(crate) kind: Kind,
     /// Nothing if it could not even be built.

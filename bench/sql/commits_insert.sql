@@ -1,0 +1,1 @@
+INSERT INTO bench_commits (n) VALUES ($1)

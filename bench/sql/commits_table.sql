@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS bench_commits (n bigint NOT NULL)

@@ -1,0 +1,120 @@
+//! Tables of the page: scenarios, goals, changes.
+
+use super::super::baseline::{self, Comparison};
+use super::super::figures::{self, Verdict};
+use super::super::grid::{self, Cell, Grid, Line};
+use super::super::results::{Kind, Results, Scenario};
+use super::html::escape;
+
+/// A scenario with all its figures and notes.
+pub(super) fn scenario(results: &Results, scenario: &Scenario) -> String {
+    let (grid, correctness) = (Grid::new(results, scenario), grid::is_correctness(scenario));
+    let mut out = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures of {}\"><table><thead><tr><th>contestant</th>",
+        escape(&scenario.title)
+    );
+    for column in &grid.columns {
+        let less = if column.higher_is_better { "" } else { ", less is better" };
+        out += &format!("<th class=\"n\">{}<small>{}{less}</small></th>", escape(&column.title), escape(column.unit));
+    }
+    out += "</tr></thead><tbody>\n";
+    for line in &grid.lines {
+        out += &row(line, grid.columns.len(), correctness);
+    }
+    out += "</tbody></table></div>\n";
+    if !grid.notes.is_empty() {
+        let notes: String = grid.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+        out += &format!("<ol class=\"notes\">{notes}</ol>\n");
+    }
+    out
+}
+
+fn row(line: &Line<'_>, columns: usize, correctness: bool) -> String {
+    let class = match line.contestant.kind {
+        Kind::Highwater => "ours",
+        Kind::Raw => "raw",
+        Kind::Peer => "peer",
+    };
+    let wrong = if line.wrong {
+        " <span class=\"badge bad\" title=\"lost, reordered or doubled events in G\">!</span>"
+    } else {
+        ""
+    };
+    let mut out = format!("<tr class=\"{class}\"><th scope=\"row\">{}{wrong}</th>", escape(&line.contestant.id));
+    if let Some(why) = &line.contestant.not_measured {
+        out += &format!("<td class=\"none w\" colspan=\"{columns}\">not measured: {}</td>", escape(why));
+    }
+    for cell in &line.cells {
+        out += &self::cell(cell, correctness);
+    }
+    out + "</tr>\n"
+}
+
+fn cell(cell: &Cell<'_>, correctness: bool) -> String {
+    let class = match cell.row {
+        None => " none",
+        Some(row) if correctness && grid::is_wrong(row) => " wrong",
+        Some(row) if correctness && !row.higher_is_better => " right",
+        Some(_) if cell.best_peer && !correctness => " best",
+        Some(_) => "",
+    };
+    let note = cell.note.map_or_else(String::new, |note| format!("<sup>{note}</sup>"));
+    format!("<td class=\"n{class}\">{}{note}</td>", escape(&cell.text()))
+}
+
+/// What was to be reached, and what was.
+pub(super) fn goals(results: &Results) -> String {
+    let mut out = String::from(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ratios and goals\"><table class=\"tight\"><thead><tr><th>ratio</th>\
+         <th>goal</th><th class=\"n\">value<small>lowest–highest round</small></th><th>against</th></tr></thead><tbody>\n",
+    );
+    for ratio in &results.ratios {
+        let badge = figures::verdict(ratio).map_or_else(String::new, |verdict| {
+            let class = match verdict {
+                Verdict::Reached => "good",
+                Verdict::Missed => "bad",
+                Verdict::NotMeasured => "none",
+            };
+            format!(" <span class=\"badge {class}\">{}</span>", verdict.text())
+        });
+        out += &format!(
+            "<tr><th scope=\"row\"><code>{}</code></th><td>{}{badge}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
+            escape(&ratio.name),
+            escape(&figures::goal(ratio)),
+            escape(&figures::ratio(ratio)),
+            escape(&ratio.against)
+        );
+    }
+    out + "</tbody></table></div>\n"
+}
+
+/// What is different from an earlier run.
+pub(super) fn changes(comparison: &Comparison) -> String {
+    let mut out: String = comparison
+        .warnings
+        .iter()
+        .map(|warning| format!("<p class=\"warning\"><strong>Warning:</strong> {}</p>\n", escape(warning)))
+        .collect();
+    out += &format!("<p>{}</p>\n", escape(baseline::METHOD));
+    out += &format!("<p>{} of {} rows changed.</p>\n", comparison.changes.len(), comparison.compared);
+    if comparison.changes.is_empty() {
+        return out;
+    }
+    out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Changes\"><table class=\"tight\"><thead><tr><th>case</th>\
+            <th>contestant</th><th class=\"n\">before</th><th class=\"n\">now</th><th class=\"n\">change</th><th></th><th>figures</th></tr></thead><tbody>\n";
+    for change in &comparison.changes {
+        let (class, told) = if change.better { ("good", "better") } else { ("bad", "worse") };
+        out += &format!(
+            "<tr><td>{} · {}</td><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td><span class=\"badge {class}\">{told}</span></td><td>{}</td></tr>\n",
+            escape(&change.scenario),
+            escape(&change.case),
+            escape(&change.contestant),
+            escape(&change.before.text()),
+            escape(&change.now.text()),
+            escape(&change.text()),
+            escape(&change.basis())
+        );
+    }
+    out + "</tbody></table></div>\n"
+}
