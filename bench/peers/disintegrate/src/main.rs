@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use disintegrate::serde::json::Json;
-use disintegrate::{EventSourcedStateStore, LoadState as _, NoSnapshot};
+use disintegrate::{DecisionError, EventSourcedStateStore, LoadState as _, NoSnapshot};
 use disintegrate_postgres::{Migrator, PgDecisionMaker, PgEventListenerConfig, PgEventStore, decision_maker};
 use driver::{About, Appending, Error, Settings, Sink, Store, locked_version};
-use orders::{OrderEvent, Orders, Place};
+use orders::{OrderEvent, Orders, OtherVersion, Place};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use uuid::Uuid;
@@ -21,6 +21,9 @@ const LOCK: &str = include_str!("../Cargo.lock");
 const DECIMAL_BEGIN_EPOCH: &str = include_str!("../sql/decimal_begin_epoch.sql");
 /// For callers and listeners.
 const CONNECTIONS: u32 = 64;
+
+/// How often a decision is made that others are in the way of.
+const ATTEMPTS_MAX: u32 = 1_000;
 
 type EventStore = PgEventStore<OrderEvent, Json<OrderEvent>>;
 
@@ -46,7 +49,17 @@ impl Store for Disintegrate {
             no_follower: None,
             no_failover: None,
             tables: vec!["event".to_owned()],
-            notes: Vec::new(),
+            notes: [
+                "Appends are serializable transactions, and many are refused because of others to other streams. They are made \
+                 again at once, up to 1,000 times, by a loop of ours: its documentation leaves that to the caller.",
+                "A state is read up to the oldest append under way, so that the last events of its stream may be missing. The \
+                 library refuses to append to it, and it is made again.",
+                "Every row is a NOTIFY, which a listener needs or not, from the first start of a listener on.",
+                "Of two processes with the same listener, each handles what it finds first.",
+                "A number in its SQL is hexadecimal, for which it needs PostgreSQL 16; here it is decimal.",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
         }
     }
 
@@ -69,8 +82,15 @@ impl Store for Disintegrate {
 
     async fn append(&self, append: Appending) -> Result<(), Error> {
         let Appending { stream, version, events } = append;
-        self.decisions.make(Place { stream, version, orders: events }).await?;
-        Ok(())
+        let mut attempts = 1;
+        loop {
+            let place = Place { stream, version, orders: events.clone() };
+            match self.decisions.make(place).await {
+                Ok(_) => return Ok(()),
+                Err(error) if attempts < ATTEMPTS_MAX && is_conflict(&error) => attempts += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     async fn load(&self, stream: Uuid) -> Result<usize, Error> {
@@ -85,6 +105,19 @@ impl Store for Disintegrate {
             Settings::Best => PgEventListenerConfig::poller(Duration::from_millis(10)).with_notifier(),
         };
         listener::follow(self.events.clone(), id, sink, config).await
+    }
+}
+
+/// Whether others were in the way: then a decision is to be made again.
+fn is_conflict(error: &DecisionError<OtherVersion>) -> bool {
+    let DecisionError::StateStore(error) = error else { return false };
+    match error.downcast_ref() {
+        Some(disintegrate_postgres::Error::Concurrency) => true,
+        // Only at its commit the library calls it a conflict.
+        Some(disintegrate_postgres::Error::Database(sqlx::Error::Database(error))) => {
+            error.code().as_deref() == Some("40001")
+        }
+        _ => false,
     }
 }
 
