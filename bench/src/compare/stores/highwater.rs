@@ -200,7 +200,7 @@ impl Store for InTransactions {
         let mut tx = self.pool.begin().await?;
         let (_, announcement) = self.plain.store.append_on(&mut tx, &append(appending)).await?;
         tokio::time::sleep(Duration::from_micros(chance / ROLLED_BACK_IN % SLOWEST_MICROS)).await;
-        if chance % ROLLED_BACK_IN == 0 {
+        if chance.is_multiple_of(ROLLED_BACK_IN) {
             tx.rollback().await?;
             return Err("rolled back".into());
         }
