@@ -54,7 +54,7 @@ impl Store for Disintegrate {
                  again at once, up to 1,000 times, by a loop of ours: its documentation leaves that to the caller.",
                 "A state is read up to the oldest append under way, so that the last events of its stream may be missing. The \
                  library refuses to append to it, and it is made again.",
-                "Every row is a NOTIFY, which a listener needs or not, from the first start of a listener on.",
+                "From the first start of a listener on, every event is a NOTIFY, whether a listener asks for it or not.",
                 "Of two processes with the same listener, each handles what it finds first.",
                 "A number in its SQL is hexadecimal, for which it needs PostgreSQL 16; here it is decimal.",
             ]

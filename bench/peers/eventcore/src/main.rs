@@ -49,8 +49,7 @@ impl Store for EventCore {
                 "The subscriber is its transactional projection, which commits after each event. The older run_projection goes \
                  by the time in an event's id, and its documentation calls it legacy.",
                 "Where these projections are installed, every append locks one row until its commit.",
-                "A second process with the same projection is refused. That it tries again, as often as it would look for new \
-                 events, is a loop of ours.",
+                "A second process with the same projection is refused. That it tries again every 100 ms is a loop of ours.",
                 "A command whose append fails with SQLSTATE P0001 or 23505 is repeated by the library, up to 4 times.",
             ]
             .map(str::to_owned)

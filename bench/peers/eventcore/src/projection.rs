@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::orders::OrderPlaced;
 
+/// How often to try whether the process that runs a projection is gone. Each time the library opens a connection.
+const STAND_BY: Duration = Duration::from_millis(100);
+
 struct ToSink<'a> {
     name: ProjectorName,
     sink: &'a Sink,
@@ -68,7 +71,7 @@ pub(crate) async fn follow(
             let projector = ToSink { name: name.clone(), sink };
             match run_transactional_projection(projector, source, destination, config.clone()).await {
                 Err(TransactionalProjectionError::LeadershipBusy) if !stop.is_cancelled() => {
-                    tokio::time::sleep(poll).await;
+                    tokio::time::sleep(STAND_BY).await;
                 }
                 Err(TransactionalProjectionError::LeadershipBusy) | Ok(_) => return Ok(()),
                 Err(error) => return Err(error.into()),
