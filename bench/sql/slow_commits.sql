@@ -1,4 +1,5 @@
--- A transaction takes up to 20 ms between its last statement and its commit, and one in seven is rolled back there.
+-- A transaction takes up to 20 ms between its last statement and its commit, and one in seven is rolled back there, with a
+-- code that no library takes for one of its own conflicts.
 CREATE FUNCTION public.slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     -- Once for a transaction, however many rows it has.
@@ -6,7 +7,7 @@ BEGIN
         PERFORM set_config('bench.slowed', pg_current_xact_id()::text, true);
         PERFORM pg_sleep(random() * 0.02);
         IF random() < 1.0 / 7 THEN
-            RAISE EXCEPTION 'rolled back on purpose';
+            RAISE EXCEPTION 'rolled back on purpose' USING ERRCODE = 'RB001';
         END IF;
     END IF;
     RETURN NULL;
