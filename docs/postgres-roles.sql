@@ -9,7 +9,8 @@ GRANT SELECT ON SEQUENCE highwater.events_global_sequence_seq TO highwater_reade
 
 -- Writers append through the functions. They have no INSERT, UPDATE or DELETE on the table.
 CREATE ROLE highwater_writer NOLOGIN IN ROLE highwater_reader;
-GRANT EXECUTE ON FUNCTION highwater.append, highwater.append_one, highwater.append_group TO highwater_writer;
+GRANT EXECUTE ON FUNCTION highwater.append, highwater.append_one, highwater.append_group, highwater.append_new
+    TO highwater_writer;
 
 -- Subscribers read and keep the books of delivery. What their handlers write besides is granted apart, and so is appending.
 CREATE ROLE highwater_subscriber NOLOGIN IN ROLE highwater_reader;

@@ -13,7 +13,7 @@ FROM (
     SELECT 1, 'read', 'sequence', 'events_global_sequence_seq', 'SELECT'
     UNION ALL
     SELECT 2, 'append', 'function', f.name, 'EXECUTE'
-    FROM unnest(ARRAY['append', 'append_one', 'append_group']) AS f (name)
+    FROM unnest(ARRAY['append', 'append_one', 'append_group', 'append_new']) AS f (name)
     UNION ALL
     SELECT 3, 'process for subscribers', 'table', t.name, p.name
     FROM unnest(ARRAY['event_bus_checkpoints', 'event_bus_pauses', 'event_bus_dlq', 'event_bus_dlq_attempts',

@@ -24,8 +24,8 @@
 //! - [`PgEventStore`] implements [`Backend`](highwater::Backend), and with it the contracts of the log, of wake-ups, of
 //!   checkpoints and of dead letters. [`PgConfig`] holds what can be chosen.
 //! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
-//! - The functions `append`, `append_group` and `append_one` in the database are the only way in; see
-//!   `migrations/0002_append.sql`.
+//! - The functions `append`, `append_group`, `append_new` and `append_one` in the database are the only way in; see
+//!   `migrations/0002_append.sql` and `migrations/0007_append_new.sql`.
 
 mod appender;
 mod checkpoints;

@@ -30,7 +30,7 @@ struct Adopt {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "events",
@@ -86,6 +86,15 @@ const MIGRATIONS: [Migration; 6] = [
         sql: include_str!("../migrations/0006_filling.sql"),
         adopt: None,
         creates: &["filling"],
+        oldest: 3,
+    },
+    Migration {
+        version: 7,
+        name: "append_new",
+        does: "creates the function that appends to new streams",
+        sql: include_str!("../migrations/0007_append_new.sql"),
+        adopt: None,
+        creates: &[],
         oldest: 3,
     },
 ];

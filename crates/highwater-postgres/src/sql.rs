@@ -24,6 +24,7 @@ macro_rules! statements {
 
 statements! {
     append_group,
+    append_new,
     append_one,
     asynchronous,
     backend_pid,

@@ -1,5 +1,7 @@
 //! Storing appends on a connection: what every way of appending shares.
 
+mod columns;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use uuid::Uuid;
 use crate::error::{append_failed, failed, sqlstate};
 use crate::row::{self, signed, unsigned};
 use crate::sql::Sql;
+use columns::{Columns, Json};
 
 /// How often an append goes again because somebody else took its version. Each time somebody gets on.
 const ATTEMPTS_MAX: u32 = 50;
@@ -38,7 +41,7 @@ pub(crate) async fn store(
 ) -> Result<Outcome, sqlx::Error> {
     match appends {
         [append] if wait.is_none() && append.records.len() == 1 => store_one(connection, sql, append).await,
-        _ => store_group(connection, sql, appends, wait).await,
+        _ => store_many(connection, sql, appends, wait).await,
     }
 }
 
@@ -75,59 +78,51 @@ async fn store_one(connection: &mut PgConnection, sql: &Sql, append: &Prepared) 
     }
 }
 
-/// The events of several appends, column by column, as `append_group` takes them.
-#[derive(Default)]
-struct Columns<'a> {
-    streams: Vec<Uuid>,
-    expected: Vec<Option<i64>>,
-    event_streams: Vec<i32>,
-    steps: Vec<i32>,
-    ids: Vec<Uuid>,
-    event_types: Vec<&'a str>,
-    schema_versions: Vec<i32>,
-    data: Vec<&'a str>,
-    metadata: Vec<&'a str>,
-    created_at: Vec<chrono::DateTime<chrono::Utc>>,
-}
-
-impl<'a> Columns<'a> {
-    fn new(appends: &[&'a Prepared]) -> Self {
-        let mut columns = Self::default();
-        // Per stream: its place in `streams`, counted from 1 as PostgreSQL counts, and its events so far.
-        let mut known: HashMap<Uuid, (i32, i32)> = HashMap::new();
-        for append in appends {
-            for &(stream_id, expected) in &append.streams {
-                known.entry(stream_id).or_insert_with(|| {
-                    columns.streams.push(stream_id);
-                    columns.expected.push(expectation(expected));
-                    (columns.streams.len() as i32, 0)
-                });
-            }
-            columns.schema_versions.extend(&append.schema_versions);
-            for record in append.records.iter() {
-                let (place, step) =
-                    known.get_mut(&record.stream_id).expect("an append names the streams of its events");
-                *step += 1;
-                columns.event_streams.push(*place);
-                columns.steps.push(*step);
-                columns.ids.push(record.id);
-                columns.event_types.push(&record.event_type);
-                columns.data.push(&record.data);
-                columns.metadata.push(&record.metadata);
-                columns.created_at.push(record.created_at);
-            }
-        }
-        columns
-    }
-}
-
-async fn store_group(
+async fn store_many(
     connection: &mut PgConnection,
     sql: &Sql,
     appends: &[&Prepared],
     wait: Option<Duration>,
 ) -> Result<Outcome, sqlx::Error> {
     let columns = Columns::new(appends);
+    // An error would end a transaction of the caller's, so this is for connections of our own.
+    if wait.is_none() && columns.only_new_streams() {
+        match store_new(connection, sql, appends, &columns).await {
+            // One of the streams is there, or one of the ids: which, a closer look will tell.
+            Err(error) if sqlstate(&error).as_deref() == Some("23505") => {}
+            outcome => return outcome,
+        }
+    }
+    store_group(connection, sql, appends, &columns, wait).await
+}
+
+async fn store_new(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    appends: &[&Prepared],
+    columns: &Columns<'_>,
+) -> Result<Outcome, sqlx::Error> {
+    let sequences: Vec<i64> = sqlx::query_scalar(sql.append_new.clone())
+        .bind(columns.stream_ids())
+        .bind(columns.steps.iter().map(|step| i64::from(*step)).collect::<Vec<_>>())
+        .bind(&columns.ids)
+        .bind(&columns.event_types)
+        .bind(&columns.schema_versions)
+        .bind(columns.data.iter().copied().map(Json).collect::<Vec<_>>())
+        .bind(columns.metadata.iter().copied().map(Json).collect::<Vec<_>>())
+        .bind(&columns.created_at)
+        .fetch_one(connection)
+        .await?;
+    Ok(Outcome::Stored(columns.answers(appends, &vec![0; columns.streams.len()], sequences)))
+}
+
+async fn store_group(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    appends: &[&Prepared],
+    columns: &Columns<'_>,
+    wait: Option<Duration>,
+) -> Result<Outcome, sqlx::Error> {
     let row = sqlx::query(sql.append_group.clone())
         .bind(&columns.streams)
         .bind(&columns.expected)
@@ -150,16 +145,7 @@ async fn store_group(
         let heads = columns.streams.iter().copied().zip(heads.into_iter().map(unsigned));
         return Ok(Outcome::Conflict(heads.collect()));
     };
-    let mut positions =
-        sequences.into_iter().zip(&columns.event_streams).zip(&columns.steps).map(|((sequence, stream), step)| {
-            Position {
-                stream_version: unsigned(heads[*stream as usize - 1]) + u64::from(step.unsigned_abs()),
-                global_sequence: unsigned(sequence),
-            }
-        });
-    let answers =
-        appends.iter().map(|append| Appended::new(positions.by_ref().take(append.records.len()).collect(), false));
-    Ok(Outcome::Stored(answers.map(|answer| answer.expect("an append has events, and all were stored")).collect()))
+    Ok(Outcome::Stored(columns.answers(appends, &heads, sequences)))
 }
 
 /// The append as it was stored before, if it was. In a statement of its own, begun after whatever raised the doubt.

@@ -26,7 +26,8 @@ async fn an_append_whose_answer_is_lost_is_reported_as_unknown_and_a_retry_finds
         let texts = (0..events).map(|n| note(n.to_string()));
         let append = Append::to(stream).expecting(ExpectedVersion::NoStream).events(texts.clone());
         // The first of its kind on a connection is prepared before it is sent; this one shall be lost at the commit.
-        store.append(&Append::to(Uuid::now_v7()).events(texts)).await.unwrap();
+        let like_it = Append::to(Uuid::now_v7()).expecting(ExpectedVersion::NoStream).events(texts);
+        store.append(&like_it).await.unwrap();
         proxy.lose_answers(true);
         let lost = store.append(&append).await.unwrap_err();
         assert!(matches!(lost, Error::UnknownOutcome { .. }), "{lost:?}");

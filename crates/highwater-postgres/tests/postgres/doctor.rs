@@ -93,7 +93,15 @@ async fn what_initializing_would_do_is_said_before_and_nothing_is_left_after() {
     let steps: Vec<_> = planned.iter().map(|step| (step.version, step.name)).collect();
     assert_eq!(
         steps,
-        [(1, "events"), (2, "append"), (3, "delivery"), (4, "leadership"), (5, "reports"), (6, "filling")]
+        [
+            (1, "events"),
+            (2, "append"),
+            (3, "delivery"),
+            (4, "leadership"),
+            (5, "reports"),
+            (6, "filling"),
+            (7, "append_new")
+        ]
     );
     assert_found(&store, Severity::Bad, "layout", "creates the table of events", "initialize()").await;
     let schemas: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_namespace WHERE nspname = $1")
@@ -105,11 +113,11 @@ async fn what_initializing_would_do_is_said_before_and_nothing_is_left_after() {
     store.initialize().await.unwrap();
     assert!(store.planned().await.unwrap().is_empty());
     let before = "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports, {s}.filling;
-        DROP FUNCTION {s}.session_is_gone, {s}.refuse_while_filling, {s}.filling_guard;
+        DROP FUNCTION {s}.session_is_gone, {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new;
         DELETE FROM {s}.migrations WHERE version > 3";
     db.execute(&mut db.connection().await, before).await;
     let planned = store.planned().await.unwrap();
-    assert_eq!(planned.iter().map(|step| step.version).collect::<Vec<_>>(), [4, 5, 6]);
+    assert_eq!(planned.iter().map(|step| step.version).collect::<Vec<_>>(), [4, 5, 6, 7]);
     store.initialize().await.unwrap();
     assert!(store.planned().await.unwrap().is_empty());
 }
@@ -176,7 +184,7 @@ async fn a_role_that_may_not_initialize_is_told_before_and_may_look_when_there_i
         &mut admin,
         "DELETE FROM {s}.migrations WHERE version > 3; DROP TABLE {s}.event_bus_leaders,
         {s}.event_bus_instances, {s}.event_bus_reports, {s}.filling;
-        DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard; GRANT ALL ON SCHEMA {s} TO app; GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO app",
+        DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new; GRANT ALL ON SCHEMA {s} TO app; GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO app",
     )
     .await;
     let (planned, refused) = (store.planned().await.unwrap_err(), store.initialize().await.unwrap_err());

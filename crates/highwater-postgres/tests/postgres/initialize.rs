@@ -160,7 +160,7 @@ async fn a_layout_from_before_there_was_leadership_is_brought_up_to_date() {
     let mut connection = db.connection().await;
     let before =
         "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports; DROP FUNCTION {s}.session_is_gone; DELETE FROM {s}.migrations WHERE version > 3;
-        DROP TABLE {s}.filling; DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard;
+        DROP TABLE {s}.filling; DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new;
         ALTER TABLE {s}.migrations DROP COLUMN oldest";
     db.execute(&mut connection, before).await;
     let store = db.store().await;

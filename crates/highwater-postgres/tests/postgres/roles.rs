@@ -1,8 +1,8 @@
 //! Who may do what. The grants are those of the documentation, word for word.
 
 use highwater::{
-    Append, Ask, Backend, CheckpointWrite, Checkpoints, Claim, Closing, DeadLetters, Error, Fence, LetterQuery, Log,
-    NewLetter, Overview, Repair, Report, ReportedState, Request,
+    Append, Ask, Backend, CheckpointWrite, Checkpoints, Claim, Closing, DeadLetters, Error, ExpectedVersion, Fence,
+    LetterQuery, Log, NewLetter, Overview, Repair, Report, ReportedState, Request,
 };
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
@@ -84,6 +84,24 @@ async fn a_writer_appends_and_reads_but_cannot_touch_the_table_otherwise() {
         assert_eq!(code, "42501", "{sql}: {refused}");
     }
     drop(store);
+    roles.drop(&db).await;
+}
+
+#[tokio::test]
+async fn who_could_append_before_an_upgrade_can_append_after_it() {
+    let db = Db::new();
+    let owner = db.store().await;
+    let roles = Roles::create(&db).await;
+    // As it was before there was this function; its grants go with it.
+    let before = "DROP FUNCTION {s}.append_new; DELETE FROM {s}.migrations WHERE version = 7";
+    db.execute(&mut db.connection().await, before).await;
+    owner.initialize().await.unwrap();
+    let store = roles.store(&db, "writer").await;
+    let new = Append::to(Uuid::now_v7()).expecting(ExpectedVersion::NoStream).events([note("a"), note("b")]);
+    assert_eq!(store.append(&new).await.unwrap().stream_version, 2);
+    let reader = roles.store(&db, "reader").await;
+    assert!(matches!(reader.append(&new).await, Err(Error::Denied { .. })));
+    drop((store, reader));
     roles.drop(&db).await;
 }
 

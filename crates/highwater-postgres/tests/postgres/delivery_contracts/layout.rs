@@ -20,7 +20,7 @@ const BEFORE: &str = "DROP TABLE {s}.event_bus_checkpoints, {s}.event_bus_pauses
         {s}.event_bus_dlq_attempts, {s}.event_bus_requests, {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports,
         {s}.filling;
     DROP SEQUENCE {s}.event_bus_terms;
-    DROP FUNCTION {s}.session_is_gone, {s}.refuse_while_filling, {s}.filling_guard;
+    DROP FUNCTION {s}.session_is_gone, {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new;
     DELETE FROM {s}.migrations WHERE version >= 3";
 
 #[tokio::test]

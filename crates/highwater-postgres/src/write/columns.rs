@@ -1,0 +1,137 @@
+//! The events of several appends, column by column, as the functions in the database take them.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use highwater::{Appended, Position, Prepared};
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
+use sqlx::{Encode, Postgres, Type};
+use uuid::Uuid;
+
+use super::expectation;
+use crate::row::unsigned;
+
+#[derive(Debug)]
+pub(super) struct Columns<'a> {
+    pub(super) streams: Vec<Uuid>,
+    pub(super) expected: Vec<Option<i64>>,
+    pub(super) event_streams: Vec<i32>,
+    pub(super) steps: Vec<i32>,
+    pub(super) ids: Vec<Uuid>,
+    pub(super) event_types: Vec<&'a str>,
+    pub(super) schema_versions: Vec<i32>,
+    pub(super) data: Vec<&'a str>,
+    pub(super) metadata: Vec<&'a str>,
+    pub(super) created_at: Vec<DateTime<Utc>>,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn new(appends: &[&'a Prepared]) -> Self {
+        let mut columns = Self::with_capacity(appends.iter().map(|append| append.records.len()).sum());
+        // Per stream: its place in `streams`, counted from 1 as PostgreSQL counts.
+        let mut known: HashMap<Uuid, i32> = HashMap::with_capacity(appends.len());
+        // Its events so far.
+        let mut steps: Vec<i32> = Vec::with_capacity(appends.len());
+        for append in appends {
+            for &(stream_id, expected) in &append.streams {
+                known.entry(stream_id).or_insert_with(|| {
+                    columns.streams.push(stream_id);
+                    columns.expected.push(expectation(expected));
+                    steps.push(0);
+                    columns.streams.len() as i32
+                });
+            }
+            columns.schema_versions.extend(&append.schema_versions);
+            // Most events go where the one before went.
+            let mut last = None;
+            for record in append.records.iter() {
+                let place = match last {
+                    Some((stream_id, place)) if stream_id == record.stream_id => place,
+                    _ => known[&record.stream_id],
+                };
+                last = Some((record.stream_id, place));
+                let step = &mut steps[place as usize - 1];
+                *step += 1;
+                columns.event_streams.push(place);
+                columns.steps.push(*step);
+                columns.ids.push(record.id);
+                columns.event_types.push(&record.event_type);
+                columns.data.push(&record.data);
+                columns.metadata.push(&record.metadata);
+                columns.created_at.push(record.created_at);
+            }
+        }
+        columns
+    }
+
+    fn with_capacity(events: usize) -> Self {
+        Self {
+            streams: Vec::new(),
+            expected: Vec::new(),
+            event_streams: Vec::with_capacity(events),
+            steps: Vec::with_capacity(events),
+            ids: Vec::with_capacity(events),
+            event_types: Vec::with_capacity(events),
+            schema_versions: Vec::with_capacity(events),
+            data: Vec::with_capacity(events),
+            metadata: Vec::with_capacity(events),
+            created_at: Vec::with_capacity(events),
+        }
+    }
+
+    /// Whether no stream is expected to exist, so that every version is known.
+    pub(super) fn only_new_streams(&self) -> bool {
+        self.expected.iter().all(|expected| *expected == Some(0))
+    }
+
+    /// The stream of each event.
+    pub(super) fn stream_ids(&self) -> Vec<Uuid> {
+        self.event_streams.iter().map(|place| self.streams[*place as usize - 1]).collect()
+    }
+
+    /// The answers to the appends, whose streams were at `heads` and whose events got these numbers.
+    pub(super) fn answers(&self, appends: &[&Prepared], heads: &[i64], sequences: Vec<i64>) -> Vec<Appended> {
+        let mut positions =
+            sequences.into_iter().zip(&self.event_streams).zip(&self.steps).map(|((sequence, stream), step)| {
+                Position {
+                    stream_version: unsigned(heads[*stream as usize - 1]) + u64::from(step.unsigned_abs()),
+                    global_sequence: unsigned(sequence),
+                }
+            });
+        let answers =
+            appends.iter().map(|append| Appended::new(positions.by_ref().take(append.records.len()).collect(), false));
+        answers.map(|answer| answer.expect("an append has events, and all were stored")).collect()
+    }
+}
+
+/// JSON text as `json`. What sqlx brings itself sends `jsonb`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Json<'a>(pub(super) &'a str);
+
+impl Json<'_> {
+    /// `json` and `json[]`, which never change.
+    const OID: Oid = Oid(114);
+    const ARRAY_OID: Oid = Oid(199);
+}
+
+impl Type<Postgres> for Json<'_> {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Self::OID)
+    }
+}
+
+impl PgHasArrayType for Json<'_> {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(Self::ARRAY_OID)
+    }
+}
+
+impl Encode<'_, Postgres> for Json<'_> {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        buffer.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+}
