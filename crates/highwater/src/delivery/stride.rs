@@ -28,15 +28,15 @@ impl Stride {
         self.now
     }
 
-    /// Takes in how long a transaction took, whatever came of it.
+    /// Takes in how long a transaction took, whatever came of it. A few events that were slow say that many would be too long;
+    /// a few that were quick say nothing.
     pub(crate) fn took(&mut self, events: usize, took: Duration) {
-        if took > self.within {
-            let part = self.within.as_secs_f64() / took.as_secs_f64();
-            self.now = ((events as f64 * part) as usize).clamp(1, self.now);
+        let room = self.within.div_duration_f64(took.max(Duration::from_micros(1)));
+        let fits = (events as f64 * room) as usize;
+        if fits < self.now {
+            self.now = fits.max(1);
         } else if events >= self.now {
-            let room = self.within.div_duration_f64(took.max(Duration::from_micros(1)));
-            let fits = (events as f64 * room) as usize;
-            self.now = fits.clamp(self.now, self.now * GROWTH).min(self.max);
+            self.now = fits.min(self.now * GROWTH).min(self.max);
         }
     }
 }
@@ -78,5 +78,7 @@ mod tests {
         let mut stride = Stride::new(1_000, WITHIN);
         stride.took(1, Duration::from_micros(1));
         assert_eq!(stride.events(), 64, "one event says nothing about sixty-five");
+        stride.took(1, Duration::from_millis(10));
+        assert_eq!(stride.events(), 10, "but one that is slow says that sixty-four are too many");
     }
 }
