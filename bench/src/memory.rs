@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use highwater::{CheckpointMode, Event, ReliableDeliveryConfig, SubscriberOptions, observer_fn};
+use highwater::{Event, ReliableDeliveryConfig, observer_fn};
 use highwater_postgres::PgEventBus;
 use uuid::Uuid;
 
@@ -74,9 +74,6 @@ async fn catch_up_on(bus: PgEventBus) -> Result<String, Error> {
         count.fetch_add(1, Ordering::Relaxed);
         async { Ok(()) }
     });
-    let checkpoint_mode = CheckpointMode::Batched { size: 1_000, interval: Duration::from_secs(1) };
-    let delivery = ReliableDeliveryConfig { checkpoint_mode, ..ReliableDeliveryConfig::default() };
-    let counting = counting.with_options(SubscriberOptions::new().delivery(delivery));
     bus.subscribe(counting).await?.caught_up().await?;
     Ok(handled.load(Ordering::Relaxed).to_string())
 }

@@ -12,10 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{
-    Append, BoxError, CheckpointMode, Event, ExpectedVersion, Log, Projection, ReliableDeliveryConfig,
-    SubscriberOptions,
-};
+use highwater::{Append, BoxError, Event, ExpectedVersion, Log, Projection, ReliableDeliveryConfig};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 use uuid::Uuid;
 
@@ -145,12 +142,6 @@ struct Counting {
 impl Projection<Order> for Counting {
     fn subscriber_id(&self) -> &str {
         &self.id
-    }
-
-    fn options(&self) -> SubscriberOptions {
-        let mode = CheckpointMode::Batched { size: 4_000, interval: Duration::from_secs(1) };
-        let delivery = ReliableDeliveryConfig { checkpoint_mode: mode, ..ReliableDeliveryConfig::default() };
-        SubscriberOptions { delivery: Some(delivery), ..SubscriberOptions::default() }
     }
 
     async fn apply(&self, event: &Event<Order>) -> Result<(), BoxError> {

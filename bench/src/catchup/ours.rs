@@ -21,17 +21,9 @@ use crate::read::Seen;
 /// How often a counting projection stores its checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
+    /// As by default.
     Counting,
     Synchronous,
-}
-
-impl Kind {
-    fn mode(self) -> CheckpointMode {
-        match self {
-            Self::Counting => CheckpointMode::Batched { size: 4_000, interval: Duration::from_secs(1) },
-            Self::Synchronous => CheckpointMode::Synchronous,
-        }
-    }
 }
 
 struct Counting {
@@ -48,7 +40,10 @@ impl Projection<Order> for Counting {
     }
 
     fn options(&self) -> SubscriberOptions {
-        options(self.kind.mode(), self.after)
+        match self.kind {
+            Kind::Counting => SubscriberOptions::new().start(StartAt::After(self.after)),
+            Kind::Synchronous => options(CheckpointMode::Synchronous, self.after),
+        }
     }
 
     async fn apply(&self, event: &Event<Order>) -> Result<(), BoxError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{CheckpointMode, Event, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
+use highwater::{Event, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
 use highwater_postgres::PgEventBus;
 
 use crate::payload::Order;
@@ -16,9 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Delivers to as many as it is told, and answers how many events that were in all, as soon as they are as many as asked.
 pub(crate) async fn deliver(url: &str, args: &[String]) -> Result<(), Error> {
     let [count, name] = args else { return Err("how many subscribers, and of what name?".into()) };
-    let checkpoint_mode = CheckpointMode::Batched { size: 1_000, interval: Duration::from_millis(100) };
-    let config = ReliableDeliveryConfig { checkpoint_mode, ..ReliableDeliveryConfig::default() };
-    let bus = PgEventBus::new(child::store(url).await?, config);
+    let bus = PgEventBus::new(child::store(url).await?, ReliableDeliveryConfig::default());
     let delivered = Arc::new(AtomicUsize::new(0));
     for n in 0..count.parse::<usize>()? {
         let delivered = delivered.clone();

@@ -4,7 +4,6 @@
 //! against the server that DATABASE_URL names, or else starts one of its own and throws it away afterwards.
 
 use std::error::Error;
-use std::time::Duration;
 
 use highwater::TransactionalProjection;
 use highwater::prelude::*;
@@ -24,12 +23,7 @@ impl TransactionalProjection<Order, PgTx> for Revenue {
         "projection:revenue"
     }
 
-    fn options(&self) -> SubscriberOptions {
-        // Up to 500 events share a transaction while it catches up.
-        let checkpoint_mode = CheckpointMode::Batched { size: 500, interval: Duration::from_secs(1) };
-        SubscriberOptions::new().delivery(ReliableDeliveryConfig { checkpoint_mode, ..Default::default() })
-    }
-
+    // While it catches up, up to four thousand events share a transaction.
     async fn apply(&self, tx: &mut PgTx, event: &Event<Order>) -> Result<(), BoxError> {
         let Order::Placed { customer, cents } = &event.data;
         sqlx::query(

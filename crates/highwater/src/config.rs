@@ -30,10 +30,11 @@ pub struct ReliableDeliveryConfig {
     /// How much of each delay is left to chance, so that many that failed together do not come back together: 0 none of
     /// it, 1 all of it. Chance only ever shortens. Default: 0.2.
     pub retry_jitter: f64,
-    /// How long a handler may take for one event (or for one batch of a transactional projection) before that counts as a
-    /// failure. Default: no limit.
+    /// How long a handler may take for one event (or for one batch of a transactional projection, which is redone one by one
+    /// then) before that counts as a failure. Default: no limit.
     pub handler_timeout: Option<Duration>,
-    /// When checkpoints are stored. Default: after every event.
+    /// When checkpoints are stored. Default: in batches of 4,000 events or 100 ms, and at once when there is nothing more to
+    /// do; see [`CheckpointMode`].
     pub checkpoint_mode: CheckpointMode,
     /// Events read at once while catching up; progress is stored at least this often. Default: 4,000.
     pub catch_up_batch_size: usize,
@@ -79,7 +80,7 @@ impl Default for ReliableDeliveryConfig {
             max_retry_delay: Duration::from_secs(60),
             retry_jitter: 0.2,
             handler_timeout: None,
-            checkpoint_mode: CheckpointMode::Synchronous,
+            checkpoint_mode: CheckpointMode::default(),
             catch_up_batch_size: 4_000,
             catch_up_batch_bytes_max: 4 << 20,
             tail_events_max: 10_000,
@@ -176,22 +177,37 @@ pub enum InstanceMode {
     Coordinated,
 }
 
-/// When checkpoints are stored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// When checkpoints are stored. Default: [`Batched`](Self::Batched) with 4,000 events or 100 ms.
+///
+/// ```
+/// use highwater::CheckpointMode;
+/// use std::time::Duration;
+/// let interval = Duration::from_millis(100);
+/// assert_eq!(CheckpointMode::default(), CheckpointMode::Batched { size: 4_000, interval });
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointMode {
     /// After every event: after a crash one event is delivered again at most. A transactional projection gets a
-    /// transaction for each event.
-    #[default]
+    /// transaction for each event. Catching up costs a statement for each event: for effects that must not happen twice
+    /// and cannot tell.
     Synchronous,
     /// After so many events, or so long after the first that is not covered yet, and at once when there is nothing more to
     /// do: after a crash `size` events are delivered again at most. A transactional projection gets a transaction for up
-    /// to `size` events.
+    /// to `size` events, and for as many as it does in about `interval`; it still counts each event once.
     Batched {
         /// How many events.
         size: usize,
         /// How long.
         interval: Duration,
     },
+}
+
+/// By measurement: checkpoints cost next to nothing while catching up, and whoever waits for a busy subscriber, or for a lock of
+/// its transaction, does not wait for long.
+impl Default for CheckpointMode {
+    fn default() -> Self {
+        Self::Batched { size: 4_000, interval: Duration::from_millis(100) }
+    }
 }
 
 impl CheckpointMode {

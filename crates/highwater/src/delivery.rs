@@ -23,6 +23,7 @@ pub(crate) mod machine;
 mod replay;
 mod retry;
 pub(crate) mod status;
+mod stride;
 pub(crate) mod tail;
 pub(crate) mod writer;
 

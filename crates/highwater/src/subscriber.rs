@@ -48,7 +48,7 @@ pub(crate) trait HandleEach: Send + Sync {
         &'a self,
         records: &'a [Record],
         decoder: Decoder<'a>,
-        pace: Pace<'a>,
+        pace: &'a mut Pace<'_>,
     ) -> BoxFuture<'a, (usize, Option<Failure>)>;
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 }
@@ -197,10 +197,10 @@ async fn take_each<D: DeserializeOwned + Send>(
     taker: &impl Take<D>,
     records: &[Record],
     decoder: Decoder<'_>,
-    pace: Pace<'_>,
+    pace: &mut Pace<'_>,
 ) -> (usize, Option<Failure>) {
     for (done, record) in records.iter().enumerate() {
-        if pace.is_enough(done) {
+        if pace.is_enough() {
             return (done, None);
         }
         let mut event = match unpanicked(|| decoder.decode(record)) {
@@ -243,7 +243,7 @@ where
         &'a self,
         records: &'a [Record],
         decoder: Decoder<'a>,
-        pace: Pace<'a>,
+        pace: &'a mut Pace<'_>,
     ) -> BoxFuture<'a, (usize, Option<Failure>)> {
         Box::pin(take_each(&self.taker, records, decoder, pace))
     }

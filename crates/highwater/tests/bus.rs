@@ -24,10 +24,8 @@ fn is_halted<B: highwater::Backend>(subscription: &Subscription<B>) -> bool {
 fn the_defaults_are_those_that_are_documented() {
     let config = ReliableDeliveryConfig::default();
     assert_eq!((config.max_retries, config.initial_retry_delay), (3, Duration::from_secs(1)));
-    assert_eq!(
-        (config.max_retry_delay, config.checkpoint_mode),
-        (Duration::from_secs(60), CheckpointMode::Synchronous)
-    );
+    let batched = CheckpointMode::Batched { size: 4_000, interval: Duration::from_millis(100) };
+    assert_eq!((config.max_retry_delay, config.checkpoint_mode), (Duration::from_secs(60), batched));
     assert_eq!((config.handler_timeout, config.poll_interval), (None, Duration::from_secs(1)));
     assert!(config.validate().is_ok());
     for wrong in [

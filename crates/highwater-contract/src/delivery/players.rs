@@ -23,6 +23,7 @@ pub(crate) fn config() -> ReliableDeliveryConfig {
         max_retry_delay: Duration::from_millis(4),
         poll_interval: Duration::from_millis(20),
         wait_timeout: Duration::from_secs(20),
+        checkpoint_mode: CheckpointMode::Synchronous,
         ..ReliableDeliveryConfig::default()
     }
 }

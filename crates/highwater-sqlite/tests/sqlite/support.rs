@@ -111,6 +111,7 @@ pub fn quick() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig {
         initial_retry_delay: Duration::from_millis(2),
         max_retry_delay: Duration::from_millis(20),
+        checkpoint_mode: CheckpointMode::Synchronous,
         ..ReliableDeliveryConfig::default()
     }
 }

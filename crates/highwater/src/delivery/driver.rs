@@ -130,6 +130,8 @@ impl<B: Backend> Driver<B> {
             max_retries: config.max_retries,
             // While catching up progress is stored after each page at least.
             batch: config.checkpoint_mode.size().min(config.catch_up_batch_size),
+            // A batch that is about to run out of time would be redone one by one.
+            within: config.checkpoint_mode.interval().min(config.handler_timeout.unwrap_or(Duration::MAX) / 2),
             transactional: matches!(subscriber.handler, Handler::Within(_)),
             parked_per_stream_max: config.parked_per_stream_max,
             parked_max: config.parked_max,

@@ -34,25 +34,51 @@ impl Failure {
 }
 
 /// How long a handler may go on with the events it was given.
-#[derive(Clone, Copy)]
 pub(crate) struct Pace<'a> {
     /// For one event.
     pub(crate) timeout: Option<Duration>,
     /// When the checkpoint is due.
-    pub(super) due: Option<Instant>,
+    due: Option<Instant>,
     /// What else may be wanted.
-    pub(super) signals: Option<&'a Signals>,
+    signals: Option<&'a Signals>,
+    /// Events so far.
+    begun: u32,
+    /// When the clock was last looked at, and before which event it is looked at again.
+    looked: (Instant, u32),
+    look_at: u32,
 }
 
-impl Pace<'_> {
-    /// Looking at the clock costs as much as handling a small event.
-    const LOOKS_EVERY: usize = 16;
+impl<'a> Pace<'a> {
+    /// Looking at the clock costs as much as handling a small event: it is not done for each of them.
+    const LOOKS_EVERY: u32 = 16;
+    /// But for each that takes longer than this.
+    const SLOW: Duration = Duration::from_micros(100);
 
-    /// Whether something else is to be done before the next event.
-    pub(crate) fn is_enough(&self, done: usize) -> bool {
-        done > 0
-            && (self.signals.is_some_and(Signals::is_pending)
-                || (done.is_multiple_of(Self::LOOKS_EVERY) && self.due.is_some_and(|due| Instant::now() >= due)))
+    /// As far as it goes.
+    pub(super) fn whole(timeout: Option<Duration>) -> Self {
+        Self { timeout, due: None, signals: None, begun: 0, looked: (Instant::now(), 0), look_at: 1 }
+    }
+
+    /// Until the checkpoint is due, or something else is wanted.
+    pub(super) fn until(timeout: Option<Duration>, due: Instant, signals: &'a Signals) -> Self {
+        Self { due: Some(due), signals: Some(signals), ..Self::whole(timeout) }
+    }
+
+    /// Whether something else is to be done before the next event. The first is handed over in any case.
+    pub(crate) fn is_enough(&mut self) -> bool {
+        let first = self.begun == 0;
+        let enough = !first && (self.signals.is_some_and(Signals::is_pending) || self.is_due());
+        self.begun += 1;
+        enough
+    }
+
+    fn is_due(&mut self) -> bool {
+        let Some(due) = self.due.filter(|_| self.begun >= self.look_at) else { return false };
+        let now = Instant::now();
+        let slow = now - self.looked.0 > Self::SLOW * (self.begun - self.looked.1);
+        self.looked = (now, self.begun);
+        self.look_at = self.begun + if slow { 1 } else { Self::LOOKS_EVERY };
+        now >= due
     }
 }
 

@@ -7,9 +7,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::stride::Stride;
 use crate::{FailurePolicy, Record};
 
 /// Events that are handed over before anything else is looked at.
@@ -22,6 +24,8 @@ pub(crate) struct Policy {
     pub(crate) max_retries: u32,
     /// Events that may be delivered again after a crash: the size of a batch.
     pub(crate) batch: usize,
+    /// How long a transaction should take, at most.
+    pub(crate) within: Duration,
     /// Events and checkpoint are one transaction.
     pub(crate) transactional: bool,
     pub(crate) parked_per_stream_max: u64,
@@ -107,6 +111,8 @@ pub(crate) struct Machine {
     /// Events handled since `stored`, those in flight included.
     unsaved: usize,
     storing: Option<Storing>,
+    /// Events in one transaction.
+    stride: Stride,
     /// Events up to here are handled one by one: the batch they were in has failed.
     alone_to: u64,
     /// How often the event in front has failed.
@@ -125,6 +131,7 @@ struct Storing {
 impl Machine {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
+            stride: Stride::new(policy.batch, policy.within),
             policy,
             phase: Phase::Taking,
             wish: Wish::Run,
@@ -183,7 +190,7 @@ impl Machine {
             return alone(Step::Park);
         }
         if self.policy.transactional {
-            return alone(Step::Handle { count: self.count(self.policy.batch) });
+            return alone(Step::Handle { count: self.count(self.stride.events()) });
         }
         if self.unsaved >= self.policy.batch {
             return if self.storing.is_some() { Step::AwaitStore } else { Step::Store };
@@ -249,8 +256,8 @@ impl Machine {
 
     /// The right to process was got, with what is stored.
     pub(crate) fn on_taken(&mut self, global_sequence: u64, parked: HashMap<Uuid, u64>) {
-        let (wish, yielding) = (self.wish, self.yielding);
-        *self = Self { phase: Phase::Running, wish, yielding, ..Self::new(self.policy.clone()) };
+        let (wish, yielding, stride) = (self.wish, self.yielding, self.stride);
+        *self = Self { phase: Phase::Running, wish, yielding, stride, ..Self::new(self.policy.clone()) };
         (self.handled, self.stored, self.parked) = (global_sequence, global_sequence, parked);
     }
 
@@ -278,6 +285,11 @@ impl Machine {
         self.pass(count);
         self.stored = self.handled;
         self.unsaved = 0;
+    }
+
+    /// A transaction of so many events took so long, whether it was committed or not.
+    pub(crate) fn on_took(&mut self, count: usize, took: Duration) {
+        self.stride.took(count, took);
     }
 
     /// The next `count` events turned out to be done already, with the checkpoint `at` a position. That need not be as far

@@ -149,8 +149,9 @@ impl<B: Backend> Driver<B> {
         let closing = Closing::Replayed { letter, by };
         match &self.subscriber.handler {
             Handler::Each(handler) => {
-                let pace = Pace { timeout, due: None, signals: None };
-                if let (_, Some(failure)) = handler.handle(std::slice::from_ref(record), decoder, pace).await {
+                let mut pace = Pace::whole(timeout);
+                let records = std::slice::from_ref(record);
+                if let (_, Some(failure)) = handler.handle(records, decoder, &mut pace).await {
                     return Ok(Err(failure));
                 }
                 let Some(begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };

@@ -21,6 +21,7 @@ pub fn quick() -> ReliableDeliveryConfig {
         initial_retry_delay: Duration::from_millis(1),
         max_retry_delay: Duration::from_millis(5),
         poll_interval: Duration::from_millis(20),
+        checkpoint_mode: CheckpointMode::Synchronous,
         ..ReliableDeliveryConfig::default()
     }
 }

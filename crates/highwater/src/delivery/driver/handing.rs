@@ -31,12 +31,12 @@ impl<B: Backend> Driver<B> {
         let Handler::Each(handler) = &self.subscriber.handler else { return };
         let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
         let due = self.due().unwrap_or_else(|| Instant::now() + self.config.checkpoint_mode.interval());
-        let pace = Pace { timeout: self.config.handler_timeout, due: Some(due), signals: Some(&self.signals) };
+        let mut pace = Pace::until(self.config.handler_timeout, due, &self.signals);
         let (mut done, mut failed) = (0, None);
         for chunk in records.chunks(EVENTS_PER_TURN) {
-            let (taken_in, failure) = handler.handle(chunk, decoder, pace).await;
+            let (taken_in, failure) = handler.handle(chunk, decoder, &mut pace).await;
             (done, failed) = (done + taken_in, failure);
-            if taken_in < chunk.len() || pace.is_enough(done) {
+            if taken_in < chunk.len() {
                 break;
             }
             // Others on this thread get their turn, though not each time: going back to the scheduler may move the task to
@@ -56,6 +56,7 @@ impl<B: Backend> Driver<B> {
         let (fence, backend) = (self.fence()?, self.shared.backend.clone());
         let decoder = Decoder { types: &self.subscriber.types, upcasters: backend.upcasters() };
         let mut begun = backend.begin(&fence, None).await?;
+        let started = Instant::now();
         // After a lost answer some of these may be done: what the transaction found counts, not what we remember.
         let done = records.partition_point(|record| record.global_sequence <= begun.global_sequence);
         if done == records.len() {
@@ -76,6 +77,7 @@ impl<B: Backend> Driver<B> {
                         if let Some(appended) = appended {
                             backend.announce(appended);
                         }
+                        self.machine.on_took(records.len(), started.elapsed());
                         self.machine.on_committed(records.len());
                         self.moved(records.len());
                         return Ok(());
@@ -89,6 +91,7 @@ impl<B: Backend> Driver<B> {
                 failure
             }
         };
+        self.machine.on_took(records.len(), started.elapsed());
         if let [record] = records {
             self.failed(failure, record);
         } else {

@@ -11,6 +11,7 @@ fn policy() -> Policy {
         on_failure: FailurePolicy::DeadLetter,
         max_retries: 2,
         batch: 1,
+        within: Duration::from_secs(1),
         transactional: false,
         parked_per_stream_max: 100,
         parked_max: 1_000,
@@ -423,6 +424,7 @@ fn transact(
     let (records, range) = machine.front(count);
     let records: Vec<Record> = records[range].to_vec();
     let to = machine.position_after(count);
+    machine.on_took(count, Duration::from_millis(random.u64(..2_000)));
     let new: Vec<&Record> = records.iter().filter(|record| record.global_sequence > world.checkpoint).collect();
     if new.iter().any(|record| poison.contains(&record.global_sequence)) {
         if count == 1 {

@@ -1,0 +1,84 @@
+//! How many events go into one transaction. Pure.
+//!
+//! A transaction holds locks, on SQLite it keeps all who write waiting, and what is read of it is seen only at its end: it
+//! must not grow long because a handler is slow. How slow it is, only its last transactions tell.
+
+use std::time::Duration;
+
+/// Events in the first transaction, before anything is known.
+const FIRST: usize = 64;
+/// By how much a transaction may grow over the one before.
+const GROWTH: usize = 4;
+
+/// As many as fit into a while.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stride {
+    now: usize,
+    max: usize,
+    within: Duration,
+}
+
+impl Stride {
+    /// So many at most, and so long about.
+    pub(crate) fn new(max: usize, within: Duration) -> Self {
+        Self { now: FIRST.min(max), max, within }
+    }
+
+    pub(crate) fn events(&self) -> usize {
+        self.now
+    }
+
+    /// Takes in how long a transaction took, whatever came of it. A few events that were slow say that many would be too long;
+    /// a few that were quick say nothing.
+    pub(crate) fn took(&mut self, events: usize, took: Duration) {
+        let room = self.within.div_duration_f64(took.max(Duration::from_micros(1)));
+        let fits = (events as f64 * room) as usize;
+        if fits < self.now {
+            self.now = fits.max(1);
+        } else if events >= self.now {
+            self.now = fits.min(self.now * GROWTH).min(self.max);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_millis(100);
+
+    /// Events in each of so many transactions, when one event takes so long.
+    fn lives(stride: &mut Stride, each: Duration, transactions: usize) -> Vec<usize> {
+        let next = |_| {
+            let events = stride.events();
+            stride.took(events, each * u32::try_from(events).unwrap());
+            events
+        };
+        (0..transactions).map(next).collect()
+    }
+
+    #[test]
+    fn where_events_are_quick_transactions_grow_to_the_limit() {
+        let mut stride = Stride::new(1_000, WITHIN);
+        assert_eq!(lives(&mut stride, Duration::from_micros(10), 5), [64, 256, 1_000, 1_000, 1_000]);
+    }
+
+    #[test]
+    fn where_events_are_slow_transactions_last_about_as_long_as_they_may() {
+        let mut stride = Stride::new(1_000, WITHIN);
+        assert_eq!(lives(&mut stride, Duration::from_millis(10), 4), [64, 10, 10, 10]);
+        assert_eq!(lives(&mut stride, Duration::from_secs(1), 3), [10, 1, 1], "never none");
+        assert_eq!(lives(&mut stride, Duration::from_millis(1), 5), [1, 4, 16, 64, 100], "and recovers");
+    }
+
+    #[test]
+    fn the_limit_is_never_exceeded_and_short_transactions_say_nothing_about_long_ones() {
+        let mut stride = Stride::new(3, WITHIN);
+        assert_eq!(lives(&mut stride, Duration::ZERO, 3), [3, 3, 3]);
+        let mut stride = Stride::new(1_000, WITHIN);
+        stride.took(1, Duration::from_micros(1));
+        assert_eq!(stride.events(), 64, "one event says nothing about sixty-five");
+        stride.took(1, Duration::from_millis(10));
+        assert_eq!(stride.events(), 10, "but one that is slow says that sixty-four are too many");
+    }
+}
