@@ -33,7 +33,7 @@ use std::time::Instant;
 use contest::Contest;
 use entrants::Field;
 use progress::Progress;
-use results::{Results, Scenario};
+use results::{Results, Row, Scenario};
 use sizes::Sizes;
 
 use crate::Error;
@@ -63,6 +63,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let field = Field::gather(Path::new(PEERS), |what| eprintln!("{what}")).await?;
     let mut sizes = if options.quick { Sizes::quick() } else { Sizes::full() };
     if let Some(only) = &wishes.only {
+        sizes.scenarios = Sizes::full().scenarios;
         sizes.scenarios.retain(|letter| only.to_uppercase().contains(letter));
     }
     let server = Server::start(options).await?;
@@ -80,6 +81,22 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     }
 }
 
+/// A scenario that could not be carried out. The others count all the same; the run ends with an error.
+fn failed(letter: char, error: &(dyn std::error::Error + Send + Sync)) -> Scenario {
+    let row = Row {
+        case: "all".to_owned(),
+        contestant: stores::HIGHWATER.to_owned(),
+        unit: "events".to_owned(),
+        higher_is_better: true,
+        samples: Vec::new(),
+        note: Some(format!("failed: {error}")),
+        distribution: Vec::new(),
+        at: None,
+    };
+    let (id, title) = (letter.to_string(), "could not be measured".to_owned());
+    Scenario { id, title, sizes: String::new(), rows: vec![row] }
+}
+
 async fn measure(server: &Server, field: Field, sizes: Sizes, quick: bool) -> Result<Results, Error> {
     let (began, date, commit) = (Instant::now(), machine::date(), machine::commit());
     let progress = Progress::new(sizes.steps(&field));
@@ -87,16 +104,17 @@ async fn measure(server: &Server, field: Field, sizes: Sizes, quick: bool) -> Re
     let mut machine = machine::gather(&contest.admin).await?;
     let mut scenarios: Vec<Scenario> = Vec::new();
     for letter in contest.sizes.scenarios.clone().chars() {
-        scenarios.push(match letter {
-            'A' => appends::one(&mut contest).await?,
-            'B' => appends::many(&mut contest).await?,
-            'C' => appends::load(&mut contest).await?,
-            'D' => catchup::run(&mut contest).await?,
-            'E' => live::run(&mut contest).await?,
-            'F' => failover::run(&mut contest).await?,
-            'G' => safety::run(&mut contest).await?,
-            _ => growth::run(&mut contest).await?,
-        });
+        let scenario = match letter {
+            'A' => appends::one(&mut contest).await,
+            'B' => appends::many(&mut contest).await,
+            'C' => appends::load(&mut contest).await,
+            'D' => catchup::run(&mut contest).await,
+            'E' => live::run(&mut contest).await,
+            'F' => failover::run(&mut contest).await,
+            'G' => safety::run(&mut contest).await,
+            _ => growth::run(&mut contest).await,
+        };
+        scenarios.push(scenario.unwrap_or_else(|error| failed(letter, &*error)));
     }
     machine.commit_micros.1 = machine::commit_micros(&contest.admin).await?;
     contest.progress.finish();

@@ -52,7 +52,7 @@ impl Sizes {
         }
     }
 
-    /// In five minutes: A, D and G, with less in D.
+    /// In five minutes: A, D and G, with less in D. The others, where they are asked for, just to see that they work.
     pub(super) fn quick() -> Self {
         Self {
             scenarios: "GAD".to_owned(),
@@ -64,6 +64,10 @@ impl Sizes {
             safety_runs: 2,
             safety_runs_others: 1,
             safety_seconds: 3.0,
+            live_rounds: 1,
+            kills: 1,
+            logs: [100_000, 200_000, 300_000],
+            growth_rounds: 1,
             ..Self::full()
         }
     }

@@ -38,8 +38,8 @@ pub struct ReliableDeliveryConfig {
     pub checkpoint_mode: CheckpointMode,
     /// Events read at once while catching up; progress is stored at least this often. Default: 4,000.
     pub catch_up_batch_size: usize,
-    /// Bytes read at once while catching up, unless a single event is larger. A subscriber that catches up holds two such
-    /// pages at most: the one it works on, and one that waits or is being read. Default: 4 MiB.
+    /// Bytes read at once while catching up, unless a single event is larger. A subscriber that catches up holds four such
+    /// pages at most: the one it works on, and three that wait or are being read. Default: 4 MiB.
     pub catch_up_batch_bytes_max: usize,
     /// Events that the shared tail keeps for subscribers that are a little behind. Default: 10,000.
     pub tail_events_max: usize,

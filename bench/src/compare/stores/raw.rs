@@ -22,6 +22,8 @@ pub(super) const CONNECTIONS: u32 = 64;
 pub(super) const PAGE: i64 = 5_000;
 /// How long to wait when there was nothing new.
 pub(super) const LOOK: Duration = Duration::from_millis(1);
+/// PostgreSQL counts microseconds from the year 2000.
+pub(super) const EPOCH_MICROS: i64 = 946_684_800_000_000;
 /// The type of the events.
 pub(super) const EVENT_TYPE: &str = "Placed";
 
@@ -35,7 +37,11 @@ pub(super) fn about(driver: &str, package: &str) -> About {
         no_follower: None,
         no_failover: Some("nothing keeps two of them apart".to_owned()),
         tables: vec!["raw.events".to_owned()],
-        notes: vec!["one INSERT for an event, INSERT … SELECT FROM unnest for many; no check of any kind".to_owned()],
+        notes: vec![
+            "one INSERT for an event, INSERT … SELECT FROM unnest for many; no check of any kind; \
+         every column of an event is decoded"
+                .to_owned(),
+        ],
     }
 }
 

@@ -1,11 +1,13 @@
 //! By hand, with tokio-postgres.
 
+use std::hint::black_box;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use driver::{About, Appending, Error, Placed, Settings, Sink, Store};
 use futures_util::TryStreamExt;
+use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_postgres::types::{Json, ToSql};
 use tokio_postgres::{Client, NoTls, Row, Statement};
@@ -68,7 +70,7 @@ impl Prepared {
 
     async fn load(&self, stream: Uuid) -> Result<usize, Error> {
         let rows = self.client.query(&self.read_stream, &[&stream]).await?;
-        rows.iter().try_for_each(|row| decoded(row).map(|placed| drop(std::hint::black_box(placed))))?;
+        rows.iter().try_for_each(|row| decoded(row).map(|event| drop(black_box(event))))?;
         Ok(rows.len())
     }
 }
@@ -108,8 +110,9 @@ impl Raw {
             };
             let mut rows = pin!(rows);
             while let Some(row) = rows.try_next().await? {
-                last = row.try_get(0)?;
-                sink.handle(&decoded(&row)?, Some(last.cast_unsigned()));
+                let (position, placed) = decoded(&row)?;
+                last = position;
+                sink.handle(&placed, Some(last.cast_unsigned()));
                 unstored += 1;
                 if unstored == PAGE {
                     checkpoints.execute(&store, &[&id, &last]).await?;
@@ -159,7 +162,12 @@ impl Store for Raw {
     }
 }
 
-fn decoded(row: &Row) -> Result<Placed, Error> {
+/// Every column, as an event has them.
+fn decoded(row: &Row) -> Result<(i64, Placed), Error> {
     let Json(placed) = row.try_get(6)?;
-    Ok(placed)
+    black_box((row.try_get::<_, Uuid>(1)?, row.try_get::<_, Uuid>(2)?, row.try_get::<_, i64>(3)?));
+    black_box((row.try_get::<_, &str>(4)?, row.try_get::<_, DateTime<Utc>>(5)?));
+    let Json(metadata): Json<&RawValue> = row.try_get(7)?;
+    black_box(metadata);
+    Ok((row.try_get(0)?, placed))
 }

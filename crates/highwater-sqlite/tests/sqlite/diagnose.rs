@@ -69,13 +69,13 @@ async fn what_is_missing_is_named_with_what_to_do() {
         ("ALTER TABLE event_bus_leaders ADD COLUMN mine TEXT", "layout", Severity::Warning, "put it back"),
         ("DELETE FROM events WHERE global_sequence = 2", "streams", Severity::Bad, "version 4 and has 3 events"),
         (
-            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 1, NULL, 0, 1, x'01', NULL)",
+            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 1, NULL, 0, 1, zeroblob(16), NULL)",
             "subscribers",
             Severity::Warning,
             "up to 3 events behind",
         ),
         (
-            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 9, NULL, 0, 1, x'01', NULL)",
+            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 9, NULL, 0, 1, zeroblob(16), NULL)",
             "subscribers",
             Severity::Bad,
             "5 beyond the end",

@@ -1,4 +1,4 @@
-//! Reading for one subscriber that is behind: large pages, one ahead of the one being worked on.
+//! Reading for one subscriber that is behind: large pages, some ahead of the one being worked on.
 //!
 //! A task of its own reads, so that whoever handles, sleeps or is halted never holds a connection meanwhile: a page is asked
 //! for when there is room for it, and read to its end.
@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 use crate::{Backend, Error, EventTypes, Page, ReadLimit, Record};
 
 /// Pages that wait to be worked on, the one being read included. Together with the one being worked on they bound what a
-/// subscriber holds.
-const PAGES_WAITING: usize = 1;
+/// subscriber holds. With one alone, server, reader and handler wait for each other now and then.
+const PAGES_WAITING: usize = 3;
 
 /// The reader of one subscriber. It ends with it.
 #[derive(Debug)]

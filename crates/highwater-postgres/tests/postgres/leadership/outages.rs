@@ -46,8 +46,9 @@ impl Three {
         let at = say(store, "the end").await;
         for subscriber_id in ["projection:each", "projection:within"] {
             self.buses[0].wait_for_within(subscriber_id, at, Duration::from_secs(20)).await.unwrap();
-            let leading = self.buses.iter().filter_map(|bus| bus.subscription(subscriber_id)?.state().term());
-            assert_eq!(leading.count(), 1, "one leads for {subscriber_id}");
+            let leading = || self.buses.iter().filter_map(|bus| bus.subscription(subscriber_id)?.state().term());
+            // It may change hands once more, on a machine that is busy enough.
+            eventually(&format!("one leads for {subscriber_id}"), async || leading().count() == 1).await;
         }
         let all = sequences(store).await;
         assert_eq!(self.seen(), all);
