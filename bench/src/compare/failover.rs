@@ -70,7 +70,7 @@ async fn killed(entrant: &Entrant, url: &str) -> Result<f64, Error> {
     let mut second = Process::start(entrant, url)?;
     second.ask(follow()).await?;
     if next(&mut second, STANDS_BY).await?.is_some() {
-        return Err("both processes handle the same events".into());
+        return Err("both processes handle events at the same time, so nobody takes over".into());
     }
     // It is still the first that is at work.
     first.delivered().await?;

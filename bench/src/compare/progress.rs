@@ -47,15 +47,6 @@ impl Progress {
         });
     }
 
-    /// Something to be read later too: it stands above the line.
-    pub(crate) fn say(&self, what: &str) {
-        self.change(|state| {
-            state.clear();
-            state.write(&format!("{what}\n"));
-            state.draw();
-        });
-    }
-
     /// The last step is done.
     pub(crate) fn finish(self) {
         self.change(|state| {
@@ -182,9 +173,8 @@ mod tests {
         let text = screen.text();
         assert!(!text.contains('\n'));
         assert!(text.split(CLEAR_LINE).all(|line| line.chars().count() < 40), "{text:?}");
-        progress.say("noticed");
         drop(progress);
-        assert!(screen.text().contains("noticed\n") && screen.text().ends_with(CLEAR_LINE), "{:?}", screen.text());
+        assert!(screen.text().ends_with(CLEAR_LINE), "{:?}", screen.text());
     }
 
     #[test]

@@ -37,18 +37,18 @@ impl Sizes {
         Self {
             scenarios: "GABCDEFH".to_owned(),
             rounds: 5,
-            seconds: 0.8,
+            seconds: 0.7,
             streams: 20_000,
             catch_ups: 5,
-            catch_up_limit: 45.0,
-            live_rounds: 3,
+            catch_up_limit: 30.0,
+            live_rounds: 2,
             live_seconds: 3.0,
             kills: 5,
             safety_runs: 10,
-            safety_runs_others: 3,
+            safety_runs_others: 2,
             safety_seconds: 4.0,
             logs: [100_000, 1_000_000, 5_000_000],
-            growth_rounds: 5,
+            growth_rounds: 4,
         }
     }
 
