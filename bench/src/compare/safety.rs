@@ -17,7 +17,7 @@ use crate::Error;
 const WRITERS: usize = 16;
 /// How long nothing may have come before it is over, and how long if something is still missing.
 const QUIET: Duration = Duration::from_millis(1_000);
-const QUIET_MISSING: Duration = Duration::from_secs(5);
+const QUIET_MISSING: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(50);
 
 const FUNCTION: &str = include_str!("../../sql/slow_commits.sql");

@@ -56,11 +56,11 @@ impl Sizes {
     pub(super) fn quick() -> Self {
         Self {
             scenarios: "GAD".to_owned(),
-            rounds: 3,
-            seconds: 0.5,
+            rounds: 2,
+            seconds: 0.4,
             streams: 5_000,
             catch_ups: 3,
-            catch_up_limit: 15.0,
+            catch_up_limit: 8.0,
             safety_runs: 2,
             safety_runs_others: 1,
             safety_seconds: 3.0,
