@@ -45,7 +45,7 @@ pub(super) async fn run(contest: &mut Contest<'_>) -> Result<Scenario, Error> {
             let id = format!("{}-{round}", entrant.id);
             match stalls.ask(entrant, Ask::CatchUp { id, events, limit: contest.sizes.catch_up_limit }).await {
                 // The first warms caches and connections up; who is slow has no second.
-                Ok(answer) if round > 0 || answer.seconds > SLOW => {
+                Ok(answer) if round > 0 || answer.seconds > SLOW || answer.events < events as u64 => {
                     row.samples.push(answer.events as f64 / answer.seconds);
                     if answer.events < events as u64 {
                         row.note = Some(format!("stopped after {:.0} s, {} events", answer.seconds, answer.events));
