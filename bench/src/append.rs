@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::Error;
 use crate::callers::{latency, rate};
 use crate::options::Options;
-use crate::payload::{Order, Placed};
+use crate::payload::{self, Order};
 use crate::raw::{Raw, Table};
 use crate::report::{Goal, Report, Unit};
 use crate::rounds::{self, Way as _};
@@ -67,7 +67,7 @@ impl rounds::Way for Way {
 
 pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Error> {
     let raw = Arc::new(Raw::new(server, CALLERS, BATCH_CALLERS).await?);
-    let ours = Ours { store: server.store().await?, order: Arc::new(Placed::sample()?.into()) };
+    let ours = Ours { store: server.store().await?, order: Arc::new(payload::sample()?.into()) };
     // Every round finds the same: empty tables, nothing left to be written.
     let begin = async || {
         let mut connection = server.sqlx().await?;

@@ -2,6 +2,7 @@
 //!
 //! A child says a line when it is ready, answers each line it is sent with one, and ends with its standard input.
 
+use std::ffi::OsString;
 use std::future::Future;
 use std::process::Stdio;
 use std::str::FromStr;
@@ -42,21 +43,11 @@ impl Child {
 
     /// The same for a database that is not on the server.
     pub(crate) async fn start_on(url: &str, role: &str, args: &[String]) -> Result<Self, Error> {
-        // Ends it even when it is stopped and we are killed. `setpriv` becomes the child, so the process stays the same; the
-        // thread that starts it is the main one, with whose end this process ends.
-        let mut process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL"])
-            .arg(std::env::current_exe()?)
-            .args([MARK, role, url])
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let (Some(input), Some(output), Some(pid)) = (process.stdin.take(), process.stdout.take(), process.id()) else {
-            return Err("a child without pipes".into());
-        };
-        let output = BufReader::new(output).lines();
+        let program = std::env::current_exe()?.into_os_string();
+        let command =
+            [program, MARK.into(), role.into(), url.into()].into_iter().chain(args.iter().map(OsString::from));
+        let (process, input, output) = spawn(command, Stdio::inherit())?;
+        let pid = process.id().ok_or("a child that has ended at once")?;
         let mut child = Self { pid, input, output, process };
         child.answer().await?;
         Ok(child)
@@ -86,6 +77,26 @@ impl Child {
         let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await??;
         line.ok_or_else(|| "a child has ended too early".into())
     }
+}
+
+/// A process, what it is told by and what it answers by.
+pub(crate) type Spoken = (tokio::process::Child, ChildStdin, Lines<BufReader<ChildStdout>>);
+
+/// Starts a program that speaks line by line. It ends with us, even when it is stopped and we are killed: `setpriv` becomes the
+/// child, so the process stays the same; the thread that starts it is the main one, with whose end this process ends.
+pub(crate) fn spawn(command: impl IntoIterator<Item = OsString>, stderr: Stdio) -> Result<Spoken, Error> {
+    let mut process = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL"])
+        .args(command)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .kill_on_drop(true)
+        .spawn()?;
+    let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+        return Err("a process without pipes".into());
+    };
+    Ok((process, input, BufReader::new(output).lines()))
 }
 
 /// Does what a child is started for, if this process is one.

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::payload::{Order, Placed};
+use crate::payload::{self, Order};
 
 #[derive(Clone)]
 pub(crate) struct Load {
@@ -29,7 +29,7 @@ pub(crate) struct Flow {
 
 impl Load {
     pub(crate) fn new(store: PgEventStore, pace: Duration) -> Result<Self, Error> {
-        Ok(Self { store, pace, order: Arc::new(Placed::sample()?.into()) })
+        Ok(Self { store, pace, order: Arc::new(payload::sample()?.into()) })
     }
 
     /// Begins, and counts what was stored.

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::child::Child;
 use crate::clock::now;
 use crate::options::Options;
-use crate::payload::Placed;
+use crate::payload::{self, Placed};
 use crate::report::{Goal, Report, Row, Unit};
 use crate::rounds::quantile;
 use crate::server::Server;
@@ -33,7 +33,7 @@ pub(crate) const PACE: Duration = Duration::from_millis(10);
 pub(crate) const SLICE: usize = 50;
 
 pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Error> {
-    let placed = Placed::sample()?;
+    let placed = payload::sample()?;
     let mut ours = Side::new(&["ours, p50", "ours, p99", "ours, max"]);
     let mut raw = Side::new(&["raw, p50", "raw, p99", "raw, max"]);
     let (store, mut sender) = (server.store().await?, raw::Sender::new(server).await?);

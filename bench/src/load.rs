@@ -6,7 +6,7 @@ use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
 use crate::Error;
-use crate::payload::{Order, Placed};
+use crate::payload::{self, Order, Placed};
 use crate::read::Seen;
 
 /// Streams with a few events each.
@@ -29,7 +29,7 @@ pub(crate) struct Loaded {
 pub(crate) async fn load(store: &PgEventStore, connection: &mut PgConnection, quick: bool) -> Result<Loaded, Error> {
     let streams: Vec<Uuid> = (0..if quick { STREAMS_QUICK } else { STREAMS }).map(|_| Uuid::new_v4()).collect();
     let long_stream = Uuid::new_v4();
-    let mut orders = Orders { placed: Placed::sample()?, next: 0 };
+    let mut orders = Orders { placed: payload::sample()?, next: 0 };
     let (mut all, mut long) = (Seen::default(), Seen::default());
     for version in 0..EVENTS_PER_STREAM {
         for chunk in streams.chunks(STREAMS_PER_APPEND) {

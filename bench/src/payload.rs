@@ -1,5 +1,8 @@
 //! What is stored: a small order, the same on every side.
 
+/// What the raw sides write and read: the content of [`Order::Placed`], which is what ours stores for it. JSON and work
+/// are the same on both sides.
+pub(crate) use driver::{Line, Placed};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -11,32 +14,12 @@ pub(crate) enum Order {
     Placed { order_id: Uuid, customer: String, amount: i64, currency: String, lines: Vec<Line>, note: String },
 }
 
-/// What the raw sides write and read: the content of [`Order::Placed`], which is what ours stores for it. JSON and work
-/// are the same on both sides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Placed {
-    pub(crate) order_id: Uuid,
-    pub(crate) customer: String,
-    pub(crate) amount: i64,
-    pub(crate) currency: String,
-    pub(crate) lines: Vec<Line>,
-    pub(crate) note: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Line {
-    pub(crate) sku: String,
-    pub(crate) qty: u32,
-}
-
 /// The type of [`Order::Placed`].
 pub(crate) const EVENT_TYPE: &str = "Placed";
 
-impl Placed {
-    /// The order in `payload.json`.
-    pub(crate) fn sample() -> Result<Self, Error> {
-        Ok(serde_json::from_str(include_str!("../payload.json"))?)
-    }
+/// The order in `payload.json`.
+pub(crate) fn sample() -> Result<Placed, Error> {
+    Ok(serde_json::from_str(include_str!("../payload.json"))?)
 }
 
 impl From<Placed> for Order {
@@ -52,7 +35,7 @@ mod tests {
 
     #[test]
     fn both_sides_write_the_same_bytes() {
-        let placed = Placed::sample().unwrap();
+        let placed = sample().unwrap();
         let ours = highwater::codec::encode(&Order::from(placed.clone())).unwrap();
         assert_eq!(ours.event_type, EVENT_TYPE);
         assert_eq!(ours.data, serde_json::to_string(&placed).unwrap());

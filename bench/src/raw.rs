@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::Error;
 use crate::json::Json;
-use crate::payload::{EVENT_TYPE, Placed};
+use crate::payload::{self, EVENT_TYPE, Placed};
 use crate::server::Server;
 
 pub(crate) const TABLES: &str = include_str!("../sql/raw_tables.sql");
@@ -51,7 +51,7 @@ struct Prepared {
 impl Raw {
     /// Creates the tables, opens the connections and prepares the statements.
     pub(crate) async fn new(server: &Server, clients: usize, connections: usize) -> Result<Self, Error> {
-        let mut raw = Self { placed: Placed::sample()?, clients: Vec::new(), connections: Vec::new() };
+        let mut raw = Self { placed: payload::sample()?, clients: Vec::new(), connections: Vec::new() };
         server.tokio_postgres().await?.batch_execute(TABLES).await?;
         for _ in 0..clients {
             let client = server.tokio_postgres().await?;

@@ -152,15 +152,15 @@ impl Seen {
 }
 
 /// PostgreSQL counts microseconds from the year 2000.
-const EPOCH_MICROS: i64 = 946_684_800_000_000;
+pub(crate) const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 /// A value of fixed size, from the binary format of prepared statements: quicker than the driver's own decoding, which looks
 /// at the type of every value.
-fn fixed<const N: usize>(row: &PgRow, column: usize) -> Result<[u8; N], Error> {
+pub(crate) fn fixed<const N: usize>(row: &PgRow, column: usize) -> Result<[u8; N], Error> {
     Ok(row.try_get_raw(column)?.as_bytes()?.try_into()?)
 }
 
-fn text(row: &PgRow, column: usize) -> Result<&str, Error> {
+pub(crate) fn text(row: &PgRow, column: usize) -> Result<&str, Error> {
     row.try_get_raw(column)?.as_str()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::options::{Options, Scenario};
@@ -106,14 +106,15 @@ pub(crate) struct Ratio {
 }
 
 /// What a ratio is to reach.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
 }
 
 impl Goal {
-    fn reached(self, value: f64) -> bool {
+    pub(crate) fn reached(self, value: f64) -> bool {
         match self {
             Self::AtLeast(bound) => value >= bound,
             Self::AtMost(bound) => value <= bound,

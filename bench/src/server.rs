@@ -6,7 +6,7 @@ use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 use throwaway_postgres::ThrowawayPostgres;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 use crate::Error;
 use crate::options::{Options, Scenario};
@@ -77,10 +77,15 @@ impl Server {
         Ok(PgConnection::connect_with(&options).await?)
     }
 
-    /// A connection of tokio-postgres. It ends with the client; an error reaches whoever uses that.
-    pub(crate) async fn tokio_postgres(&self) -> Result<tokio_postgres::Client, Error> {
-        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await?;
-        tokio::spawn(connection);
-        Ok(client)
+    /// A connection of tokio-postgres.
+    pub(crate) async fn tokio_postgres(&self) -> Result<Client, Error> {
+        connect(&self.url).await
     }
+}
+
+/// A connection of tokio-postgres. It ends with the client; an error reaches whoever uses that.
+pub(crate) async fn connect(url: &str) -> Result<Client, Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
 }

@@ -21,7 +21,7 @@ pub(crate) use latency::{ROLE as LATENCY, receive};
 use crate::Error;
 use crate::callers::rate;
 use crate::options::Options;
-use crate::payload::{Order, Placed};
+use crate::payload::{self, Order, Placed};
 use crate::report::{Goal, Report, Row, Unit};
 use crate::rounds::{self, Way as _};
 
@@ -91,7 +91,7 @@ impl Drop for Folder {
 
 pub(crate) async fn run(options: &Options) -> Result<Report, Error> {
     let folder = Folder::new()?;
-    let placed = Placed::sample()?;
+    let placed = payload::sample()?;
     let raw = Arc::new(raw::Raw::open(&folder.0.join("raw.db"), &placed).await?);
     let ours = Ours { store: folder.ours("ours.db").await?, order: Arc::new(placed.clone().into()) };
     let measure = async |way, time| measure(way, time, &ours, &raw).await;

@@ -1,5 +1,6 @@
 //! Callers and clocks: the same for every store.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,12 @@ struct Calls {
 }
 
 impl Calls {
+    /// So many events to a new stream.
+    async fn append_new<S: Store>(&mut self, store: &S, caller: usize, count: usize) -> bool {
+        let events = events(caller, self.events, count);
+        self.append(store, Appending { stream: Uuid::new_v4(), version: 0, events }).await
+    }
+
     /// Appends and notes how long it took. Says whether it was done.
     async fn append<S: Store>(&mut self, store: &S, append: Appending) -> bool {
         let (events, called) = (append.events.len() as u64, Instant::now());
@@ -42,9 +49,15 @@ impl Calls {
     }
 }
 
-/// Everything that the callers did, until the last of them had returned.
-async fn all(mut tasks: JoinSet<Calls>, started: Instant) -> Result<Answer, Error> {
-    let mut answer = Answer::default();
+/// Everything that so many callers at once did, until the last of them had returned.
+async fn all<F>(callers: usize, started: Instant, call: impl Fn(usize) -> F) -> Result<Answer, Error>
+where
+    F: Future<Output = Calls> + Send + 'static,
+{
+    let (mut answer, mut tasks) = (Answer::default(), JoinSet::new());
+    for caller in 0..callers {
+        tasks.spawn(call(caller));
+    }
     while let Some(calls) = tasks.join_next().await {
         let Calls { events, micros, failed, failure, acknowledged } = calls?;
         answer.events += events;
@@ -68,19 +81,18 @@ pub(crate) async fn append<S: Store>(
     count: usize,
     time: Duration,
 ) -> Result<Answer, Error> {
-    let (started, mut tasks) = (Instant::now(), JoinSet::new());
-    for caller in 0..callers {
+    let started = Instant::now();
+    let calling = |caller| {
         let store = store.clone();
-        tasks.spawn(async move {
+        async move {
             let mut calls = Calls::default();
             while started.elapsed() < time {
-                let events = events(caller, calls.events, count);
-                calls.append(&*store, Appending { stream: Uuid::new_v4(), version: 0, events }).await;
+                calls.append_new(&*store, caller, count).await;
             }
             calls
-        });
-    }
-    all(tasks, started).await
+        }
+    };
+    all(callers, started, calling).await
 }
 
 pub(crate) async fn fill<S: Store>(
@@ -89,21 +101,19 @@ pub(crate) async fn fill<S: Store>(
     count: usize,
     callers: usize,
 ) -> Result<Answer, Error> {
-    let (started, mut tasks) = (Instant::now(), JoinSet::new());
-    for caller in 0..callers {
+    let filling = |caller| {
         let store = store.clone();
-        tasks.spawn(async move {
+        async move {
             let mut calls = Calls::default();
             for _ in (caller..streams).step_by(callers) {
-                let events = events(caller, calls.events, count);
-                if !calls.append(&*store, Appending { stream: Uuid::new_v4(), version: 0, events }).await {
+                if !calls.append_new(&*store, caller, count).await {
                     break;
                 }
             }
             calls
-        });
-    }
-    let filled = all(tasks, started).await?;
+        }
+    };
+    let filled = all(callers, Instant::now(), filling).await?;
     match filled.failure {
         Some(failure) => Err(failure.into()),
         None => Ok(Answer { micros: Vec::new(), ..filled }),
@@ -153,10 +163,9 @@ pub(crate) async fn load<S: Store>(
 pub(crate) async fn send<S: Store>(store: &Arc<S>, rate: f64, time: Duration) -> Result<Answer, Error> {
     let (started, total) = (Instant::now(), (rate * time.as_secs_f64()).round() as u64);
     let senders = (rate / 10.0).ceil().clamp(1.0, SENDERS_MAX as f64) as usize;
-    let mut tasks = JoinSet::new();
-    for sender in 0..senders {
+    let sending = |sender| {
         let store = store.clone();
-        tasks.spawn(async move {
+        async move {
             let mut calls = Calls::default();
             for number in (sender as u64..total).step_by(senders) {
                 let due = started + Duration::from_secs_f64(number as f64 / rate);
@@ -169,16 +178,16 @@ pub(crate) async fn send<S: Store>(store: &Arc<S>, rate: f64, time: Duration) ->
                 calls.append(&*store, Appending { stream: Uuid::new_v4(), version: 0, events }).await;
             }
             calls
-        });
-    }
-    all(tasks, started).await
+        }
+    };
+    all(senders, started, sending).await
 }
 
 pub(crate) async fn write<S: Store>(store: &Arc<S>, writers: usize, time: Duration) -> Result<Answer, Error> {
-    let (started, mut tasks) = (Instant::now(), JoinSet::new());
-    for writer in 0..writers {
+    let started = Instant::now();
+    let writing = |writer| {
         let store = store.clone();
-        tasks.spawn(async move {
+        async move {
             let (mut calls, mut stream, mut version) = (Calls::default(), Uuid::new_v4(), 0);
             for number in 0.. {
                 if started.elapsed() >= time {
@@ -194,7 +203,7 @@ pub(crate) async fn write<S: Store>(store: &Arc<S>, writers: usize, time: Durati
                 }
             }
             calls
-        });
-    }
-    all(tasks, started).await
+        }
+    };
+    all(writers, started, writing).await
 }

@@ -8,6 +8,7 @@ use super::contest::{Case, Contest};
 use super::results::{Row, Scenario};
 use super::sizes::EVENTS_PER_STREAM;
 use crate::Error;
+use crate::server::connect;
 
 /// Callers that fill a log.
 const FILLERS: usize = 8;
@@ -69,7 +70,7 @@ pub(super) async fn run(contest: &mut Contest<'_>) -> Result<Scenario, Error> {
 /// As autovacuum would leave it sooner or later, and better now than while something is measured.
 async fn vacuum(contest: &Contest<'_>, urls: &BTreeSet<String>) -> Result<(), Error> {
     for url in urls {
-        super::contest::connect(url).await?.batch_execute("VACUUM (ANALYZE)").await?;
+        connect(url).await?.batch_execute("VACUUM (ANALYZE)").await?;
     }
     contest.settle().await
 }

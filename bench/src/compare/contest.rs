@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use driver::Ask;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 use super::entrants::{Entrant, Field};
 use super::process::Process;
@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::results::Row;
 use super::sizes::Sizes;
 use crate::Error;
-use crate::server::Server;
+use crate::server::{Server, connect};
 
 /// One run.
 pub(super) struct Contest<'a> {
@@ -164,10 +164,4 @@ impl Stalls {
             }
         }
     }
-}
-
-pub(super) async fn connect(url: &str) -> Result<Client, Error> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
 }

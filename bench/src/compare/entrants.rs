@@ -139,3 +139,33 @@ fn folders(peers: &Path) -> Result<Vec<PathBuf>, Error> {
     folders.sort();
     Ok(folders)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder with a `run` of these lines.
+    fn folder(name: &str, lines: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("highwater-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let run = folder.join("run");
+        std::fs::write(&run, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o755)).unwrap();
+        folder
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_cannot_be_built_or_started_says_why() {
+        let unbuilt = folder("unbuilt", "echo working; echo first >&2; echo 'no such registry' >&2; exit 1");
+        let reason = peer(&unbuilt, "x").await.unwrap_err().to_string();
+        assert_eq!(reason, "it could not be built: no such registry");
+        let unstarted = folder("unstarted", "[ $1 = build ] || { echo 'no python' >&2; exit 1; }");
+        let reason = peer(&unstarted, "x").await.unwrap_err().to_string();
+        assert_eq!(reason, "it cannot be started: no python");
+        for folder in [unbuilt, unstarted] {
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
+}

@@ -4,11 +4,12 @@ use driver::{Ask, Placed};
 use futures_util::future::try_join_all;
 use tokio_postgres::types::Json;
 
-use super::contest::{Case, Contest, connect};
+use super::contest::{Case, Contest};
 use super::entrants::Entrant;
 use super::process::Process;
 use super::results::{Row, Scenario};
 use crate::Error;
+use crate::server::connect;
 
 const CALLERS: usize = 32;
 pub(super) const PROCESSES: [usize; 4] = [1, 2, 4, 8];
@@ -19,6 +20,8 @@ const SECONDS: f64 = 1.5;
 const WARM_UP: f64 = 0.3;
 
 const FILL: &str = include_str!("../../sql/fill_streams.sql");
+const CUT: &str = include_str!("../../sql/cut_events.sql");
+const WAL_BYTES: &str = include_str!("../../sql/wal_bytes.sql");
 const TABLE_SIZES: &str = include_str!("../../sql/table_sizes.sql");
 
 /// Cases that are measured again and again, in every log.
@@ -120,14 +123,13 @@ async fn measure(contest: &Contest<'_>, log: &mut Log, round: usize) -> Result<(
     }
     // What was appended goes again: the next round finds what this one did.
     let client = connect(&log.url).await?;
-    let deleted = "DELETE FROM highwater.events WHERE global_sequence > $1";
-    client.execute(deleted, &[&i64::try_from(log.size)?]).await?;
+    client.execute(CUT, &[&i64::try_from(log.size)?]).await?;
     Ok(client.batch_execute("VACUUM highwater.events").await?)
 }
 
 /// Bytes of the write-ahead log, from its beginning.
 async fn written(contest: &Contest<'_>) -> Result<f64, Error> {
-    let row = contest.admin.query_one("SELECT (pg_current_wal_insert_lsn() - '0/0')::float8", &[]).await?;
+    let row = contest.admin.query_one(WAL_BYTES, &[]).await?;
     Ok(row.get(0))
 }
 

@@ -140,6 +140,11 @@ fn contestants(results: &Results) -> String {
             (None, None) => out += &format!("| {id} |  |  |  |\n"),
         }
     }
+    for contestant in results.contestants.iter().filter(|contestant| !contestant.id.ends_with("-best")) {
+        let Some(about) = contestant.about.as_ref().filter(|about| !about.notes.is_empty()) else { continue };
+        out += &format!("\n{} (follows {}):\n\n", escape(&contestant.id), escape(&about.page));
+        out.extend(about.notes.iter().map(|note| format!("- {}\n", escape(note))));
+    }
     out + "\n"
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use driver::{Answer, Ask, Delivered, now_micros};
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncWriteExt, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout};
 
 use super::entrants::Entrant;
-use crate::Error;
+use crate::{Error, child};
 
 /// How long an answer may take besides what was asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,19 +25,9 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn start(entrant: &Entrant, url: &str) -> Result<Self, Error> {
-        let mut process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL"])
-            .args(entrant.command(url))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // What a library says there is no part of the report; what goes wrong comes as an answer.
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err("a contestant without pipes".into());
-        };
-        Ok(Self { input, output: BufReader::new(output).lines(), process })
+        // What a library says there is no part of the report; what goes wrong comes as an answer.
+        let (process, input, output) = child::spawn(entrant.command(url), Stdio::null())?;
+        Ok(Self { input, output, process })
     }
 
     /// Asks, and waits for the answer.

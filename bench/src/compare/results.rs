@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use driver::About;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use crate::report::Goal;
 use crate::rounds::{median, quantile};
 
 /// A whole run.
@@ -107,22 +108,6 @@ pub(crate) struct Ratio {
     /// Whom it is against.
     pub(crate) against: String,
     pub(crate) goal: Option<Goal>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Goal {
-    pub(crate) fn reached(self, value: f64) -> bool {
-        match self {
-            Self::AtLeast(bound) => value >= bound,
-            Self::AtMost(bound) => value <= bound,
-        }
-    }
 }
 
 impl Row {

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use driver::{Ask, Handed};
 
-use super::contest::{Case, Contest, connect};
+use super::contest::{Case, Contest};
 use super::entrants::Entrant;
 use super::process::Process;
 use super::results::{Kind, Row, Scenario};
 use crate::Error;
+use crate::server::connect;
 
 const WRITERS: usize = 16;
 /// How long nothing may have come before it is over, and how long if something is still missing.

@@ -9,7 +9,7 @@ use highwater::{
     Append, BoxError, CheckpointMode, Event, EventStore, ExpectedVersion, InstanceMode, Log, Projection,
     ReliableDeliveryConfig,
 };
-use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
+use highwater_postgres::{PgEventBus, PgEventStore};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use uuid::Uuid;
@@ -96,7 +96,7 @@ pub(super) struct Plain {
 
 impl Store for Plain {
     fn about() -> About {
-        let best = "3 connections that append, groups of up to 2,000 events, checkpoints and pages of 10,000 events";
+        let best = "catches up by pages and batches of 10,000 events; appends have nothing to turn that helps here";
         About { best: Some(best.to_owned()), ..about("Highwater", "everything as by default") }
     }
 
@@ -105,14 +105,12 @@ impl Store for Plain {
     }
 
     async fn open(url: &str, settings: Settings) -> Result<Self, Error> {
-        let (mut config, mut delivery) = (PgConfig::default(), ReliableDeliveryConfig::default());
+        let mut delivery = ReliableDeliveryConfig::default();
         if settings == Settings::Best {
-            config.append_connections_max = 3;
-            config.group_events_max = 2_000;
             delivery.checkpoint_mode = CheckpointMode::Batched { size: 10_000, interval: Duration::from_secs(1) };
             delivery.catch_up_batch_size = 10_000;
         }
-        Ok(Self { store: PgEventStore::connect_with(url, config).await?, delivery })
+        Ok(Self { store: PgEventStore::connect(url).await?, delivery })
     }
 
     async fn append(&self, appending: Appending) -> Result<(), Error> {

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use driver::{About, Appending, Placed};
 use uuid::Uuid;
 
-pub(super) const TABLES: &str = include_str!("../../../sql/raw_compare.sql");
+/// Events, and checkpoints.
+pub(super) const TABLES: [&str; 2] = [crate::raw::TABLES, include_str!("../../../sql/raw_delivery.sql")];
 pub(super) const INSERT: &str = include_str!("../../../sql/raw_insert.sql");
 pub(super) const INSERT_MANY: &str = include_str!("../../../sql/raw_insert_many.sql");
 pub(super) const READ_PAGE: &str = include_str!("../../../sql/raw_read_page.sql");
@@ -22,10 +23,7 @@ pub(super) const CONNECTIONS: u32 = 64;
 pub(super) const PAGE: i64 = 5_000;
 /// How long to wait when there was nothing new.
 pub(super) const LOOK: Duration = Duration::from_millis(1);
-/// PostgreSQL counts microseconds from the year 2000.
-pub(super) const EPOCH_MICROS: i64 = 946_684_800_000_000;
-/// The type of the events.
-pub(super) const EVENT_TYPE: &str = "Placed";
+pub(super) use crate::payload::EVENT_TYPE;
 
 pub(super) fn about(driver: &str, package: &str) -> About {
     About {

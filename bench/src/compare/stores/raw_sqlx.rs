@@ -8,16 +8,17 @@ use chrono::{DateTime, Utc};
 use driver::{About, Appending, Error, Placed, Settings, Sink, Store};
 use futures_util::TryStreamExt;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRow};
-use sqlx::{ConnectOptions, Connection, Row};
+use sqlx::{ConnectOptions, Connection};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::raw::{
-    self, CHECKPOINT_LOAD, CHECKPOINT_STORE, CONNECTIONS, Columns, EPOCH_MICROS, EVENT_TYPE, INSERT, INSERT_MANY, LOOK,
-    PAGE, READ_NEW, READ_PAGE, READ_STREAM, STREAMS_INDEX, TABLES,
+    self, CHECKPOINT_LOAD, CHECKPOINT_STORE, CONNECTIONS, Columns, EVENT_TYPE, INSERT, INSERT_MANY, LOOK, PAGE,
+    READ_NEW, READ_PAGE, READ_STREAM, STREAMS_INDEX, TABLES,
 };
 use crate::json::Json;
 use crate::raw::Nothing;
+use crate::read::{EPOCH_MICROS, fixed, text};
 
 pub(super) struct Raw {
     pool: PgPool,
@@ -33,7 +34,9 @@ impl Store for Raw {
 
     async fn prepare(url: &str) -> Result<(), Error> {
         let mut connection = PgConnection::connect(url).await?;
-        sqlx::raw_sql(TABLES).execute(&mut connection).await?;
+        for tables in TABLES {
+            sqlx::raw_sql(tables).execute(&mut connection).await?;
+        }
         Ok(connection.close().await?)
     }
 
@@ -131,14 +134,10 @@ impl Raw {
 /// Every column, as an event has them; taken from the binary format directly, which is quicker than the driver's own
 /// decoding.
 fn decoded(row: &PgRow) -> Result<(i64, Placed), Error> {
-    let placed = serde_json::from_str(row.try_get_raw(6)?.as_str()?)?;
+    let placed = serde_json::from_str(text(row, 6)?)?;
     let micros = i64::from_be_bytes(fixed(row, 5)?) + EPOCH_MICROS;
     let created_at = DateTime::from_timestamp_micros(micros).ok_or("a time that chrono cannot hold")?;
     black_box((Uuid::from_bytes(fixed(row, 1)?), Uuid::from_bytes(fixed(row, 2)?), i64::from_be_bytes(fixed(row, 3)?)));
-    black_box((row.try_get_raw(4)?.as_str()?, row.try_get_raw(7)?.as_str()?, created_at));
+    black_box((text(row, 4)?, text(row, 7)?, created_at));
     Ok((i64::from_be_bytes(fixed(row, 0)?), placed))
-}
-
-fn fixed<const N: usize>(row: &PgRow, column: usize) -> Result<[u8; N], Error> {
-    Ok(row.try_get_raw(column)?.as_bytes()?.try_into()?)
 }

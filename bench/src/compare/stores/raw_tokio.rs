@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_postgres::types::{Json, ToSql};
-use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres::{Client, Row, Statement};
 use uuid::Uuid;
 
 use super::raw::{
@@ -18,6 +18,7 @@ use super::raw::{
     READ_NEW, READ_PAGE, READ_STREAM, STREAMS_INDEX, TABLES,
 };
 use crate::raw::Nothing;
+use crate::server::connect;
 
 pub(super) struct Raw {
     url: String,
@@ -33,12 +34,6 @@ struct Prepared {
     insert: Statement,
     insert_many: Statement,
     read_stream: Statement,
-}
-
-async fn connect(url: &str) -> Result<Client, Error> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
 }
 
 impl Prepared {
@@ -136,7 +131,7 @@ impl Store for Raw {
     }
 
     async fn prepare(url: &str) -> Result<(), Error> {
-        Ok(connect(url).await?.batch_execute(TABLES).await?)
+        Ok(connect(url).await?.batch_execute(&TABLES.join("\n")).await?)
     }
 
     async fn open(url: &str, settings: Settings) -> Result<Self, Error> {

@@ -1,0 +1,1 @@
+DELETE FROM highwater.events WHERE global_sequence > $1
