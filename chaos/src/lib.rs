@@ -1,0 +1,5 @@
+//! Highwater under faults.
+
+pub mod cast;
+pub mod evidence;
+pub mod record;

@@ -1,0 +1,3 @@
+//! Highwater under faults: see README.md.
+
+fn main() {}
