@@ -2,4 +2,5 @@
 
 pub mod cast;
 pub mod evidence;
+pub mod ground;
 pub mod record;
