@@ -23,10 +23,13 @@ pub(crate) fn ensure() -> Result<bool, BoxError> {
     };
     let permitted = unshare().args(["ip", "link", "set", "lo", "up"]).output();
     if !permitted.is_ok_and(|output| output.status.success()) {
-        eprintln!("no namespaces here (they take root and iproute2): proxies stand in for the network, no disk is filled");
+        eprintln!(
+            "no namespaces here (they take root and iproute2): proxies stand in for the network, no disk is filled"
+        );
         return Ok(false);
     }
     let program = std::env::current_exe()?;
-    let error = unshare().env(MARK, "1").args(["sh", "-c", SCRIPT]).arg(program).args(std::env::args_os().skip(1)).exec();
+    let error =
+        unshare().env(MARK, "1").args(["sh", "-c", SCRIPT]).arg(program).args(std::env::args_os().skip(1)).exec();
     Err(format!("cannot start again in namespaces: {error}").into())
 }

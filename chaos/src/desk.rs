@@ -101,9 +101,9 @@ impl Desk {
     pub(crate) async fn look(&self) -> Result<(u64, Vec<(String, u64, Option<u32>)>), BoxError> {
         let head: Vec<(Option<i64>,)> = self.rows("SELECT max(global_sequence) FROM {schema}events").await?;
         let rows: Vec<(String, i64, Option<String>)> = self.rows(include_str!("../sql/look.sql")).await?;
-        let subscribers = rows.into_iter().map(|(id, checkpoint, label)| {
-            (id, checkpoint as u64, label.and_then(|label| label.parse().ok()))
-        });
+        let subscribers = rows
+            .into_iter()
+            .map(|(id, checkpoint, label)| (id, checkpoint as u64, label.and_then(|label| label.parse().ok())));
         Ok((head.first().and_then(|row| row.0).unwrap_or_default() as u64, subscribers.collect()))
     }
 
@@ -146,13 +146,8 @@ impl Desk {
         evidence.audit = audit.into_iter().map(audited).collect();
         let letters: Vec<(String, i64, Uuid, Uuid, String, bool)> =
             self.rows(include_str!("../sql/letters_all.sql")).await?;
-        let letter = |(subscriber_id, global_sequence, event_id, stream_id, state, parks): (_, i64, _, _, _, _)| Letter {
-            subscriber_id,
-            global_sequence: global_sequence as u64,
-            event_id,
-            stream_id,
-            state,
-            parks,
+        let letter = |(subscriber_id, global_sequence, event_id, stream_id, state, parks): (_, i64, _, _, _, _)| {
+            Letter { subscriber_id, global_sequence: global_sequence as u64, event_id, stream_id, state, parks }
         };
         evidence.letters = letters.into_iter().map(letter).collect();
         let (_, subscribers) = self.look().await?;

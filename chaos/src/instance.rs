@@ -102,7 +102,7 @@ fn delivery_to(role: &Role) -> ReliableDeliveryConfig {
         1 => CheckpointMode::Synchronous,
         size => CheckpointMode::Batched { size, interval },
     };
-    let handler_timeout = role.shaky.then(|| Duration::from_millis(500));
+    let handler_timeout = role.shaky.then(|| Duration::from_millis(300));
     ReliableDeliveryConfig { checkpoint_mode, handler_timeout, ..delivery() }
 }
 

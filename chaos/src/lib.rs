@@ -10,6 +10,7 @@ pub mod base;
 pub mod broken;
 pub mod cast;
 pub mod evidence;
+pub mod ground;
 pub mod instance;
 pub mod record;
 pub mod run;

@@ -1,7 +1,7 @@
 //! The experiment's command line: see README.md.
 
-mod arguments;
 mod alone;
+mod arguments;
 mod report;
 
 use std::process::ExitCode;

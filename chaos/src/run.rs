@@ -237,9 +237,8 @@ async fn catch_up<S: Base>(nemesis: &Nemesis<S>, evidence: &mut Evidence) -> Res
             Ok((head, subscribers)) => {
                 let missing = ROLES.iter().filter(|role| !subscribers.iter().any(|(id, ..)| id == role.id));
                 let behind = subscribers.iter().filter(|(_, checkpoint, _)| *checkpoint < head);
-                let said = behind.map(|(id, checkpoint, leader)| {
-                    format!("{id} is at {checkpoint} of {head}, led by {leader:?}")
-                });
+                let said = behind
+                    .map(|(id, checkpoint, leader)| format!("{id} is at {checkpoint} of {head}, led by {leader:?}"));
                 said.chain(missing.map(|role| format!("{} was never started", role.id))).collect()
             }
             Err(error) => vec![format!("nobody answers: {error}")],

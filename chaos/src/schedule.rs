@@ -40,16 +40,8 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 8] = [
-        Self::Lead,
-        Self::Watch,
-        Self::Listen,
-        Self::Append,
-        Self::Read,
-        Self::Deliver,
-        Self::Checkpoint,
-        Self::Pool,
-    ];
+    const ALL: [Self; 8] =
+        [Self::Lead, Self::Watch, Self::Listen, Self::Append, Self::Read, Self::Deliver, Self::Checkpoint, Self::Pool];
 
     /// The end of the connection's name.
     #[must_use]
@@ -67,7 +59,9 @@ impl Purpose {
     }
 }
 
-/// One fault. Times are milliseconds.
+/// One fault. Times are milliseconds; instances are called by their numbers, from 1, and roles by their places in
+/// [`ROLES`].
+#[expect(missing_docs, reason = "what fields are stands above, once")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// SIGKILL; started again after a while.

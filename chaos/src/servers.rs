@@ -8,13 +8,10 @@ use crate::base::Place;
 use crate::ground::{Cluster, Disk, Link};
 use crate::schedule::Store;
 
-/// Room for a SQLite database and its log.
-const FILE_DISK_MIB: u64 = 1_024;
-
 /// The database.
 pub(crate) enum Servers {
     Cluster(Cluster),
-    File { file: PathBuf, disk: Option<Disk> },
+    File { file: PathBuf, disk: Disk },
 }
 
 impl Servers {
@@ -22,10 +19,8 @@ impl Servers {
         match store {
             Store::Postgres => Ok(Self::Cluster(Cluster::start(folder, private, replica)?)),
             Store::Sqlite => {
-                let place = folder.join("file");
-                std::fs::create_dir_all(&place)?;
-                let disk = if private { Some(Disk::mount(&place, FILE_DISK_MIB)?) } else { None };
-                Ok(Self::File { file: place.join("chaos.db"), disk })
+                let disk = Disk::new(folder.join("disk"), private)?;
+                Ok(Self::File { file: disk.path().join("chaos.db"), disk })
             }
         }
     }
@@ -74,9 +69,8 @@ impl Servers {
 
     pub(crate) fn fill_disk(&mut self) -> Result<(), BoxError> {
         match self {
-            Self::Cluster(cluster) => Ok(cluster.fill_disk()?),
-            Self::File { disk: Some(disk), .. } => Ok(disk.fill().map(drop)?),
-            Self::File { disk: None, .. } => Err("there is no disk of its own here that could be filled".into()),
+            Self::Cluster(cluster) => Ok(cluster.fill_disk().map(drop)?),
+            Self::File { disk, .. } => Ok(disk.fill().map(drop)?),
         }
     }
 
@@ -84,8 +78,7 @@ impl Servers {
     pub(crate) fn mend(&mut self) -> Result<(), BoxError> {
         match self {
             Self::Cluster(cluster) => Ok(cluster.mend()?),
-            Self::File { disk: Some(disk), .. } => Ok(disk.free()?),
-            Self::File { disk: None, .. } => Ok(()),
+            Self::File { disk, .. } => Ok(disk.free()?),
         }
     }
 

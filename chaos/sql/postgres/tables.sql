@@ -1,14 +1,14 @@
 -- What transactional subscribers make of events, and a trigger that writes down who moves which checkpoint.
-CREATE TABLE chaos_rows (
+CREATE TABLE public.chaos_rows (
     n bigserial PRIMARY KEY,
     subscriber_id text NOT NULL,
     global_sequence bigint NOT NULL,
     term bigint NOT NULL,
     written_by text NOT NULL
 );
-CREATE INDEX chaos_rows_subscriber ON chaos_rows (subscriber_id);
+CREATE INDEX chaos_rows_subscriber ON public.chaos_rows (subscriber_id);
 
-CREATE TABLE chaos_tallies (
+CREATE TABLE public.chaos_tallies (
     subscriber_id text NOT NULL,
     stream_id uuid NOT NULL,
     events bigint NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE chaos_tallies (
     PRIMARY KEY (subscriber_id, stream_id)
 );
 
-CREATE TABLE chaos_audit (
+CREATE TABLE public.chaos_audit (
     n bigserial PRIMARY KEY,
     subscriber_id text NOT NULL,
     term bigint NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE chaos_audit (
     written_by text NOT NULL
 );
 
-CREATE FUNCTION chaos_audit() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
+CREATE FUNCTION public.chaos_audit() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
     INSERT INTO chaos_audit (subscriber_id, term, global_sequence, written_by)
     VALUES (NEW.subscriber_id, NEW.term, NEW.last_global_sequence, current_setting('application_name'));
@@ -34,4 +34,4 @@ END
 $$;
 
 CREATE TRIGGER chaos_audit AFTER INSERT OR UPDATE OF term, last_global_sequence ON highwater.event_bus_checkpoints
-    FOR EACH ROW EXECUTE FUNCTION chaos_audit();
+    FOR EACH ROW EXECUTE FUNCTION public.chaos_audit();

@@ -14,7 +14,7 @@ pub fn poison_path(folder: &Path) -> PathBuf {
     folder.join("poison")
 }
 
-/// What becomes of an event in a shaky handler: of a thousand events so many.
+/// What becomes of an event in a shaky handler: of four thousand events so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Fine,
@@ -33,12 +33,12 @@ enum Fate {
 impl Fate {
     fn of(id: Uuid) -> Self {
         // The lower half of an id is drawn by chance.
-        match id.as_u64_pair().1 % 1_000 {
-            0..3 => Self::Poison,
-            3..6 => Self::PermanentPoison,
-            6..12 => Self::Fails,
-            12..15 => Self::Panics,
-            15..17 => Self::Hangs,
+        match id.as_u64_pair().1 % 4_000 {
+            0..2 => Self::Poison,
+            2..4 => Self::PermanentPoison,
+            4..12 => Self::Fails,
+            12..16 => Self::Panics,
+            16..18 => Self::Hangs,
             _ => Self::Fine,
         }
     }

@@ -12,7 +12,7 @@ use crate::cast::Fact;
 use crate::record::{Entry, How, Outcome, Sent};
 
 /// Streams that all writers share.
-const STREAMS: u64 = 60;
+const STREAMS: u64 = 400;
 /// How long an append is sent again when its answer was lost, before its writer gives up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(12);
 /// How long to wait before it is sent again.
@@ -109,7 +109,7 @@ impl<S: Base> Writer<S> {
                 None => Append::to(stream),
                 Some(append) => Append::and_to(append, stream),
             };
-            let events = if how == How::Batch { self.random.usize(2..30) } else { self.random.usize(1..3) };
+            let events = if how == How::Batch { self.random.usize(2..10) } else { self.random.usize(1..3) };
             let facts: Vec<Fact> = (0..events).map(|_| self.fact(number)).collect();
             sent.extend(facts.iter().map(|_| Sent { id: Uuid::nil(), stream_id: stream }));
             append = Some(started.expecting(expected).events(facts));

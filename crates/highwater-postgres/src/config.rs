@@ -35,7 +35,8 @@ pub struct PgConfig {
     /// Bytes that are committed together at most, unless one append has more. Default: 8 MiB.
     pub group_bytes_max: usize,
     /// Connections for everything that needs no connection of its own: reading streams, looking up, appends to streams
-    /// that are held. Default: 4.
+    /// that are held. As many again, when they are used, for the application's [`pool`](crate::PgEventStore::pool) and its
+    /// units of work. Default: 4.
     pub pool_connections_max: u32,
     /// Connections for the transactions of delivery: one for each transactional subscriber that is at work at the same
     /// time. Default: 8.

@@ -122,6 +122,8 @@ impl PgEventStore {
     pub async fn initialize(&self) -> Result<(), Error> {
         let mut connection = self.inner.pool.acquire().await.map_err(|e| failed("initialize", e))?;
         if self.layout(&mut connection).await?.version < LATEST {
+            // Whoever stops waiting in the middle leaves a transaction open: it ends with the connection.
+            connection.close_on_drop();
             self.migrate(&mut connection).await?;
         }
         drop(connection);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use highwater::{AppendQueue, Error, Invalid};
 use sqlx::PgPool;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::appender;
@@ -24,13 +24,17 @@ use crate::wakeups::PgWakeups;
 /// How long a connection of the pool may take to come back.
 const RETURNED_WITHIN_MS: usize = 5;
 
+/// What the application's connections are for, as the server sees it.
+const APPLICATION: &str = "application";
+
 /// How long it may take to learn why no connection could be had.
 const REASON_WITHIN: Duration = Duration::from_secs(1);
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
 /// It keeps two connections for appending, a few for reading in order, a pool for the transactions of delivery, a small one
-/// for the rest, and one each for checkpoints and for sending and receiving wake-ups; all are opened when they are first needed, and opened again when they are lost.
+/// for the application and another for the rest, and one each for checkpoints and for sending and receiving wake-ups; all are
+/// opened when they are first needed, and opened again when they are lost.
 #[derive(Clone)]
 pub struct PgEventStore {
     pub(crate) inner: Arc<Inner>,
@@ -41,6 +45,9 @@ pub(crate) struct Inner {
     pub(crate) schema: SchemaName,
     pub(crate) sql: Arc<Sql>,
     pub(crate) pool: PgPool,
+    /// For the application, which may leave a connection inside a transaction: a `begin` that nobody waits for any more
+    /// does, in the driver as it is. What this store writes by itself must not end up there.
+    pub(crate) application: PgPool,
     pub(crate) deliveries: PgPool,
     pub(crate) readers: Readers,
     pub(crate) connector: Connector,
@@ -101,14 +108,21 @@ impl PgEventStore {
             true => Some(Watch::start(connector.clone(), connector.connect("watch", None).await?.0)),
             false => None,
         };
-        let pool = match pool(&hosts, &sql, &config).await {
+        let pool = match pool_options(&hosts, &sql, &config)
+            .connect_with(hosts.options(hosts.primary(), None))
+            .await
+            .map_err(|e| failed("connect", e))
+        {
             Ok(pool) => pool,
             Err(error) => return Err(reason(error, &connector).await),
         };
         let server = who_answers(&pool, &connector).await?;
         let direct = direct(&connector, &server, &config).await?;
         let deliveries = deliver::pool(&hosts, &sql, &config);
-        hosts.lead(vec![(pool.clone(), None), (deliveries.clone(), Some(deliver::PURPOSE))]);
+        let application =
+            pool_options(&hosts, &sql, &config).connect_lazy_with(hosts.options(hosts.primary(), Some(APPLICATION)));
+        let led = [(&pool, None), (&application, Some(APPLICATION)), (&deliveries, Some(deliver::PURPOSE))];
+        hosts.lead(led.map(|(pool, purpose)| (pool.clone(), purpose)).to_vec());
         let wakeups = PgWakeups::new(connector.clone(), direct.clone(), sql.clone(), schema.channel());
         let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
         let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout);
@@ -119,6 +133,7 @@ impl PgEventStore {
             schema,
             sql,
             pool,
+            application,
             deliveries,
             readers,
             connector,
@@ -174,15 +189,15 @@ impl PgEventStore {
         &self.inner.config.schema
     }
 
-    /// The pool of this store, for reading models in the same database. It is small: an application that does much of
-    /// that has a pool of its own.
+    /// A pool of this store for the application, for reading models in the same database. It is small, and connects when it
+    /// is first used: an application that does much of that has a pool of its own.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
-        &self.inner.pool
+        &self.inner.application
     }
 }
 
-async fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> Result<PgPool, Error> {
+fn pool_options(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> PgPoolOptions {
     let (sql, several) = (sql.clone(), hosts.are_several());
     let resting = Resting::default();
     let opening = resting.clone();
@@ -201,9 +216,6 @@ async fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> Result<PgPool
                 connect::insist_on_primary(connection, &sql, several).await
             })
         })
-        .connect_with(hosts.options(hosts.primary(), None))
-        .await
-        .map_err(|e| failed("connect", e))
 }
 
 /// A pool tries until the time is up, and keeps to itself what it was told meanwhile: that is asked for once more.

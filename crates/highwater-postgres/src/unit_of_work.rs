@@ -30,8 +30,14 @@ impl PgEventStore {
     /// # Errors
     /// When no connection can be had.
     pub async fn begin(&self) -> Result<UnitOfWork<'static>, Error> {
-        let tx = self.inner.pool.begin().await.map_err(|e| failed("begin a transaction", e))?;
-        Ok(self.unit_of_work(tx))
+        let pool = self.inner.application.clone();
+        // In a task of its own, which comes to its end also when nobody waits for it any more: the driver does not take a
+        // `BEGIN` back whose answer it has not seen, and the connection would go on to others with it.
+        let beginning = tokio::spawn(async move { pool.begin().await });
+        let begun = beginning
+            .await
+            .map_err(|gone| Error::Unavailable { action: "begin a transaction", source: gone.into() })?;
+        Ok(self.unit_of_work(begun.map_err(|e| failed("begin a transaction", e))?))
     }
 
     /// Makes a unit of work of a transaction that the application has begun, from its own pool.

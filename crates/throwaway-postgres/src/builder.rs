@@ -1,5 +1,7 @@
 //! What a server is started with.
 
+use std::path::PathBuf;
+
 use crate::{Error, ThrowawayPostgres};
 
 /// What every server gets. Later lines win, so that [`Builder::setting`] can change any of them.
@@ -22,6 +24,8 @@ const DEFAULTS: &[(&str, &str)] = &[
 pub struct Builder {
     durable: bool,
     settings: Vec<(String, String)>,
+    trusted: Vec<String>,
+    parent: Option<PathBuf>,
 }
 
 impl Builder {
@@ -39,9 +43,25 @@ impl Builder {
         self
     }
 
+    /// Lets clients of a network in without a password, besides those on this machine: `10.1.0.0/16`, for instance.
+    ///
+    /// The server listens where they are only if `listen_addresses` says so.
+    pub fn trust(mut self, network: impl Into<String>) -> Self {
+        self.trusted.push(network.into());
+        self
+    }
+
+    /// Makes the server's folder below `parent`, which exists, instead of the temporary folder. The account the server
+    /// runs as needs to get there.
+    pub fn folder_in(mut self, parent: impl Into<PathBuf>) -> Self {
+        self.parent = Some(parent.into());
+        self
+    }
+
     /// Creates the cluster, starts its server, and waits until it accepts connections.
     pub fn start(self) -> Result<ThrowawayPostgres, Error> {
-        ThrowawayPostgres::create(&self.configuration())
+        let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
+        ThrowawayPostgres::create(&parent, &self.configuration(), &self.admissions())
     }
 
     /// The lines to append to what `initdb` wrote.
@@ -50,6 +70,12 @@ impl Builder {
         let defaults = DEFAULTS.iter().copied().chain([("fsync", fsync)]);
         let own = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         defaults.chain(own).map(|(name, value)| line(name, value)).collect()
+    }
+
+    /// The lines to append to `pg_hba.conf`: everybody may do everything, and replicate.
+    fn admissions(&self) -> String {
+        let lines = |network| ["all", "replication"].map(|what| format!("host {what} all {network} trust\n"));
+        self.trusted.iter().flat_map(lines).collect()
     }
 }
 

@@ -50,19 +50,22 @@ impl ThrowawayPostgres {
         Builder::default()
     }
 
-    pub(crate) fn create(configuration: &str) -> Result<Self, Error> {
+    pub(crate) fn create(parent: &Path, configuration: &str, admissions: &str) -> Result<Self, Error> {
         let bin_dir = binaries::bin_dir()?;
-        Self::create_with(&bin_dir, |service| initialise(service, &bin_dir, configuration))
+        Self::create_with(parent, &bin_dir, |service| {
+            initialise(service, &bin_dir, configuration)?;
+            append(&service.folder().join(DATA).join("pg_hba.conf"), admissions)
+        })
     }
 
     /// Starts a server on the data folder that `prepare` fills.
-    pub(crate) fn create_with(bin_dir: &Path, prepare: impl Fn(&Service) -> Result<(), Error>) -> Result<Self, Error> {
-        let service = Service::create(&POSTGRES, &bin_dir.join("postgres"), |service| {
-            let data_dir = service.folder().join(DATA);
-            // PostgreSQL insists on the mode.
-            let created = fs::DirBuilder::new().mode(0o700).create(&data_dir);
-            created.map_err(Error::io(format!("create {}", data_dir.display())))?;
-            service.hand_over(&data_dir)?;
+    pub(crate) fn create_with(
+        parent: &Path,
+        bin_dir: &Path,
+        prepare: impl Fn(&Service) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let service = Service::create(&POSTGRES, parent, &bin_dir.join("postgres"), |service| {
+            make_data_dir(service)?;
             prepare(service)
         })?;
         Ok(Self { service, bin_dir: bin_dir.to_owned() })
@@ -133,14 +136,14 @@ impl ThrowawayPostgres {
         if self.pid().is_none() {
             return Ok(());
         }
-        let logged = self.log().len();
+        let logged = self.service.log_length();
         self.service.signal("HUP")?;
         self.service.wait_until_logged(logged, "received SIGHUP, reloading configuration files")?;
         // That line is the beginning. The process that writes it accepts a connection only when it is done.
         let port = self.port().to_string();
         let args = ["--quiet", "--host=127.0.0.1", "-p", &port];
         self.service.run(&self.bin_dir.join("pg_isready"), &args, RELOAD_MAX)?;
-        if self.service.log_since(logged).contains("contains errors") {
+        if self.service.log_since(logged)?.contains("contains errors") {
             let refused = self.service.problem(format!("postgres refused to set {name} to '{value}'"));
             fs::write(&path, before).map_err(Error::io(format!("write {}", path.display())))?;
             return Err(refused);
@@ -157,6 +160,15 @@ impl fmt::Debug for ThrowawayPostgres {
             .field("data_dir", &self.data_dir())
             .finish_non_exhaustive()
     }
+}
+
+/// Creates the data folder, empty.
+pub(crate) fn make_data_dir(service: &Service) -> Result<(), Error> {
+    let data_dir = service.folder().join(DATA);
+    // PostgreSQL insists on the mode.
+    let created = fs::DirBuilder::new().mode(0o700).create(&data_dir);
+    created.map_err(Error::io(format!("create {}", data_dir.display())))?;
+    service.hand_over(&data_dir)
 }
 
 /// Creates the cluster's files.

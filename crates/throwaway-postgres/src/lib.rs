@@ -10,10 +10,11 @@
 //!   SIGKILL, the kernel ends the server, and the next start removes the folder.
 //!
 //! [`replica`](ThrowawayPostgres::replica) makes a second server that streams from the first, and
-//! [`promote`](ThrowawayPostgres::promote) has it take over. [`ThrowawayPgBouncer`] is a connection pooler in front of a
+//! [`promote`](ThrowawayPostgres::promote) has it take over; [`rejoin`](ThrowawayPostgres::rejoin) makes the former primary
+//! its replica. [`ThrowawayPgBouncer`] is a connection pooler in front of a
 //! server. Both keep the same promises.
 //!
-//! It calls no `psql` and speaks no SQL: connect to [`url`](ThrowawayPostgres::url) with the client under test.
+//! It speaks no SQL but `CHECKPOINT`: connect to [`url`](ThrowawayPostgres::url) with the client under test.
 //! Everything blocks; a server takes about a second to start. It needs Linux (`/proc`, and `setpriv` of util-linux).
 //!
 //! ```

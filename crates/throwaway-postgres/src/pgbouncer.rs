@@ -56,7 +56,7 @@ pub struct ThrowawayPgBouncer {
 impl ThrowawayPgBouncer {
     /// Starts a pooler in front of the server, and waits until it accepts connections. The server need not run.
     pub fn start(postgres: &ThrowawayPostgres, mode: PoolMode) -> Result<Self, Error> {
-        let service = Service::create(&PGBOUNCER, &binaries::pgbouncer()?, |service| {
+        let service = Service::create(&PGBOUNCER, &std::env::temp_dir(), &binaries::pgbouncer()?, |service| {
             let users = format!("\"{USER}\" \"\"\n");
             let configuration = configuration(postgres.port(), service.port(), mode);
             for (name, text) in [(USERS, users), (CONFIGURATION, configuration)] {

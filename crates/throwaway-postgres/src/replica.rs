@@ -1,14 +1,22 @@
 //! Replicas: made from a running server, following it, taking its place.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::builder::line;
 use crate::cluster::{self, AUTO_CONF, DATA, USER};
+use crate::poll::poll;
 use crate::service::Service;
 use crate::{Error, ThrowawayPostgres};
 
 const BACKUP_MAX: Duration = Duration::from_secs(120);
 const PROMOTE_MAX: Duration = Duration::from_secs(60);
+const CHECKPOINT_MAX: Duration = Duration::from_secs(60);
+const FORGET_MAX: Duration = Duration::from_secs(10);
+
+/// What a replica logs.
+const STREAMS: &str = "started streaming WAL from primary";
 
 impl ThrowawayPostgres {
     /// Makes a replica of this server, which has to run: a second server with a port and a folder of its own, that
@@ -19,11 +27,13 @@ impl ThrowawayPostgres {
     /// [`synchronous_replica`](Self::synchronous_replica). It can be stopped, crashed and started again like any other,
     /// and then goes on from where it was: this server keeps whatever its replicas have not had yet, dropped ones too.
     pub fn replica(&self) -> Result<Self, Error> {
-        let replica = Self::create_with(&self.bin_dir, |service| {
-            back_up(service, self)?;
-            cluster::append(&service.folder().join(DATA).join(AUTO_CONF), &own_settings(&name_of(service.port())))
-        })?;
-        replica.service.wait_until_logged(0, "started streaming WAL from primary")?;
+        self.replica_in(&std::env::temp_dir())
+    }
+
+    /// Like [`replica`](Self::replica), with its folder below `parent`, which exists.
+    pub fn replica_in(&self, parent: &Path) -> Result<Self, Error> {
+        let replica = Self::create_with(parent, &self.bin_dir, |service| copy(service, self))?;
+        replica.service.wait_until_logged(0, STREAMS)?;
         Ok(replica)
     }
 
@@ -34,14 +44,75 @@ impl ThrowawayPostgres {
     /// until the replica's readers see them. They wait for as long as there is no replica;
     /// `set("synchronous_standby_names", "")` lets them go.
     pub fn synchronous_replica(&mut self) -> Result<Self, Error> {
-        // Before the backup: it waits for a checkpoint, and the process that makes it has read the setting by then. That
-        // process is who makes commits wait.
-        self.set("synchronous_standby_names", "*")?;
-        let logged = self.log().len();
-        let replica = self.replica()?;
-        let name = name_of(replica.port());
-        self.service.wait_until_logged(logged, &format!("standby \"{name}\" is now a synchronous standby"))?;
+        self.synchronous_replica_in(&std::env::temp_dir())
+    }
+
+    /// Like [`synchronous_replica`](Self::synchronous_replica), with its folder below `parent`, which exists.
+    pub fn synchronous_replica_in(&mut self, parent: &Path) -> Result<Self, Error> {
+        let replica = self.replica_in(parent)?;
+        self.wait_for(&replica)?;
         Ok(replica)
+    }
+
+    /// Makes this server a [synchronous](Self::synchronous_replica) replica of `primary`, which has to run: a former
+    /// primary, for instance, after its replica was promoted. Port and folder stay the same; the data is gone, and is that
+    /// of `primary` when this returns.
+    ///
+    /// Commits on `primary` wait for no replica until this one streams.
+    pub fn rejoin(&mut self, primary: &mut Self) -> Result<(), Error> {
+        self.crash()?;
+        primary.set("synchronous_standby_names", "")?;
+        primary.forget(self)?;
+        let data_dir = self.data_dir();
+        fs::remove_dir_all(&data_dir).map_err(Error::io(format!("remove {}", data_dir.display())))?;
+        cluster::make_data_dir(&self.service)?;
+        copy(&self.service, primary)?;
+        let logged = self.service.log_length();
+        self.start_again()?;
+        self.service.wait_until_logged(logged, STREAMS)?;
+        primary.wait_for(self)
+    }
+
+    /// Stops a synchronous replica of this server, which has to run, and starts it again. When this returns the replica
+    /// has everything that anybody can have seen here, whatever has happened to this server before: after a crash, what
+    /// was committed without the replica is there to be seen.
+    pub fn restart_replica(&mut self, replica: &mut Self) -> Result<(), Error> {
+        replica.stop()?;
+        let logged = self.service.log_length();
+        replica.start_again()?;
+        self.service.wait_until_logged(logged, &is_synchronous(replica))
+    }
+
+    /// Like [`start_again`](Self::start_again) for a server that does not run and has a synchronous replica, which does;
+    /// and returns when the replica has everything that anybody can have seen here.
+    pub fn start_again_with(&mut self, replica: &Self) -> Result<(), Error> {
+        let logged = self.service.log_length();
+        self.start_again()?;
+        self.service.wait_until_logged(logged, &is_synchronous(replica))
+    }
+
+    /// From now on commits here wait for a replica; returns when `replica`, which streams, is the one.
+    fn wait_for(&mut self, replica: &Self) -> Result<(), Error> {
+        let logged = self.service.log_length();
+        self.set("synchronous_standby_names", "*")?;
+        // The process that makes checkpoints also is who makes commits wait: with one made, it has read the setting. And a
+        // checkpoint gives the replica something to confirm.
+        let args = ["--no-psqlrc", "--quiet", "--dbname", &self.url(), "--command", "CHECKPOINT"];
+        self.service.run(&self.bin_dir.join("psql"), &args, CHECKPOINT_MAX)?;
+        self.service.wait_until_logged(logged, &is_synchronous(replica))
+    }
+
+    /// Keeps nothing any more for a replica that is gone.
+    fn forget(&self, replica: &Self) -> Result<(), Error> {
+        let name = name_of(replica.port());
+        if !self.data_dir().join("pg_replslot").join(&name).exists() {
+            return Ok(());
+        }
+        let (program, address) = (self.bin_dir.join("pg_receivewal"), address_of(self));
+        let args = ["--drop-slot", "--slot", &name, "-d", &address];
+        // The connection of the replica may not have ended yet.
+        let dropped = poll(FORGET_MAX, || Ok(self.service.run(&program, &args, FORGET_MAX).ok()))?;
+        dropped.map_or_else(|| self.service.run(&program, &args, FORGET_MAX), Ok)
     }
 
     /// Makes a replica a server of its own: returns when it accepts writes and follows nobody any more.
@@ -55,13 +126,21 @@ impl ThrowawayPostgres {
 }
 
 /// Copies the data of the primary while it runs, with what it takes to follow it.
-fn back_up(service: &Service, primary: &ThrowawayPostgres) -> Result<(), Error> {
-    let port = primary.port();
-    let address = format!("host=127.0.0.1 port={port} user={USER} sslmode=disable gssencmode=disable");
-    let name = name_of(service.port());
+fn copy(service: &Service, primary: &ThrowawayPostgres) -> Result<(), Error> {
+    let (name, address) = (name_of(service.port()), address_of(primary));
     let slot = ["--create-slot", "--slot", &name];
     let copy = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "-D", DATA, "-d", &address];
-    service.run(&primary.bin_dir.join("pg_basebackup"), &[slot.as_slice(), &copy].concat(), BACKUP_MAX)
+    service.run(&primary.bin_dir.join("pg_basebackup"), &[slot.as_slice(), &copy].concat(), BACKUP_MAX)?;
+    cluster::append(&service.folder().join(DATA).join(AUTO_CONF), &own_settings(&name))
+}
+
+fn address_of(primary: &ThrowawayPostgres) -> String {
+    format!("host=127.0.0.1 port={} user={USER} sslmode=disable gssencmode=disable", primary.port())
+}
+
+/// What a primary logs when its commits begin to wait for this replica, which has caught up by then.
+fn is_synchronous(replica: &ThrowawayPostgres) -> String {
+    format!("standby \"{}\" is now a synchronous standby", name_of(replica.port()))
 }
 
 fn own_settings(name: &str) -> String {
@@ -70,6 +149,8 @@ fn own_settings(name: &str) -> String {
         ("cluster_name", name),
         // Instead of five seconds, after the primary was gone for a while.
         ("wal_retrieve_retry_interval", "100ms"),
+        // Instead of ten seconds. A primary that begins to wait for a replica learns from what it says that it is there.
+        ("wal_receiver_status_interval", "1s"),
         // The copy of the primary's would have a promoted server wait for replicas it does not have.
         ("synchronous_standby_names", ""),
     ];

@@ -1,6 +1,7 @@
 //! A server process, the folder it lives in, its port and its log.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,9 +46,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Reserves a folder and a port, lets `prepare` fill the folder, and starts the server.
+    /// Reserves a folder below `parent` and a port, lets `prepare` fill the folder, and starts the server.
     pub(crate) fn create(
         kind: &'static Kind,
+        parent: &Path,
         program: &Path,
         prepare: impl Fn(&Self) -> Result<(), Error>,
     ) -> Result<Self, Error> {
@@ -59,7 +61,7 @@ impl Service {
                 kind,
                 program: program.to_owned(),
                 account: account::for_server()?,
-                folder: Folder::reserve(&std::env::temp_dir())?,
+                folder: Folder::reserve(parent)?,
             };
             prepare(&service)?;
             match service.start_again() {
@@ -90,14 +92,26 @@ impl Service {
         }
     }
 
+    /// The length of the log in bytes; 0 while there is none.
+    pub(crate) fn log_length(&self) -> u64 {
+        fs::metadata(log_path(self.folder())).map_or(0, |metadata| metadata.len())
+    }
+
     /// What has been logged since the log was `length` long.
-    pub(crate) fn log_since(&self, length: usize) -> String {
-        self.log().get(length..).unwrap_or_default().to_owned()
+    pub(crate) fn log_since(&self, length: u64) -> Result<String, Error> {
+        let path = log_path(self.folder());
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|mut log| {
+            log.seek(SeekFrom::Start(length))?;
+            log.read_to_end(&mut bytes)
+        });
+        read.map_err(Error::io(format!("read {}", path.display())))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Waits for a text in what is logged after the log was `length` long.
-    pub(crate) fn wait_until_logged(&self, length: usize, text: &str) -> Result<(), Error> {
-        let logged = poll(START_MAX, || Ok(self.log_since(length).contains(text).then_some(())))?;
+    pub(crate) fn wait_until_logged(&self, length: u64, text: &str) -> Result<(), Error> {
+        let logged = poll(START_MAX, || Ok::<_, Error>(self.log_since(length)?.contains(text).then_some(())))?;
         let name = self.kind.name;
         logged.ok_or_else(|| self.problem(format!("{name} did not log within {START_MAX:?}: {text}")))
     }

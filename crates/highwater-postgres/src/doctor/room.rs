@@ -44,7 +44,7 @@ fn room((whose, limit, used): (&str, i64, i64), config: &PgConfig) -> Finding {
     const TOPIC: &str = "connections";
     let needed = config.append_connections_max as i64
         + config.read_connections_max as i64
-        + i64::from(config.pool_connections_max)
+        + 2 * i64::from(config.pool_connections_max)
         + i64::from(config.transaction_connections_max)
         + CONNECTIONS_BESIDES;
     let found =

@@ -1,5 +1,7 @@
 //! Appends in the application's own transactions.
 
+use std::task::Poll;
+
 use highwater::{Append, Error, ExpectedVersion, Log, Wakeups};
 use sqlx::Row;
 use uuid::Uuid;
@@ -168,4 +170,41 @@ async fn an_append_on_a_transaction_reports_conflicts_and_doubles() {
     assert!(matches!(refused, Error::Conflict { actual: 1, .. }), "{refused:?}");
     tx.rollback().await.unwrap();
     assert_eq!(sequences(&store).await, [1]);
+}
+
+/// Connections of the pool that are inside a transaction although nobody has one.
+async fn left_open(db: &Db) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = $1 || ' application' AND state LIKE 'idle in transaction%'";
+    sqlx::query_scalar(sql).bind(&db.schema).fetch_one(&mut db.connection().await).await.unwrap()
+}
+
+/// Asks a future so often whether it is done, and then no more.
+async fn given_up_after<T>(patience: u32, future: impl Future<Output = T>) {
+    let (mut future, mut asked) = (std::pin::pin!(future), 0);
+    std::future::poll_fn(|context| {
+        asked += 1;
+        if future.as_mut().poll(context).is_ready() || asked > patience { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// The driver leaves the transaction open: what the connection's next user wrote without one would never be committed.
+#[tokio::test]
+async fn a_beginning_that_is_given_up_leaves_no_transaction_open() {
+    let db = Db::new();
+    let url = format!("{}?application_name={}", db.url, db.schema);
+    let config = highwater_postgres::PgConfig { schema: db.schema.clone(), ..Default::default() };
+    let store = highwater_postgres::PgEventStore::connect_with(&url, config).await.unwrap();
+    store.initialize().await.unwrap();
+    with_stock(&db).await;
+    let take = TAKE.replace("{s}", &db.schema);
+    for patience in 0..40 {
+        // So that there is a connection, and it is not about to be opened.
+        store.begin().await.unwrap().rollback().await.unwrap();
+        given_up_after(patience % 5, store.begin()).await;
+        sqlx::query(sqlx::AssertSqlSafe(take.clone())).execute(store.pool()).await.unwrap();
+    }
+    assert_eq!(stock(&db).await, 10 - 40);
+    eventually("all are back", async || left_open(&db).await == 0).await;
 }

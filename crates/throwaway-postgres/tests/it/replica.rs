@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use throwaway_postgres::{ThrowawayPostgres, is_running};
 
-use crate::support::{answers, client, eventually};
+use crate::support::{TempDir, answers, client, eventually};
 
 fn create(postgres: &ThrowawayPostgres, database: &str) -> Result<(), String> {
     let output = client(postgres.bin_dir(), "createdb", postgres.port(), &[database]);
@@ -119,6 +119,49 @@ fn a_commit_waits_for_a_synchronous_replica_that_is_away() {
     eventually("the commit waits", || a_commit_waits(&primary));
     primary.set("synchronous_standby_names", "").unwrap();
     assert!(creating.wait().unwrap().success());
+}
+
+#[test]
+fn primary_and_replica_change_places_for_as_long_as_one_likes() {
+    let temps = [TempDir::new(), TempDir::new()];
+    let mut primary = ThrowawayPostgres::builder().folder_in(temps[0].path()).start().unwrap();
+    let mut replica = primary.synchronous_replica_in(temps[1].path()).unwrap();
+    for (temp, server) in temps.iter().zip([&primary, &replica]) {
+        assert!(server.data_dir().starts_with(temp.path()), "{server:?}");
+    }
+    for database in ["one", "two", "three"] {
+        create(&primary, database).unwrap();
+        let before = (primary.port(), primary.data_dir());
+        primary.crash().unwrap();
+        replica.promote().unwrap();
+        create(&replica, &format!("{database}_alone")).unwrap();
+        primary.rejoin(&mut replica).unwrap();
+        assert_eq!((primary.port(), primary.data_dir()), before);
+        std::mem::swap(&mut primary, &mut replica);
+    }
+    // And again where it has been already, as after a replica was lost.
+    replica.rejoin(&mut primary).unwrap();
+    create(&primary, "four").unwrap();
+    primary.crash().unwrap();
+    replica.promote().unwrap();
+    for database in ["one", "one_alone", "two", "two_alone", "three", "three_alone", "four"] {
+        assert!(has(&replica, database), "{database} {}", replica.log());
+    }
+}
+
+#[test]
+fn a_replica_has_what_its_primary_committed_without_it_when_either_was_started_again() {
+    let mut primary = ThrowawayPostgres::start().unwrap();
+    let mut replica = primary.synchronous_replica().unwrap();
+    primary.set("synchronous_commit", "local").unwrap();
+    replica.stop().unwrap();
+    create(&primary, "first").unwrap();
+    primary.restart_replica(&mut replica).unwrap();
+    primary.crash().unwrap();
+    primary.start_again_with(&replica).unwrap();
+    primary.crash().unwrap();
+    replica.promote().unwrap();
+    assert!(has(&replica, "first"), "{}", replica.log());
 }
 
 #[test]
