@@ -1,5 +1,8 @@
 //! Highwater under faults.
 
 pub mod cast;
+pub mod check;
 pub mod evidence;
 pub mod record;
+#[cfg(test)]
+mod sample;
