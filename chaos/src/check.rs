@@ -17,6 +17,8 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::facts::rebuilds;
+
 use self::facts::Facts;
 use crate::evidence::{Evidence, Violation};
 

@@ -6,3 +6,4 @@ pub mod evidence;
 pub mod record;
 #[cfg(test)]
 mod sample;
+pub mod summary;

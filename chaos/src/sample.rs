@@ -1,7 +1,7 @@
 //! A run in which everything went well: two instances, a takeover after a kill, letters replayed and one done without, a
 //! rebuild. Tests damage it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use uuid::Uuid;
 
@@ -89,17 +89,14 @@ fn log(sendings: &mut [(Sending, bool)]) -> Vec<Logged> {
 }
 
 /// A subscriber's deliveries in order: the old leader up to the middle and some more, then the new one from the middle on.
-fn deliveries(role: &Role, wanted: &[&Logged], letters: &[Letter]) -> (Vec<Effect>, Vec<Audited>) {
+fn deliveries(role: &Role, wanted: &[&Logged], letters: &[Letter], kill: u64) -> (Vec<Effect>, Vec<Audited>) {
     let place = ROLES.iter().position(|other| other.id == role.id).unwrap();
-    let plain: Vec<&&Logged> = wanted
-        .iter()
-        .filter(|event| !letters.iter().any(|letter| letter.global_sequence == event.global_sequence))
-        .collect();
+    let lettered: HashSet<u64> = letters.iter().map(|letter| letter.global_sequence).collect();
+    let plain: Vec<&&Logged> = wanted.iter().filter(|event| !lettered.contains(&event.global_sequence)).collect();
     let middle = plain.len() / 2;
     let ahead = (middle + role.batch.min(20)).min(plain.len());
     let spread = STEP / 2;
     let mut effects = Vec::new();
-    let kill = kill(wanted.len());
     let old = plain[..ahead].iter().enumerate().map(|(n, event)| (OLD, kill - (ahead - n) as u64 * spread, event));
     let new = plain[middle..].iter().enumerate().map(|(n, event)| (NEW, kill + GAP + n as u64 * spread, event));
     for (by, at, event) in old.chain(new) {
@@ -153,9 +150,9 @@ fn letters(role: &Role, wanted: &[&Logged]) -> Vec<Letter> {
 }
 
 /// Everything about one subscriber.
-fn subscribe(evidence: &mut Evidence, role: &Role, wanted: &[&Logged]) {
+fn subscribe(evidence: &mut Evidence, role: &Role, wanted: &[&Logged], kill: u64) {
     let letters = letters(role, wanted);
-    let (mut effects, audit) = deliveries(role, wanted, &letters);
+    let (mut effects, audit) = deliveries(role, wanted, &letters, kill);
     let replayed = letters.iter().filter(|letter| letter.state == "replayed");
     let late = effects.last().map_or(START, |effect| effect.at) + STEP;
     let role_at = ROLES.iter().position(|other| other.id == role.id).unwrap();
@@ -229,7 +226,7 @@ pub(crate) fn evidence(appends: u64) -> Evidence {
         Evidence { appends: sendings.into_iter().map(|(sending, _)| sending).collect(), ..Evidence::default() };
     for role in &ROLES {
         let wanted: Vec<&Logged> = log.iter().filter(|event| role.wants(&event.event_type)).collect();
-        subscribe(&mut evidence, role, &wanted);
+        subscribe(&mut evidence, role, &wanted, kill(log.len()));
     }
     evidence.effects.sort_by_key(|effect| effect.at);
     for (row, n) in evidence.rows.iter_mut().zip(1..) {

@@ -151,7 +151,7 @@ fn start(evidence: &Evidence) -> u64 {
 
 /// A rebuild is where a checkpoint goes back to where its subscriber began, with a higher term. Effects cannot be taken
 /// back, so who has them is not rebuilt.
-fn rebuilds(evidence: &Evidence) -> HashMap<&str, u64> {
+pub(crate) fn rebuilds(evidence: &Evidence) -> HashMap<&str, u64> {
     let mut before: HashMap<&str, (u64, u64, u64)> = HashMap::new();
     let mut rebuilds = HashMap::new();
     for write in &evidence.audit {
