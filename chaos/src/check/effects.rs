@@ -51,7 +51,7 @@ struct Delivered {
 /// One subscriber's deliveries, by time.
 struct Watch<'a> {
     facts: &'a Facts<'a>,
-    role: &'a Role,
+    role: &'static Role,
     /// Each event's place among those that are delivered in order.
     ranks: Vec<u32>,
     delivered: Vec<Option<Delivered>>,
@@ -69,10 +69,10 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(facts: &'a Facts<'a>, role: &'a Role) -> Self {
-        let mut next = 0;
+    fn new(facts: &'a Facts<'a>, role: &'static Role) -> Self {
+        let (mut next, duties) = (0, facts.duties(role));
         let ranks = facts.evidence.log.iter().map(|event| {
-            if !role.wants(&event.event_type) || facts.letter(role.id, event.global_sequence).is_some() {
+            if !role.wants(&event.event_type) || duties.letter(event.global_sequence).is_some() {
                 return NO_RANK;
             }
             next += 1;
@@ -204,12 +204,13 @@ impl<'a> Watch<'a> {
 
     fn told(self) -> Vec<Violation> {
         let (facts, role, id) = (self.facts, self.role, self.role.id);
+        let duties = facts.duties(role);
         let mut missing: BTreeMap<&str, Finding> = BTreeMap::new();
         for (event, delivered) in facts.evidence.log.iter().zip(&self.delivered) {
-            if delivered.is_none() && facts.is_due(role, event) {
-                let promise = facts.missing(role, event);
+            if delivered.is_none() && duties.is_due(event) {
+                let promise = duties.missing(event);
                 let finding = missing.entry(promise).or_insert_with(|| Finding::new(promise));
-                finding.line(|| facts.event_for(id, event));
+                finding.line(|| facts.event(event) + &duties.fate(event));
             }
         }
         let missing = missing.into_values().filter_map(|finding| {
@@ -228,7 +229,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn led_once(facts: &Facts<'_>, role: &Role) -> HashSet<Life> {
+fn led_once(facts: &Facts<'_>, role: &'static Role) -> HashSet<Life> {
     let mut terms: HashMap<Life, HashSet<u64>> = HashMap::new();
     for write in facts.evidence.audit.iter().filter(|write| write.subscriber_id == role.id) {
         if let Some(by) = write.by {

@@ -1,5 +1,6 @@
 //! What all checks look things up in.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use uuid::Uuid;
@@ -20,6 +21,8 @@ pub(super) struct Facts<'a> {
     start: u64,
     ids: HashMap<Uuid, usize>,
     places: HashMap<u64, usize>,
+    /// Where the last one was found: mostly the next one is asked for.
+    last: Cell<usize>,
     checkpoints: HashMap<&'a str, u64>,
     letters: HashMap<&'a str, HashMap<u64, &'a Letter>>,
     rebuilt: HashMap<&'a str, u64>,
@@ -47,6 +50,7 @@ impl<'a> Facts<'a> {
             start: start(evidence),
             ids,
             places,
+            last: Cell::new(0),
             checkpoints: evidence.checkpoints.iter().map(|(id, at)| (id.as_str(), *at)).collect(),
             letters,
             rebuilt: rebuilds(evidence),
@@ -62,7 +66,11 @@ impl<'a> Facts<'a> {
 
     /// Where in the log's list the event of that number stands.
     pub(super) fn at(&self, global_sequence: u64) -> Option<usize> {
-        self.places.get(&global_sequence).copied()
+        let next = self.last.get() + 1;
+        let is_next = self.evidence.log.get(next).is_some_and(|event| event.global_sequence == global_sequence);
+        let found = if is_next { Some(next) } else { self.places.get(&global_sequence).copied() };
+        self.last.set(found.unwrap_or(next - 1));
+        found
     }
 
     /// Where a subscriber is at the end.
@@ -70,9 +78,10 @@ impl<'a> Facts<'a> {
         self.checkpoints.get(subscriber_id).copied()
     }
 
-    /// A subscriber's letter about an event.
-    pub(super) fn letter(&self, subscriber_id: &str, global_sequence: u64) -> Option<&'a Letter> {
-        self.letters.get(subscriber_id)?.get(&global_sequence).copied()
+    /// What one subscriber had to do.
+    pub(super) fn duties(&self, role: &'a Role) -> Duties<'_> {
+        let (letters, checkpoint) = (self.letters.get(role.id), self.checkpoint(role.id));
+        Duties { role, letters, checkpoint: checkpoint.unwrap_or(0) }
     }
 
     /// How often a subscriber was rebuilt.
@@ -80,36 +89,9 @@ impl<'a> Facts<'a> {
         self.rebuilt.get(subscriber_id).copied().unwrap_or(0)
     }
 
-    /// Whether a subscriber had to take an event in by itself: it is wanted, its checkpoint has passed it, and it is neither
-    /// waiting in a letter nor done without.
-    pub(super) fn is_due(&self, role: &Role, event: &Logged) -> bool {
-        role.wants(&event.event_type)
-            && self.checkpoint(role.id).is_some_and(|at| event.global_sequence <= at)
-            && self
-                .letter(role.id, event.global_sequence)
-                .is_none_or(|letter| letter.state != "discarded" && !is_open(letter))
-    }
-
-    /// The promise that is broken when a subscriber has not taken in what it had to.
-    pub(super) fn missing(&self, role: &Role, event: &Logged) -> &'static str {
-        match self.letter(role.id, event.global_sequence) {
-            Some(_) => "G24",
-            None if role.shaky => "G21",
-            None if role.kind == Kind::Transactional => "G20",
-            None => "G19",
-        }
-    }
-
     pub(super) fn event(&self, event: &Logged) -> String {
         let Logged { global_sequence, id, stream_id, stream_version, event_type, .. } = event;
         format!("event {global_sequence}: {event_type} {id}, version {stream_version} of stream {stream_id}")
-    }
-
-    /// An event, with what became of its letter if it has one.
-    pub(super) fn event_for(&self, subscriber_id: &str, event: &Logged) -> String {
-        let letter = self.letter(subscriber_id, event.global_sequence);
-        let letter = letter.map_or_else(String::new, |letter| format!("; its letter is {}", letter.state));
-        self.event(event) + &letter
     }
 
     /// A time, from the start of the run.
@@ -127,6 +109,46 @@ impl<'a> Facts<'a> {
                 format!("  during fault {}, {}, {from} to {to}: {}", fault.n, fault.kind, fault.what)
             })
             .collect()
+    }
+}
+
+/// What one subscriber had to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Duties<'a> {
+    role: &'a Role,
+    letters: Option<&'a HashMap<u64, &'a Letter>>,
+    /// 0 without one: then it had to do nothing yet.
+    checkpoint: u64,
+}
+
+impl<'a> Duties<'a> {
+    /// Its letter about an event.
+    pub(super) fn letter(&self, global_sequence: u64) -> Option<&'a Letter> {
+        self.letters?.get(&global_sequence).copied()
+    }
+
+    /// Whether it had to take an event in by itself: it is wanted, the checkpoint has passed it, and it is neither waiting in a
+    /// letter nor done without.
+    pub(super) fn is_due(&self, event: &Logged) -> bool {
+        event.global_sequence <= self.checkpoint
+            && self.role.wants(&event.event_type)
+            && self.letter(event.global_sequence).is_none_or(|letter| letter.state != "discarded" && !is_open(letter))
+    }
+
+    /// The promise that is broken when it has not taken in what it had to.
+    pub(super) fn missing(&self, event: &Logged) -> &'static str {
+        match self.letter(event.global_sequence) {
+            Some(_) => "G24",
+            None if self.role.shaky => "G21",
+            None if self.role.kind == Kind::Transactional => "G20",
+            None => "G19",
+        }
+    }
+
+    /// What became of the letter about an event, to be added to what is said of it.
+    pub(super) fn fate(&self, event: &Logged) -> String {
+        let letter = self.letter(event.global_sequence);
+        letter.map_or_else(String::new, |letter| format!("; its letter is {}", letter.state))
     }
 }
 

@@ -9,8 +9,11 @@ use crate::evidence::{Letter, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
     let log = &facts.evidence.log;
+    let without: HashSet<(&str, u64)> =
+        facts.evidence.letters.iter().filter(|letter| letter.state == "discarded").map(key).collect();
+    let rows = facts.evidence.rows.iter().map(|row| (row.subscriber_id.as_str(), row.global_sequence));
     let taken_in: HashSet<(&str, u64)> =
-        facts.evidence.rows.iter().map(|row| (row.subscriber_id.as_str(), row.global_sequence)).collect();
+        if without.is_empty() { HashSet::new() } else { rows.filter(|row| without.contains(row)).collect() };
     let (mut open, mut gone, mut undone) = (Finding::new("G24"), Finding::new("G15"), Finding::new("G24"));
     for letter in &facts.evidence.letters {
         let event = facts.at(letter.global_sequence).map(|at| &log[at]);
@@ -24,7 +27,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
         // rebuild hands over anew what was done without.
         let id = letter.subscriber_id.as_str();
         let transactional = role(id).is_some_and(|role| role.kind == Kind::Transactional);
-        let has_row = transactional && taken_in.contains(&(id, letter.global_sequence));
+        let has_row = transactional && taken_in.contains(&key(letter));
         if letter.state == "discarded" && has_row && facts.rebuilds(id) == 0 {
             undone.line(|| told(letter));
         }
@@ -37,6 +40,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+fn key(letter: &Letter) -> (&str, u64) {
+    (&letter.subscriber_id, letter.global_sequence)
 }
 
 fn told(letter: &Letter) -> String {

@@ -43,8 +43,8 @@ fn first_rows<'a>(facts: &Facts<'_>, rows: &[&'a Row]) -> Vec<Option<&'a Row>> {
 }
 
 /// Each event that had to be taken in has one row; nothing else has any.
-fn taken_in(facts: &Facts<'_>, role: &Role, rows: &[&Row], first: &[Option<&Row>]) -> Vec<Violation> {
-    let log = &facts.evidence.log;
+fn taken_in(facts: &Facts<'_>, role: &'static Role, rows: &[&Row], first: &[Option<&Row>]) -> Vec<Violation> {
+    let (log, duties) = (&facts.evidence.log, facts.duties(role));
     let (mut gone, mut unwanted, mut twice) = (Finding::new("G15"), Finding::new("G8"), Finding::new("G20"));
     let mut missing: BTreeMap<&str, Finding> = BTreeMap::new();
     for row in rows {
@@ -60,9 +60,12 @@ fn taken_in(facts: &Facts<'_>, role: &Role, rows: &[&Row], first: &[Option<&Row>
         }
     }
     for (event, row) in log.iter().zip(first) {
-        if row.is_none() && facts.is_due(role, event) {
-            let promise = facts.missing(role, event);
-            missing.entry(promise).or_insert_with(|| Finding::new(promise)).line(|| facts.event_for(role.id, event));
+        if row.is_none() && duties.is_due(event) {
+            let promise = duties.missing(event);
+            missing
+                .entry(promise)
+                .or_insert_with(|| Finding::new(promise))
+                .line(|| facts.event(event) + &duties.fate(event));
         }
     }
     let id = role.id;
@@ -76,7 +79,8 @@ fn taken_in(facts: &Facts<'_>, role: &Role, rows: &[&Row], first: &[Option<&Row>
 }
 
 /// In the order of the log, but for what went through a letter; within a stream without exception where it parks.
-fn in_order(facts: &Facts<'_>, role: &Role, rows: &[&Row]) -> Vec<Violation> {
+fn in_order(facts: &Facts<'_>, role: &'static Role, rows: &[&Row]) -> Vec<Violation> {
+    let duties = facts.duties(role);
     let (mut order, mut streams) = (Finding::new("G19"), Finding::new("G23"));
     let mut before: Option<&Row> = None;
     let mut parked: HashMap<Uuid, &Row> = HashMap::new();
@@ -90,7 +94,7 @@ fn in_order(facts: &Facts<'_>, role: &Role, rows: &[&Row]) -> Vec<Violation> {
                 streams.line(|| format!("stream {stream_id}: {}, then {}", told(last), told(row)));
             }
         }
-        if facts.letter(role.id, row.global_sequence).is_some() {
+        if duties.letter(row.global_sequence).is_some() {
             continue;
         }
         if let Some(last) = before.filter(|last| last.global_sequence > row.global_sequence) {
@@ -113,14 +117,15 @@ struct Replayed {
     lettered: bool,
 }
 
-fn tallied(facts: &Facts<'_>, role: &Role, first: &[Option<&Row>], tallies: &[&Tally]) -> Option<Violation> {
+fn tallied(facts: &Facts<'_>, role: &'static Role, first: &[Option<&Row>], tallies: &[&Tally]) -> Option<Violation> {
+    let duties = facts.duties(role);
     let mut replayed: BTreeMap<Uuid, Replayed> = BTreeMap::new();
     for (event, row) in facts.evidence.log.iter().zip(first) {
-        if facts.letter(role.id, event.global_sequence).is_some() {
+        if duties.letter(event.global_sequence).is_some() {
             replayed.entry(event.stream_id).or_default().lettered = true;
         }
         // What was done without, and came anew with a rebuild, has a row.
-        if row.is_some() || facts.is_due(role, event) {
+        if row.is_some() || duties.is_due(event) {
             let stream = replayed.entry(event.stream_id).or_default();
             stream.events += 1;
             stream.versions += event.stream_version;

@@ -31,9 +31,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
         }
     }
     for role in ROLES.iter().filter(|role| role.kind == Kind::Saga) {
-        let asked = log.iter().filter(|event| event.event_type == "Asked" && facts.is_due(role, event));
+        let duties = facts.duties(role);
+        let asked = log.iter().filter(|event| event.event_type == "Asked" && duties.is_due(event));
         for event in asked.filter(|event| !answers.contains_key(&event.id)) {
-            missing.line(|| facts.event_for(role.id, event));
+            missing.line(|| facts.event(event) + &duties.fate(event));
         }
     }
     [
