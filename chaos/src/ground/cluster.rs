@@ -122,16 +122,17 @@ impl Cluster {
     }
 
     /// Starts the primary if it does not run, waits until it accepts connections, and until the replica, if there is one,
-    /// has what the primary has.
+    /// has what the primary has; not so while the disk is full, when nobody knows what becomes of the primary.
     pub fn start_again(&mut self) -> Result<(), Error> {
         if self.primary_runs() {
             return self.wait_until_ready();
         }
-        if self.replica == Replica::Absent {
-            return Ok(self.servers[self.primary].postgres.start_again()?);
-        }
         // What was committed without the replica can be seen as soon as the primary is there again.
-        self.replica = Replica::InDoubt;
+        self.doubt();
+        let server = &mut self.servers[self.primary];
+        if self.replica == Replica::Absent || server.disk.is_full() {
+            return Ok(server.postgres.start_again()?);
+        }
         let (primary, replica) = self.both()?;
         primary.postgres.start_again_with(&replica.postgres)?;
         self.replica = Replica::Synchronous;
@@ -158,6 +159,9 @@ impl Cluster {
             return Ok(());
         }
         let (primary, replica) = self.both()?;
+        if primary.disk.is_full() {
+            return Err(Error::FullDisk);
+        }
         replica.postgres.rejoin(&mut primary.postgres)?;
         self.replica = Replica::Synchronous;
         Ok(())

@@ -74,6 +74,10 @@ impl Disk {
         }
     }
 
+    pub(super) fn is_full(&self) -> bool {
+        self.ballast().exists()
+    }
+
     fn ballast(&self) -> PathBuf {
         self.path.join(BALLAST)
     }

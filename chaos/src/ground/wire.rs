@@ -118,10 +118,11 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         // Instances that still run would keep it.
-        let device = run_words("ip", &format!("link del {}o", self.device));
-        let holder = self.holder.kill().and_then(|()| self.holder.wait());
-        if let (Err(error), Ok(_)) = (device, holder) {
-            tracing::debug!(error = %error, "a link was not whole when it was dropped");
+        if let Err(error) = run_words("ip", &format!("link del {}o", self.device)) {
+            tracing::debug!(error = %error, "a link ended before it was dropped");
+        }
+        if let Err(error) = self.holder.kill().and_then(|()| self.holder.wait()) {
+            tracing::warn!(error = %error, "a network namespace stays");
         }
     }
 }
