@@ -61,7 +61,7 @@ pub enum Error {
     /// The disk is that of the machine.
     #[error("a disk can be filled only where it is the experiment's own: run it in a mount namespace, as root")]
     SharedDisk,
-    /// Nothing can be written on the primary's disk, not even what is waited for.
+    /// Nothing can be written on the primary's disk, not even what it takes to start.
     #[error("the primary's disk is full: free it first")]
     FullDisk,
     /// Only a proxy can delay.
@@ -80,13 +80,13 @@ impl Error {
     }
 }
 
-/// Runs a program to its end.
-fn run(command: &mut Command) -> Result<(), Error> {
+/// Runs a program to its end, and returns what it said.
+fn run(command: &mut Command) -> Result<String, Error> {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let text = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let output = command.output().map_err(Error::io(format!("run `{text}`")))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = [output.stderr, output.stdout].concat();
     Err(Error::Program { command: text, output: String::from_utf8_lossy(&said).trim().to_owned() })
@@ -94,5 +94,5 @@ fn run(command: &mut Command) -> Result<(), Error> {
 
 /// Runs `program` with arguments that have no spaces in them.
 fn run_words(program: &str, args: &str) -> Result<(), Error> {
-    run(Command::new(program).args(args.split(' ')))
+    run(Command::new(program).args(args.split(' '))).map(drop)
 }

@@ -71,7 +71,7 @@ impl Wire {
         };
         let device = &self.device;
         run_words("tc", &format!("qdisc replace dev {device}o root {discipline}"))?;
-        run(self.command("tc").args(format!("qdisc replace dev {device}i root {discipline}").split(' ')))
+        run(self.command("tc").args(format!("qdisc replace dev {device}i root {discipline}").split(' '))).map(drop)
     }
 
     /// Says to which hardware address one side sends what is for the other.
@@ -111,7 +111,7 @@ impl Wire {
     }
 
     fn ip_inside(&self, args: &str) -> Result<(), Error> {
-        run(self.command("ip").args(args.split(' ')))
+        run(self.command("ip").args(args.split(' '))).map(drop)
     }
 }
 

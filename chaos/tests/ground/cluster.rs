@@ -79,7 +79,7 @@ fn a_cluster_loses_nothing_whatever_is_done_to_it() {
         cluster.fill_disk().unwrap();
         let ended = String::from_utf8(log_much(&cluster).stderr).unwrap();
         assert!(ended.contains("PANIC") && ended.contains("server closed the connection"), "{ended}");
-        assert!(matches!(cluster.rejoin(), Err(Error::FullDisk)));
+        assert!(matches!(cluster.restart(), Err(Error::FullDisk)));
     } else {
         assert!(matches!(cluster.fill_disk(), Err(Error::SharedDisk)));
     }
