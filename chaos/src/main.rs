@@ -1,3 +1,109 @@
-//! Highwater under faults: see README.md.
+//! The experiment's command line: see README.md.
 
-fn main() {}
+mod arguments;
+mod alone;
+mod report;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser as _;
+use highwater::BoxError;
+use highwater_chaos::run::Setting;
+use highwater_chaos::schedule::Schedule;
+use highwater_chaos::{instance, shrink};
+
+use arguments::{Arguments, Mode};
+use report::Run;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.mode {
+        Some(Mode::Instance) => serve().await.map(|()| true),
+        None => experiment(arguments).await,
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("chaos: {error}");
+            let mut source = error.source();
+            while let Some(cause) = source {
+                eprintln!("  because: {cause}");
+                source = cause.source();
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn serve() -> Result<(), BoxError> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    instance::run().await
+}
+
+/// Whether every promise was held.
+async fn experiment(arguments: Arguments) -> Result<bool, BoxError> {
+    let private = alone::ensure()?;
+    if let Some(file) = &arguments.shrink {
+        return shorten(&arguments, Schedule::load(file)?, private).await;
+    }
+    if let Some(file) = &arguments.replay {
+        return once(&arguments, Schedule::load(file)?, private).await.map(|run| run.is_held());
+    }
+    let (started, mut seed, mut held, mut runs) = (Instant::now(), arguments.seed(), true, 0);
+    let all = arguments.hours.map_or(Duration::ZERO, |hours| Duration::from_secs_f64(hours * 3_600.0));
+    loop {
+        let schedule = Schedule::draw(seed, arguments.backend, arguments.minutes, &arguments.only);
+        held &= once(&arguments, schedule, private).await?.is_held();
+        runs += 1;
+        if started.elapsed() >= all {
+            break;
+        }
+        seed += 1;
+    }
+    if runs > 1 {
+        let end = if held { "every promise was held" } else { "promises were broken: see above" };
+        println!("{runs} runs in {} minutes: {end}", started.elapsed().as_secs() / 60);
+    }
+    Ok(held)
+}
+
+async fn once(arguments: &Arguments, schedule: Schedule, private: bool) -> Result<Run, BoxError> {
+    let folder = arguments.folder(&schedule)?;
+    let setting = arguments.setting(schedule, folder, private)?;
+    println!(
+        "seed {} on {:?}: {} instances, {} faults in {} steps",
+        setting.schedule.seed,
+        setting.schedule.store,
+        setting.schedule.instances,
+        setting.schedule.faults(),
+        setting.schedule.steps.len()
+    );
+    Run::make(&setting).await
+}
+
+/// Says what a shorter schedule is that breaks the same promise.
+async fn shorten(arguments: &Arguments, schedule: Schedule, private: bool) -> Result<bool, BoxError> {
+    let first = once(arguments, schedule.clone(), private).await?;
+    let Some(broken) = first.first_broken() else {
+        println!("this schedule broke nothing this time: try again");
+        return Ok(true);
+    };
+    let limit = Duration::from_secs_f64(arguments.minutes * 60.0);
+    let breaks = |schedule: Schedule| {
+        let broken = broken.clone();
+        async move {
+            println!("trying {} of the faults", schedule.faults());
+            let folder = arguments.folder(&schedule)?;
+            let setting: Setting = Setting { quiet: true, ..arguments.setting(schedule, folder, private)? };
+            Ok(Run::make(&setting).await?.first_broken() == Some(broken))
+        }
+    };
+    let shortest = shrink::shrink(&schedule, limit, breaks).await?;
+    let file = arguments.out.join(format!("shrunk-{}.json", schedule.seed));
+    shortest.save(&file)?;
+    println!("{shortest}\n{} faults instead of {}: {}", shortest.faults(), schedule.faults(), file.display());
+    Ok(false)
+}

@@ -1,6 +1,9 @@
 //! What instances write down while they live: one file for each life, a line for each entry, so that a SIGKILL at any point
 //! leaves everything that was written before it.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -11,6 +14,23 @@ pub struct Life {
     pub instance: u32,
     /// How often it was started before.
     pub life: u32,
+}
+
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "i{}.{}", self.instance, self.life)
+    }
+}
+
+impl FromStr for Life {
+    type Err = ();
+
+    /// Also from the name of a connection, which says what it is for after a blank.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let name = text.split(' ').next().and_then(|name| name.strip_prefix('i')).ok_or(())?;
+        let (instance, life) = name.split_once('.').ok_or(())?;
+        Ok(Self { instance: instance.parse().map_err(drop)?, life: life.parse().map_err(drop)? })
+    }
 }
 
 /// A line of an instance's file. Times are microseconds of the machine's monotonic clock, which all processes share and
@@ -41,6 +61,11 @@ pub enum Entry {
         outcome: Outcome,
         /// When.
         at: u64,
+    },
+    /// Something that must not be.
+    Trouble {
+        /// What.
+        what: String,
     },
     /// An effect outside of any transaction.
     Effect {

@@ -1,0 +1,1 @@
+SELECT n, subscriber_id, global_sequence, term, written_by FROM chaos_rows ORDER BY n

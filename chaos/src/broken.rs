@@ -1,0 +1,355 @@
+//! Engines that break one promise each, so that it can be shown that the checker notices.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use clap::ValueEnum;
+use highwater::{
+    Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
+    Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, NewLetter, OpenWriter, Page, Planned, ReadLimit,
+    Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
+};
+use highwater_postgres::{PgEventStore, PgTx};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::base::{Base, Held, Place, Statements};
+
+/// How long a reader that skips holes waits for one.
+const HOLE_PATIENCE: Duration = Duration::from_millis(100);
+/// What lies between two writes that should have been one: time for a crash.
+const BETWEEN: Duration = Duration::from_millis(40);
+
+/// What is wrong with an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub enum Flaw {
+    /// Whoever writes takes whatever term there is for its own.
+    NoFencing,
+    /// The checkpoint is stored before the event is handled.
+    CheckpointFirst,
+    /// A number that is missing for a while is taken for one that will never come.
+    SkipsHoles,
+    /// The checkpoint moves on first, and the letter is written afterwards.
+    LooseLetter,
+}
+
+/// PostgreSQL with a flaw.
+#[derive(Clone)]
+pub struct Broken {
+    inner: PgEventStore,
+    flaw: Flaw,
+    /// Where readers wait at a hole, and since when.
+    waiting: Arc<Mutex<Option<(u64, Instant)>>>,
+}
+
+impl Broken {
+    /// The store, with that flaw.
+    #[must_use]
+    pub fn new(inner: PgEventStore, flaw: Flaw) -> Self {
+        Self { inner, flaw, waiting: Arc::default() }
+    }
+
+    /// The fence as it is, or with the term that happens to hold.
+    async fn fence(&self, fence: &Fence) -> Result<Fence, Error> {
+        let mut fence = fence.clone();
+        if self.flaw == Flaw::NoFencing
+            && let Some(checkpoint) = self.inner.checkpoint(&fence.subscriber_id).await?
+        {
+            fence.term = checkpoint.term;
+        }
+        Ok(fence)
+    }
+
+    /// The place before the next event, once a hole has been waited for long enough.
+    async fn beyond_the_hole(&self, after: u64) -> Result<Option<u64>, Error> {
+        let next = sqlx::query_scalar("SELECT min(global_sequence) FROM highwater.events WHERE global_sequence > $1")
+            .bind(after as i64)
+            .fetch_one(self.inner.pool());
+        let next: Option<i64> = next.await.map_err(unavailable)?;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(next) = next else {
+            *waiting = None;
+            return Ok(None);
+        };
+        let since = match *waiting {
+            Some((place, since)) if place == after => since,
+            _ => Instant::now(),
+        };
+        *waiting = Some((after, since));
+        Ok((since.elapsed() > HOLE_PATIENCE).then_some(next as u64 - 1))
+    }
+
+    async fn bury_loosely(&self, tx: PgTx, fence: &Fence, letter: &NewLetter, from: u64) -> Result<Closed, Error> {
+        let advance = Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) };
+        let closed = self.inner.commit(tx, fence, advance).await?;
+        tokio::time::sleep(BETWEEN).await;
+        let state = if letter.error_message.is_some() { "dead" } else { "parked" };
+        sqlx::query(include_str!("../sql/postgres/loose_letter.sql"))
+            .bind(&*fence.subscriber_id)
+            .bind(letter.event_id)
+            .bind(letter.global_sequence as i64)
+            .bind(letter.stream_id)
+            .bind(&letter.event_type)
+            .bind(&letter.error_message)
+            .bind(letter.retry_count as i32)
+            .bind(state)
+            .bind(letter.parks)
+            .execute(self.inner.pool())
+            .await
+            .map_err(unavailable)?;
+        Ok(closed)
+    }
+}
+
+fn unavailable(source: sqlx::Error) -> Error {
+    Error::Unavailable { action: "do what a broken engine does", source: source.into() }
+}
+
+impl Base for Broken {
+    const SQL: Statements = PgEventStore::SQL;
+
+    async fn open(place: &Place, _name: &str) -> Result<Self, Error> {
+        Err(Error::Unfit { reason: format!("{place:?}: say which flaw it has") })
+    }
+
+    async fn within(tx: &mut PgTx, sql: &'static str, values: &[&str]) -> Result<(), sqlx::Error> {
+        PgEventStore::within(tx, sql, values).await
+    }
+
+    async fn before_effect(&self, subscriber_id: &str, global_sequence: u64) {
+        if self.flaw != Flaw::CheckpointFirst {
+            return;
+        }
+        let store = sqlx::query(include_str!("../sql/postgres/checkpoint_first.sql"))
+            .bind(subscriber_id)
+            .bind(global_sequence as i64)
+            .execute(self.inner.pool());
+        // Broken as it is, it does not mind.
+        drop(store.await);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    async fn append_held(&self, append: &Append, held: Held) -> Result<Option<Appended>, Error> {
+        self.inner.append_held(append, held).await
+    }
+}
+
+impl Log for Broken {
+    fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
+        self.inner.append(append)
+    }
+
+    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
+        self.inner.read_stream(stream_id, read)
+    }
+
+    fn read_all<'a>(
+        &'a self,
+        after: u64,
+        types: &'a EventTypes,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            let page = self.inner.read_all(after, types, limit).await?;
+            if self.flaw != Flaw::SkipsHoles || page.complete_to > after || !page.records.is_empty() {
+                return Ok(page);
+            }
+            match self.beyond_the_hole(after).await? {
+                Some(complete_to) => Ok(Page { complete_to, ..page }),
+                None => Ok(page),
+            }
+        })
+    }
+
+    fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        self.inner.head()
+    }
+
+    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        self.inner.frontier()
+    }
+
+    fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
+        self.inner.open_writers()
+    }
+
+    fn upcasters(&self) -> &Upcasters {
+        self.inner.upcasters()
+    }
+}
+
+impl Checkpoints for Broken {
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        self.inner.take_over(claim)
+    }
+
+    fn store_checkpoints<'a>(
+        &'a self,
+        writes: &'a [CheckpointWrite],
+    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
+        Box::pin(async move {
+            let mut writes = writes.to_vec();
+            for write in &mut writes {
+                write.fence = self.fence(&write.fence).await?;
+            }
+            self.inner.store_checkpoints(&writes).await
+        })
+    }
+
+    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
+        self.inner.checkpoint(subscriber_id)
+    }
+
+    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
+        self.inner.checkpoints()
+    }
+
+    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
+        self.inner.set_paused(subscriber_id, paused)
+    }
+
+    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.inner.paused(subscriber_ids)
+    }
+
+    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
+        self.inner.store_reports(reports)
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
+        self.inner.reports()
+    }
+}
+
+impl Backend for Broken {
+    type Tx = PgTx;
+
+    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Backend::initialize(&self.inner)
+    }
+
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+        Box::pin(async move { Backend::begin(&self.inner, &self.fence(fence).await?, letter).await })
+    }
+
+    fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
+        Box::pin(async move {
+            let fence = self.fence(fence).await?;
+            match closing {
+                Closing::Bury { letter, from } if self.flaw == Flaw::LooseLetter => {
+                    self.bury_loosely(tx, &fence, letter, from).await
+                }
+                closing => self.inner.commit(tx, &fence, closing).await,
+            }
+        })
+    }
+
+    fn rollback(&self, tx: PgTx, unsure: bool) -> BoxFuture<'_, ()> {
+        self.inner.rollback(tx, unsure)
+    }
+}
+
+// From here on everything is as it should be.
+
+impl Wakeups for Broken {
+    fn announce(&self, global_sequence: u64) {
+        self.inner.announce(global_sequence);
+    }
+
+    fn wakeups(&self) -> Wakeup {
+        self.inner.wakeups()
+    }
+
+    fn push_degraded(&self) -> Option<String> {
+        self.inner.push_degraded()
+    }
+}
+
+impl Leadership for Broken {
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        self.inner.candidate(instance, settings)
+    }
+
+    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
+        self.inner.leaders()
+    }
+}
+
+impl DeadLetters for Broken {
+    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
+        self.inner.parked(subscriber_id)
+    }
+
+    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+        self.inner.letters(query)
+    }
+
+    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+        self.inner.count_letters(query)
+    }
+
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+        self.inner.letter(id)
+    }
+
+    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
+        self.inner.file_request(request)
+    }
+
+    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        self.inner.open_requests(subscriber_ids)
+    }
+
+    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
+        self.inner.request(id)
+    }
+
+    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+        self.inner.purge_letters(subscriber_id, before)
+    }
+}
+
+impl Diagnose for Broken {
+    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
+        self.inner.diagnose()
+    }
+
+    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
+        self.inner.planned()
+    }
+}
+
+impl Transfer for Broken {
+    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
+        self.inner.fill(source)
+    }
+
+    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
+        self.inner.filling()
+    }
+
+    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        self.inner.abandon()
+    }
+
+    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
+        self.inner.count_events(up_to)
+    }
+
+    fn all_open_requests<'a>(
+        &'a self,
+        after: Option<&'a Request>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
+        self.inner.all_open_requests(after, limit)
+    }
+}
+
+impl fmt::Debug for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broken").field("flaw", &self.flaw).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! Handlers that fail, panic or hang: which events concern them follows from the event, not from chance at the time.
+
+use std::collections::HashSet;
+use std::future;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use highwater::{BoxError, Permanent};
+use uuid::Uuid;
+
+/// While this file is there, events that are poison are not taken in by anybody.
+#[must_use]
+pub fn poison_path(folder: &Path) -> PathBuf {
+    folder.join("poison")
+}
+
+/// What becomes of an event in a shaky handler: of a thousand events so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    /// Not taken in for as long as the poison works.
+    Poison,
+    /// The same, and says that trying again is no use.
+    PermanentPoison,
+    /// The first attempt of a process fails.
+    Fails,
+    /// The first attempt of a process panics.
+    Panics,
+    /// The first attempt of a process does not come back.
+    Hangs,
+}
+
+impl Fate {
+    fn of(id: Uuid) -> Self {
+        // The lower half of an id is drawn by chance.
+        match id.as_u64_pair().1 % 1_000 {
+            0..3 => Self::Poison,
+            3..6 => Self::PermanentPoison,
+            6..12 => Self::Fails,
+            12..15 => Self::Panics,
+            15..17 => Self::Hangs,
+            _ => Self::Fine,
+        }
+    }
+}
+
+/// A shaky handler's memory.
+#[derive(Debug)]
+pub(super) struct Shaky {
+    poison: PathBuf,
+    tried: Mutex<HashSet<Uuid>>,
+}
+
+impl Shaky {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { poison: poison_path(folder), tried: Mutex::default() }
+    }
+
+    /// Fails, panics or hangs if it is this event's turn.
+    pub(super) async fn before(&self, id: Uuid) -> Result<(), BoxError> {
+        let first = || self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        match Fate::of(id) {
+            Fate::Poison if self.poison.exists() => Err("poison".into()),
+            Fate::PermanentPoison if self.poison.exists() => Err(Permanent::new("poison, and permanent").into()),
+            Fate::Fails if first() => Err("fails the first time".into()),
+            Fate::Panics if first() => panic!("panics the first time"),
+            Fate::Hangs if first() => future::pending().await,
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Those who append: in every way there is, with every way out.
+
+use std::time::{Duration, Instant};
+
+use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, stream_id};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{Job, Journal, now};
+use crate::base::{Base, Held};
+use crate::cast::Fact;
+use crate::record::{Entry, How, Outcome, Sent};
+
+/// Streams that all writers share.
+const STREAMS: u64 = 60;
+/// How long an append is sent again when its answer was lost, before its writer gives up.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(12);
+/// How long to wait before it is sent again.
+const SEND_AGAIN: Duration = Duration::from_millis(50);
+
+/// All writers of an instance.
+pub(super) struct Writers(Vec<watch::Receiver<bool>>);
+
+impl Writers {
+    /// Returns when nothing is under way any more.
+    pub(super) async fn idle(&self) -> Result<(), BoxError> {
+        for busy in &self.0 {
+            busy.clone().wait_for(|busy| !busy).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Starts them. They write while they are wanted to.
+pub(super) fn start<S: Base>(store: &S, journal: &Journal, job: &Job, wanted: &watch::Receiver<bool>) -> Writers {
+    let start_one = |number: usize| {
+        let (busy, is_busy) = watch::channel(false);
+        let random = fastrand::Rng::with_seed(job.seed.wrapping_mul(31).wrapping_add(number as u64));
+        let writer = Writer {
+            store: store.clone(),
+            journal: journal.clone(),
+            random,
+            // Numbers of one writer are apart from those of all others.
+            next: number as u64,
+            step: job.writers as u64,
+            rest: Duration::from_millis(job.rest_millis),
+        };
+        tokio::spawn(writer.run(wanted.clone(), busy));
+        is_busy
+    };
+    Writers((0..job.writers).map(start_one).collect())
+}
+
+struct Writer<S> {
+    store: S,
+    journal: Journal,
+    random: fastrand::Rng,
+    next: u64,
+    step: u64,
+    rest: Duration,
+}
+
+/// An append, and how it is to be sent.
+struct Draft {
+    append: Append,
+    how: How,
+    sent: Vec<Sent>,
+    held: Option<Held>,
+    /// Its writer stops waiting for the first answer after this long.
+    patience: Option<Duration>,
+    /// It is sent once more although it was acknowledged.
+    again: bool,
+}
+
+impl<S: Base> Writer<S> {
+    async fn run(mut self, mut wanted: watch::Receiver<bool>, busy: watch::Sender<bool>) {
+        // Ends with the instance.
+        while wanted.wait_for(|wanted| *wanted).await.is_ok() {
+            busy.send_replace(true);
+            let number = self.next;
+            self.next += self.step;
+            let draft = self.draft(number);
+            let (append, how, events) = (number, draft.how, draft.sent.clone());
+            self.journal.write(&Entry::Tried { append, how, events, at: now() });
+            let outcome = self.send(&draft).await;
+            self.journal.write(&Entry::Ended { append, outcome, at: now() });
+            busy.send_replace(false);
+            let rest = self.rest.as_micros() as u64;
+            tokio::time::sleep(Duration::from_micros(self.random.u64(0..=rest))).await;
+        }
+    }
+
+    fn draft(&mut self, number: u64) -> Draft {
+        let how = match self.random.u32(0..100) {
+            0..60 => How::Single,
+            60..80 => How::Batch,
+            80..90 => How::Streams,
+            _ => How::Unit,
+        };
+        let (mut append, mut sent) = (None, Vec::new());
+        let streams = if how == How::Streams { self.random.usize(2..5) } else { 1 };
+        for _ in 0..streams {
+            let (stream, expected) = self.stream();
+            // A stream is named once.
+            if sent.iter().any(|sent: &Sent| sent.stream_id == stream) {
+                continue;
+            }
+            let started = match append.take() {
+                None => Append::to(stream),
+                Some(append) => Append::and_to(append, stream),
+            };
+            let events = if how == How::Batch { self.random.usize(2..30) } else { self.random.usize(1..3) };
+            let facts: Vec<Fact> = (0..events).map(|_| self.fact(number)).collect();
+            sent.extend(facts.iter().map(|_| Sent { id: Uuid::nil(), stream_id: stream }));
+            append = Some(started.expecting(expected).events(facts));
+        }
+        let append = append.unwrap_or_else(|| Append::to(stream_id("thing", "0")));
+        append.event_ids().zip(&mut sent).for_each(|(id, sent)| sent.id = id);
+        let held = (how == How::Unit).then(|| self.held());
+        let patience = (self.random.u32(0..100) < 3).then(|| Duration::from_micros(self.random.u64(0..3_000)));
+        Draft { append, how, sent, held, patience, again: self.random.u32(0..100) < 5 }
+    }
+
+    fn stream(&mut self) -> (Uuid, ExpectedVersion) {
+        match self.random.u32(0..100) {
+            0..15 => (Uuid::from_u128(self.random.u128(..)), ExpectedVersion::NoStream),
+            // Most of these are conflicts: nobody looked.
+            15..18 => (self.shared(), ExpectedVersion::Exact(self.random.u64(0..50))),
+            18..20 => (self.shared(), ExpectedVersion::NoStream),
+            _ => (self.shared(), ExpectedVersion::Any),
+        }
+    }
+
+    fn shared(&mut self) -> Uuid {
+        stream_id("thing", &self.random.u64(0..STREAMS).to_string())
+    }
+
+    fn fact(&mut self, append: u64) -> Fact {
+        match self.random.u32(0..100) {
+            0..4 => Fact::Marked { append },
+            4..8 => Fact::Asked { append },
+            _ => Fact::Noted { append },
+        }
+    }
+
+    /// Most are short; some are open for longer than a reader likes to wait.
+    fn held(&mut self) -> Held {
+        let longest = if self.random.u32(0..10) == 0 { 1_500 } else { 60 };
+        let mut part = || Duration::from_millis(self.random.u64(0..longest) / 2);
+        let (before, after) = (part(), part());
+        Held { before, after, commit: self.random.u32(0..100) < 70 }
+    }
+
+    /// Sends it until it is known what came of it.
+    async fn send(&self, draft: &Draft) -> Outcome {
+        let (started, mut sendings) = (Instant::now(), 0);
+        loop {
+            sendings += 1;
+            let held = draft.held.filter(|_| sendings == 1);
+            let patience = draft.patience.filter(|_| sendings == 1);
+            let error = match self.send_once(draft, held, patience).await {
+                Ok(Some(appended)) => {
+                    let last = appended.global_sequence;
+                    if draft.again {
+                        sendings += 1;
+                        self.send_again(draft, last).await;
+                    }
+                    return Outcome::Stored { last, sendings };
+                }
+                Ok(None) => return Outcome::RolledBack,
+                Err(error) => error,
+            };
+            // A transaction of one's own that failed before its commit was rolled back with everything in it; whether its
+            // writer tries again is up to it. Here it does, as a plain append with the same ids.
+            if !error.is_retryable() {
+                return Outcome::Refused { why: error.to_string() };
+            }
+            if started.elapsed() > GIVE_UP_AFTER {
+                return Outcome::Unknown { why: error.to_string() };
+            }
+            tokio::time::sleep(SEND_AGAIN).await;
+        }
+    }
+
+    async fn send_once(
+        &self,
+        draft: &Draft,
+        held: Option<Held>,
+        patience: Option<Duration>,
+    ) -> Result<Option<Appended>, Error> {
+        let sending = async {
+            match held {
+                Some(held) => self.store.append_held(&draft.append, held).await,
+                None => self.store.append(&draft.append).await.map(Some),
+            }
+        };
+        let impatient = Error::UnknownOutcome { source: "its writer stopped waiting".into() };
+        match patience {
+            Some(patience) => tokio::time::timeout(patience, sending).await.unwrap_or(Err(impatient)),
+            None => sending.await,
+        }
+    }
+
+    /// What is acknowledged stays what it is, however often it is sent.
+    async fn send_again(&self, draft: &Draft, last: u64) {
+        match self.store.append(&draft.append).await {
+            Ok(again) if again.repeated && again.global_sequence == last => {}
+            Ok(again) => {
+                let what = format!(
+                    "an append that was acknowledged at {last} was sent again, and answered with {} (repeated: {})",
+                    again.global_sequence, again.repeated
+                );
+                self.journal.write(&Entry::Trouble { what });
+            }
+            // Then nobody knows, which is no trouble: it is acknowledged already.
+            Err(error) if error.is_retryable() => {}
+            Err(error) => {
+                let what = format!("an append that was acknowledged at {last} was sent again, and refused: {error}");
+                self.journal.write(&Entry::Trouble { what });
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! What is done to the instances, the network and the database, and when: drawn from a seed, or read from a file.
+
+use std::path::Path;
+use std::{fmt, fs};
+
+use clap::ValueEnum;
+use highwater::BoxError;
+use serde::{Deserialize, Serialize};
+
+use crate::cast::{Kind, ROLES};
+
+/// Where the events are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub enum Store {
+    /// A PostgreSQL primary with a synchronous replica.
+    Postgres,
+    /// A file.
+    Sqlite,
+}
+
+/// What a connection of an instance is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// The session that leadership hangs on.
+    Lead,
+    /// The one that waits for another instance's end.
+    Watch,
+    /// `LISTEN`.
+    Listen,
+    /// Appending.
+    Append,
+    /// Reading in order.
+    Read,
+    /// The transactions of delivery.
+    Deliver,
+    /// Storing checkpoints.
+    Checkpoint,
+    /// Everything else.
+    Pool,
+}
+
+impl Purpose {
+    const ALL: [Self; 8] = [
+        Self::Lead,
+        Self::Watch,
+        Self::Listen,
+        Self::Append,
+        Self::Read,
+        Self::Deliver,
+        Self::Checkpoint,
+        Self::Pool,
+    ];
+
+    /// The end of the connection's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lead => " lead",
+            Self::Watch => " watch",
+            Self::Listen => " listen",
+            Self::Append => " append",
+            Self::Read => " read",
+            Self::Deliver => " deliver",
+            Self::Checkpoint => " checkpoint",
+            Self::Pool => "",
+        }
+    }
+}
+
+/// One fault. Times are milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    /// SIGKILL; started again after a while.
+    Kill { instance: u32, millis: u64 },
+    /// SIGSTOP, and SIGCONT after a while.
+    Freeze { instance: u32, millis: u64 },
+    /// An orderly stop, and a start.
+    Restart { instance: u32 },
+    /// `pg_terminate_backend` of an instance's connections of one purpose; of all instances' with 0.
+    Terminate { instance: u32, purpose: Purpose },
+    /// A fast restart of the server.
+    ServerRestart,
+    /// An immediate stop of the server; started again after a while.
+    ServerCrash { millis: u64 },
+    /// The primary is lost, and the replica takes its place.
+    Promote,
+    /// Nothing comes through between an instance and the database, and nobody is told.
+    Cut { instance: u32, millis: u64 },
+    /// The same for what the database answers.
+    LoseAnswers { instance: u32, millis: u64 },
+    /// The same for what the instance asks.
+    LoseRequests { instance: u32, millis: u64 },
+    /// Everything takes so much longer, each way.
+    Delay { instance: u32, by: u64, millis: u64 },
+    /// So many kbit/s come through.
+    Throttle { instance: u32, kbit: u64, millis: u64 },
+    /// No space is left on the database's disk.
+    DiskFull { millis: u64 },
+    /// An instance's clock is so many seconds off.
+    Clock { instance: u32, seconds: i64, millis: u64 },
+    /// An instance unsubscribes one of the roles, and subscribes it again.
+    Leave { instance: u32, role: usize, millis: u64 },
+    /// A role is paused everywhere.
+    Pause { role: usize, millis: u64 },
+    /// All dead letters are replayed; some are discarded.
+    Replay,
+    /// A role is rebuilt from the beginning.
+    Rebuild { role: usize },
+}
+
+impl Fault {
+    /// What kind it is, in a word or two.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Kill { .. } => "kill",
+            Self::Freeze { .. } => "freeze",
+            Self::Restart { .. } => "restart",
+            Self::Terminate { .. } => "terminate",
+            Self::ServerRestart => "server-restart",
+            Self::ServerCrash { .. } => "server-crash",
+            Self::Promote => "promote",
+            Self::Cut { .. } => "cut",
+            Self::LoseAnswers { .. } => "lose-answers",
+            Self::LoseRequests { .. } => "lose-requests",
+            Self::Delay { .. } => "delay",
+            Self::Throttle { .. } => "throttle",
+            Self::DiskFull { .. } => "disk-full",
+            Self::Clock { .. } => "clock",
+            Self::Leave { .. } => "leave",
+            Self::Pause { .. } => "pause",
+            Self::Replay => "replay",
+            Self::Rebuild { .. } => "rebuild",
+        }
+    }
+
+    /// The instance it concerns.
+    #[must_use]
+    pub fn instance(&self) -> Option<u32> {
+        match *self {
+            Self::Kill { instance, .. }
+            | Self::Freeze { instance, .. }
+            | Self::Restart { instance }
+            | Self::Cut { instance, .. }
+            | Self::LoseAnswers { instance, .. }
+            | Self::LoseRequests { instance, .. }
+            | Self::Delay { instance, .. }
+            | Self::Throttle { instance, .. }
+            | Self::Clock { instance, .. }
+            | Self::Leave { instance, .. } => Some(instance),
+            Self::Terminate { instance, .. } => Some(instance).filter(|instance| *instance > 0),
+            _ => None,
+        }
+    }
+
+    /// Whether the database itself is concerned.
+    #[must_use]
+    pub fn is_the_servers(&self) -> bool {
+        matches!(self, Self::ServerRestart | Self::ServerCrash { .. } | Self::Promote | Self::DiskFull { .. })
+    }
+
+    /// About how long it takes.
+    fn millis(&self) -> u64 {
+        match *self {
+            Self::Kill { millis, .. }
+            | Self::Freeze { millis, .. }
+            | Self::ServerCrash { millis }
+            | Self::Cut { millis, .. }
+            | Self::LoseAnswers { millis, .. }
+            | Self::LoseRequests { millis, .. }
+            | Self::Delay { millis, .. }
+            | Self::Throttle { millis, .. }
+            | Self::DiskFull { millis }
+            | Self::Clock { millis, .. }
+            | Self::Leave { millis, .. }
+            | Self::Pause { millis, .. } => millis,
+            Self::Promote => 4_000,
+            Self::ServerRestart | Self::Restart { .. } | Self::Replay => 1_000,
+            Self::Terminate { .. } | Self::Rebuild { .. } => 200,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill { instance, millis } => write!(f, "kill instance {instance}, start it again after {millis} ms"),
+            Self::Freeze { instance, millis } => write!(f, "freeze instance {instance} for {millis} ms"),
+            Self::Restart { instance } => write!(f, "stop instance {instance} in an orderly way, and start it again"),
+            Self::Terminate { instance: 0, purpose } => write!(f, "terminate everybody's connections ({purpose:?})"),
+            Self::Terminate { instance, purpose } => {
+                write!(f, "terminate instance {instance}'s connections ({purpose:?})")
+            }
+            Self::ServerRestart => write!(f, "restart the server"),
+            Self::ServerCrash { millis } => write!(f, "crash the server, start it again after {millis} ms"),
+            Self::Promote => write!(f, "crash the primary, promote the replica, make the former primary a replica"),
+            Self::Cut { instance, millis } => write!(f, "cut instance {instance} off for {millis} ms"),
+            Self::LoseAnswers { instance, millis } => {
+                write!(f, "lose all answers to instance {instance} for {millis} ms")
+            }
+            Self::LoseRequests { instance, millis } => {
+                write!(f, "lose all requests of instance {instance} for {millis} ms")
+            }
+            Self::Delay { instance, by, millis } => {
+                write!(f, "delay instance {instance}'s network by {by} ms, for {millis} ms")
+            }
+            Self::Throttle { instance, kbit, millis } => {
+                write!(f, "throttle instance {instance}'s network to {kbit} kbit/s, for {millis} ms")
+            }
+            Self::DiskFull { millis } => write!(f, "fill the database's disk for {millis} ms"),
+            Self::Clock { instance, seconds, millis } => {
+                write!(f, "move instance {instance}'s clock by {seconds} s, for {millis} ms")
+            }
+            Self::Leave { instance, role, millis } => {
+                write!(f, "unsubscribe {} in instance {instance} for {millis} ms", ROLES[*role].id)
+            }
+            Self::Pause { role, millis } => write!(f, "pause {} for {millis} ms", ROLES[*role].id),
+            Self::Replay => write!(f, "replay the dead letters, and discard one"),
+            Self::Rebuild { role } => write!(f, "rebuild {}", ROLES[*role].id),
+        }
+    }
+}
+
+/// Faults that begin at the same time, after a rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// How long nothing is done before.
+    pub rest_millis: u64,
+    /// One, or two at once.
+    pub faults: Vec<Fault>,
+}
+
+/// Everything that is done in a run, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// What it was drawn from; writers draw from it as well.
+    pub seed: u64,
+    /// Where the events are.
+    pub store: Store,
+    /// How many instances run.
+    pub instances: u32,
+    /// What is done.
+    pub steps: Vec<Step>,
+}
+
+impl Schedule {
+    /// Draws one that takes about so long. `only`: the kinds to draw from; all, when there are none.
+    #[must_use]
+    pub fn draw(seed: u64, store: Store, minutes: f64, only: &[String]) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let instances = random.u32(3..=5);
+        let (mut steps, mut left) = (Vec::new(), (minutes * 60_000.0) as i64);
+        while left > 0 {
+            let mut faults = vec![draw(&mut random, store, instances, only)];
+            if random.u32(0..4) == 0 {
+                let second = draw(&mut random, store, instances, only);
+                if goes_with(&faults[0], &second) {
+                    faults.push(second);
+                }
+            }
+            let rest_millis = random.u64(300..2_500);
+            let longest = faults.iter().map(Fault::millis).max().unwrap_or_default();
+            left -= (rest_millis + longest) as i64;
+            steps.push(Step { rest_millis, faults });
+        }
+        Self { seed, store, instances, steps }
+    }
+
+    /// Reads one that was saved.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is none.
+    pub fn load(file: &Path) -> Result<Self, BoxError> {
+        let text = fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        let schedule: Self = serde_json::from_slice(&text)
+            .map_err(|error| format!("{} is not a schedule that a run has written: {error}", file.display()))?;
+        let is_known = |fault: &Fault| match *fault {
+            Fault::Leave { role, .. } | Fault::Pause { role, .. } | Fault::Rebuild { role } => role < ROLES.len(),
+            _ => fault.instance().is_none_or(|instance| (1..=schedule.instances).contains(&instance)),
+        };
+        match schedule.steps.iter().flat_map(|step| &step.faults).find(|fault| !is_known(fault)) {
+            Some(fault) => Err(format!("{}: no such instance or role: {fault:?}", file.display()).into()),
+            None => Ok(schedule),
+        }
+    }
+
+    /// Saves it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, file: &Path) -> Result<(), BoxError> {
+        let written = fs::write(file, serde_json::to_vec_pretty(self)?);
+        Ok(written.map_err(|error| format!("cannot write {}: {error}", file.display()))?)
+    }
+
+    /// How many faults there are.
+    #[must_use]
+    pub fn faults(&self) -> usize {
+        self.steps.iter().map(|step| step.faults.len()).sum()
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in &self.steps {
+            write!(f, "after {} ms: ", step.rest_millis)?;
+            let faults: Vec<String> = step.faults.iter().map(ToString::to_string).collect();
+            writeln!(f, "{}", faults.join("; at the same time: "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Every kind that there is for a store, and how often it is drawn.
+#[must_use]
+pub fn kinds(store: Store) -> Vec<(&'static str, u32)> {
+    let everywhere = [
+        ("kill", 14),
+        ("freeze", 8),
+        ("restart", 6),
+        ("clock", 4),
+        ("leave", 4),
+        ("pause", 2),
+        ("replay", 6),
+        ("rebuild", 2),
+        ("disk-full", 3),
+    ];
+    let postgres = [
+        ("terminate", 16),
+        ("server-restart", 4),
+        ("server-crash", 5),
+        ("promote", 4),
+        ("cut", 8),
+        ("lose-answers", 4),
+        ("lose-requests", 4),
+        ("delay", 3),
+        ("throttle", 3),
+    ];
+    let more = if store == Store::Postgres { postgres.as_slice() } else { &[] };
+    everywhere.iter().chain(more).copied().collect()
+}
+
+fn draw(random: &mut fastrand::Rng, store: Store, instances: u32, only: &[String]) -> Fault {
+    let mut kinds = kinds(store);
+    if !only.is_empty() {
+        kinds.retain(|(kind, _)| only.iter().any(|only| only == kind));
+    }
+    let mut ticket = random.u32(0..kinds.iter().map(|(_, weight)| weight).sum::<u32>().max(1));
+    let drawn = kinds.iter().find(|(_, weight)| match ticket.checked_sub(*weight) {
+        Some(rest) => {
+            ticket = rest;
+            false
+        }
+        None => true,
+    });
+    let instance = random.u32(1..=instances);
+    let (short, long) = (random.u64(200..2_500), random.u64(500..9_000));
+    let seldom = random.u32(0..4) == 0;
+    // Links of odd instances go through a proxy, which alone can delay.
+    let odd = (instance - 1) / 2 * 2 + 1;
+    let transactional: Vec<usize> = (0..ROLES.len()).filter(|role| ROLES[*role].kind == Kind::Transactional).collect();
+    match drawn.map_or("kill", |(kind, _)| kind) {
+        "freeze" => Fault::Freeze { instance, millis: long },
+        "restart" => Fault::Restart { instance },
+        "clock" => {
+            let seconds = if seldom { random.i64(-90_000..90_000) } else { random.i64(-90..90) };
+            Fault::Clock { instance, seconds, millis: long }
+        }
+        "leave" => Fault::Leave { instance, role: random.usize(0..ROLES.len()), millis: short },
+        "pause" => Fault::Pause { role: random.usize(0..ROLES.len()), millis: short },
+        "replay" => Fault::Replay,
+        "rebuild" => Fault::Rebuild { role: transactional[random.usize(0..transactional.len())] },
+        "disk-full" => Fault::DiskFull { millis: short },
+        "terminate" => {
+            let purpose = Purpose::ALL[random.usize(0..Purpose::ALL.len())];
+            Fault::Terminate { instance: if seldom { 0 } else { instance }, purpose }
+        }
+        "server-restart" => Fault::ServerRestart,
+        "server-crash" => Fault::ServerCrash { millis: short },
+        "promote" => Fault::Promote,
+        "cut" => Fault::Cut { instance, millis: long },
+        "lose-answers" => Fault::LoseAnswers { instance, millis: long },
+        "lose-requests" => Fault::LoseRequests { instance, millis: long },
+        "delay" => Fault::Delay { instance: odd, by: random.u64(20..400), millis: long },
+        "throttle" => Fault::Throttle { instance, kbit: random.u64(64..2_000), millis: long },
+        _ => Fault::Kill { instance, millis: short },
+    }
+}
+
+/// Two faults of the server, of one link or of one process at once would only wait for each other. And whoever terminates a
+/// connection makes it give up waiting for the replica: what it has committed can be seen before it is safe, and a promotion
+/// at that moment takes it back. That is PostgreSQL's own promise, not ours.
+fn goes_with(one: &Fault, other: &Fault) -> bool {
+    let terminates = |fault: &Fault| matches!(fault, Fault::Terminate { .. });
+    let both_servers = one.is_the_servers() && other.is_the_servers();
+    let same = one.kind() == other.kind() || (one.instance().is_some() && one.instance() == other.instance());
+    let takes_back = (terminates(one) && other.is_the_servers()) || (terminates(other) && one.is_the_servers());
+    !both_servers && !same && !takes_back
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_schedule() {
+        let draw = |seed| Schedule::draw(seed, Store::Postgres, 5.0, &[]);
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+    }
+
+    #[test]
+    fn every_kind_is_drawn_and_no_other() {
+        for store in [Store::Postgres, Store::Sqlite] {
+            let schedule = Schedule::draw(1, store, 120.0, &[]);
+            let drawn = |kind: &str| schedule.steps.iter().flat_map(|step| &step.faults).any(|f| f.kind() == kind);
+            let kinds = kinds(store);
+            assert!(kinds.iter().all(|(kind, _)| drawn(kind)), "{store:?}");
+            let known = |fault: &Fault| kinds.iter().any(|(kind, _)| *kind == fault.kind());
+            assert!(schedule.steps.iter().flat_map(|step| &step.faults).all(known), "{store:?}");
+            assert!(schedule.steps.iter().any(|step| step.faults.len() == 2), "pairs");
+        }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_drawn() {
+        let only = ["kill".to_owned(), "freeze".to_owned()];
+        let schedule = Schedule::draw(3, Store::Postgres, 10.0, &only);
+        assert!(schedule.steps.iter().flat_map(|step| &step.faults).all(|f| only.contains(&f.kind().to_owned())));
+        assert!(schedule.faults() > 50, "{}", schedule.faults());
+    }
+}
