@@ -2,7 +2,8 @@
 //!
 //! *Private* means: in network, mount and process namespaces of the experiment's own, which take everything that is made
 //! here with them when they end. `unshare --net --mount --pid --fork --kill-child --mount-proc` makes them, for whoever may.
-//! Elsewhere proxies stand in for networks, and disks cannot be full.
+//! Elsewhere proxies stand in for networks, and disks cannot be full. Whoever makes the namespaces mounts a tmpfs on
+//! `/dev/shm` as well: [`Clock`]s and killed servers leave things there, under names that are taken again by the next run.
 //!
 //! Everything blocks, for moments or for seconds; nothing here may be called from an asynchronous task directly.
 
@@ -61,6 +62,9 @@ pub enum Error {
     /// The disk is that of the machine.
     #[error("a disk can be filled only where it is the experiment's own: run it in a mount namespace, as root")]
     SharedDisk,
+    /// Nothing can be written on the primary's disk, not even what it takes to start.
+    #[error("the primary's disk is full: free it first")]
+    FullDisk,
     /// Only a proxy can delay.
     #[error("this link has no proxy, and only a proxy can delay: make it `proxied`")]
     NotProxied,
@@ -77,16 +81,13 @@ impl Error {
     }
 }
 
-/// Runs a program to its end.
-fn run(command: &mut Command) -> Result<(), Error> {
-    let text = || {
-        let words = [command.get_program()].into_iter().chain(command.get_args());
-        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-    };
-    let text = text();
+/// Runs a program to its end, and returns what it said.
+fn run(command: &mut Command) -> Result<String, Error> {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let text = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let output = command.output().map_err(Error::io(format!("run `{text}`")))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = [output.stderr, output.stdout].concat();
     Err(Error::Program { command: text, output: String::from_utf8_lossy(&said).trim().to_owned() })
@@ -94,5 +95,5 @@ fn run(command: &mut Command) -> Result<(), Error> {
 
 /// Runs `program` with arguments that have no spaces in them.
 fn run_words(program: &str, args: &str) -> Result<(), Error> {
-    run(Command::new(program).args(args.split(' ')))
+    run(Command::new(program).args(args.split(' '))).map(drop)
 }

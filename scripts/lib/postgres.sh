@@ -67,6 +67,24 @@ need_program() {
     fi
 }
 
+# need_file PATTERN PACKAGE
+#
+# The same for a package without a program: makes sure that a file is there whose path matches.
+need_file() {
+    if compgen -G "$1" >/dev/null; then
+        return 0
+    fi
+    if can_install; then
+        echo "== installing $2, whose files are not on this machine"
+        as_root apt-get update
+        install_package "$2"
+    fi
+    if ! compgen -G "$1" >/dev/null; then
+        echo "There is no $1 on this machine: \`apt-get install $2\`." >&2
+        exit 1
+    fi
+}
+
 # The folders of an administrator's programs are not in everybody's PATH.
 has_program() {
     PATH=$PATH:/usr/sbin:/sbin type -P "$1" >/dev/null

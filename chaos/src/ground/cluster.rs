@@ -112,6 +112,7 @@ impl Cluster {
 
     /// Ends all connections to the primary, stops it in good order and starts it again.
     pub fn restart(&mut self) -> Result<(), Error> {
+        self.refuse_if_full()?;
         self.servers[self.primary].postgres.stop()?;
         self.start_again()
     }
@@ -122,16 +123,17 @@ impl Cluster {
     }
 
     /// Starts the primary if it does not run, waits until it accepts connections, and until the replica, if there is one,
-    /// has what the primary has.
+    /// has what the primary has. Refused while the disk is full, like everything that starts a server: it would not start.
     pub fn start_again(&mut self) -> Result<(), Error> {
+        self.refuse_if_full()?;
         if self.primary_runs() {
             return self.wait_until_ready();
         }
+        // What was committed without the replica can be seen as soon as the primary is there again.
+        self.doubt();
         if self.replica == Replica::Absent {
             return Ok(self.servers[self.primary].postgres.start_again()?);
         }
-        // What was committed without the replica can be seen as soon as the primary is there again.
-        self.replica = Replica::InDoubt;
         let (primary, replica) = self.both()?;
         primary.postgres.start_again_with(&replica.postgres)?;
         self.replica = Replica::Synchronous;
@@ -157,13 +159,14 @@ impl Cluster {
         if self.replica == Replica::Synchronous {
             return Ok(());
         }
+        self.refuse_if_full()?;
         let (primary, replica) = self.both()?;
         replica.postgres.rejoin(&mut primary.postgres)?;
         self.replica = Replica::Synchronous;
         Ok(())
     }
 
-    /// Leaves no room on the primary's disk, and says how many bytes that took. The primary may end of it.
+    /// Leaves no room on the primary's disk, and says how many bytes were free. The primary may end of it.
     pub fn fill_disk(&mut self) -> Result<u64, Error> {
         let filled = self.servers[self.primary].disk.fill()?;
         self.doubt();
@@ -198,6 +201,10 @@ impl Cluster {
         self.servers.get(1 - self.primary).is_none_or(|server| server.postgres.pid().is_some_and(is_running))
     }
 
+    fn refuse_if_full(&self) -> Result<(), Error> {
+        if self.servers[self.primary].disk.is_full() { Err(Error::FullDisk) } else { Ok(()) }
+    }
+
     fn doubt(&mut self) {
         if self.replica == Replica::Synchronous {
             self.replica = Replica::InDoubt;
@@ -227,7 +234,7 @@ impl Cluster {
                 Err(Error::Program { .. }) => {
                     return Err(Error::NotReady { seconds: READY_MAX.as_secs(), log: self.log_tail() });
                 }
-                other => return other,
+                other => return other.map(drop),
             }
         }
     }

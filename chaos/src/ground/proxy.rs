@@ -42,9 +42,9 @@ impl Proxy {
         let condition = watch::Sender::new(Condition::Whole);
         let mut ports = Vec::new();
         for server in servers {
-            let listener = listen(&runtime, host).map_err(Error::io(format!("listen on {host}")))?;
-            ports.push(listener.1);
-            runtime.spawn(serve(listener.0, *server, Ways::new(&condition)));
+            let (listener, port) = listen(&runtime, host).map_err(Error::io(format!("listen on {host}")))?;
+            ports.push(port);
+            runtime.spawn(serve(listener, *server, Ways::new(&condition)));
         }
         Ok(Self { runtime: Some(runtime), ports, condition })
     }

@@ -71,7 +71,7 @@ impl Wire {
         };
         let device = &self.device;
         run_words("tc", &format!("qdisc replace dev {device}o root {discipline}"))?;
-        run(self.command("tc").args(format!("qdisc replace dev {device}i root {discipline}").split(' ')))
+        run(self.command("tc").args(format!("qdisc replace dev {device}i root {discipline}").split(' '))).map(drop)
     }
 
     /// Says to which hardware address one side sends what is for the other.
@@ -111,17 +111,18 @@ impl Wire {
     }
 
     fn ip_inside(&self, args: &str) -> Result<(), Error> {
-        run(self.command("ip").args(args.split(' ')))
+        run(self.command("ip").args(args.split(' '))).map(drop)
     }
 }
 
 impl Drop for Wire {
     fn drop(&mut self) {
         // Instances that still run would keep it.
-        let device = run_words("ip", &format!("link del {}o", self.device));
-        let holder = self.holder.kill().and_then(|()| self.holder.wait());
-        if let (Err(error), Ok(_)) = (device, holder) {
-            tracing::debug!(error = %error, "a link was not whole when it was dropped");
+        if let Err(error) = run_words("ip", &format!("link del {}o", self.device)) {
+            tracing::debug!(error = %error, "a link ended before it was dropped");
+        }
+        if let Err(error) = self.holder.kill().and_then(|()| self.holder.wait()) {
+            tracing::warn!(error = %error, "a network namespace stays");
         }
     }
 }
