@@ -9,7 +9,7 @@ use highwater_chaos::evidence::Violation;
 use highwater_chaos::page::page;
 use highwater_chaos::run::{Setting, run};
 use highwater_chaos::schedule::Schedule;
-use highwater_chaos::summary::Summary;
+use highwater_chaos::summary::{self, Summary};
 
 /// What came of a run.
 pub(crate) struct Run {
@@ -22,7 +22,8 @@ impl Run {
         let (evidence, taken) = run(setting).await?;
         let violations = check(&evidence);
         let (folder, seed) = (&setting.folder, taken.seed);
-        let summary = Summary::new(&taken, &evidence, &violations);
+        let (backend, instances) = (format!("{:?}", taken.store).to_lowercase(), taken.instances);
+        let summary = Summary::new(summary::Setting { seed, backend, instances }, &evidence, &violations);
         taken.save(&folder.join("schedule.json"))?;
         fs::write(folder.join("summary.json"), serde_json::to_vec_pretty(&summary)?)?;
         fs::write(folder.join("report.html"), page(seed, &evidence, &summary, &violations))?;

@@ -32,8 +32,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 /// How often to look whether they have.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often letters are replayed at the end before they count as stuck.
-const REPLAYS_MAX: u32 = 10;
+/// How long all letters may take to be replayed at the end before they count as stuck.
+const REPLAY_MAX: Duration = Duration::from_secs(180);
 
 /// How a run is made.
 #[derive(Debug, Clone)]
@@ -212,20 +212,23 @@ async fn end<S: Base>(nemesis: &Nemesis<S>, evidence: &mut Evidence, troubles: &
         }
     }
     catch_up(nemesis, evidence).await?;
-    for _ in 0..REPLAYS_MAX {
-        nemesis.replay(false).await?;
-        fs::remove_file(poison_path(&nemesis.folder))?;
-        nemesis.replay(false).await?;
-        let left = nemesis.bus.dead_letters().count(&LetterQuery::default()).await?;
-        // Replays are events as well: what the saga answers is delivered.
-        let caught_up = evidence.caught_up;
-        catch_up(nemesis, evidence).await?;
-        evidence.caught_up = caught_up.and(evidence.caught_up).and(caught_up);
-        if left == 0 {
+    let deadline = Instant::now() + REPLAY_MAX;
+    while let Err(error) = replay_all(nemesis).await {
+        if Instant::now() > deadline {
+            trouble(troubles, format!("letters were still open {REPLAY_MAX:?} after everybody had caught up: {error}"));
             break;
         }
     }
     Ok(())
+}
+
+/// Has all letters replayed, without poison. Says what is left as an error.
+async fn replay_all<S: Base>(nemesis: &Nemesis<S>) -> Result<(), BoxError> {
+    nemesis.replay(false).await?;
+    match nemesis.bus.dead_letters().count(&LetterQuery::default()).await? {
+        0 => Ok(()),
+        left => Err(format!("{left} are left").into()),
+    }
 }
 
 /// Waits until every subscriber is where the log is.

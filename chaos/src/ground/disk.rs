@@ -39,13 +39,8 @@ impl Disk {
         &self.path
     }
 
-<<<<<<< HEAD
-    /// Leaves no room at all, and says how many bytes that took.
-    pub(crate) fn fill(&self) -> Result<u64, Error> {
-=======
     /// Leaves no room at all, and says how many bytes were free: the disk is made as small as what is on it.
-    pub(super) fn fill(&mut self) -> Result<u64, Error> {
->>>>>>> h-ground
+    pub(crate) fn fill(&mut self) -> Result<u64, Error> {
         if !self.mounted {
             return Err(Error::SharedDisk);
         }
@@ -62,26 +57,11 @@ impl Disk {
                 Err(Error::Program { .. }) if tries_left > 0 => {}
                 Err(error) => return Err(error),
             }
-<<<<<<< HEAD
-        });
-        filled.map_err(Error::io(format!("fill {}", path.display())))
-    }
-
-    /// Undoes [`fill`](Self::fill). Does nothing if there is nothing to undo.
-    pub(crate) fn free(&self) -> Result<(), Error> {
-        let path = self.ballast();
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::io(format!("remove {}", path.display()))(error))
-            }
-            _ => Ok(()),
-=======
->>>>>>> h-ground
         }
     }
 
     /// Undoes [`fill`](Self::fill). Does nothing if there is nothing to undo.
-    pub(super) fn free(&mut self) -> Result<(), Error> {
+    pub(crate) fn free(&mut self) -> Result<(), Error> {
         if self.full {
             self.resize(SIZE)?;
             self.full = false;
@@ -89,7 +69,7 @@ impl Disk {
         Ok(())
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
