@@ -7,8 +7,9 @@ use highwater::BoxError;
 
 /// Says that this process has them.
 const MARK: &str = "HIGHWATER_CHAOS_ALONE";
-/// Loopback is down at first.
-const SCRIPT: &str = r#"ip link set lo up && exec "$0" "$@""#;
+/// Loopback is down at first. And libfaketime leaves shared memory behind that is named by process ids, which are small here
+/// and come again in every run.
+const SCRIPT: &str = r#"ip link set lo up && mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@""#;
 
 /// Starts this program again with a network, mounts and processes of its own, where that is permitted. Says whether it
 /// has them; without, links are proxies and no disk can be filled.

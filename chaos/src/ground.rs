@@ -19,7 +19,7 @@ mod wire;
 
 pub use clock::Clock;
 pub use cluster::Cluster;
-pub(crate) use disk::Disk;
+pub use disk::Disk;
 pub use link::{Condition, Link};
 
 /// Why a fault could not be done or undone.

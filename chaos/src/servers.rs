@@ -8,6 +8,9 @@ use crate::base::Place;
 use crate::ground::{Cluster, Disk, Link};
 use crate::schedule::Store;
 
+/// Room for a SQLite database and its log.
+const FILE_DISK_MIB: u64 = 1_024;
+
 /// The database.
 pub(crate) enum Servers {
     Cluster(Cluster),
@@ -19,7 +22,8 @@ impl Servers {
         match store {
             Store::Postgres => Ok(Self::Cluster(Cluster::start(folder, private, replica)?)),
             Store::Sqlite => {
-                let disk = Disk::new(folder.join("disk"), private)?;
+                let place = folder.join("disk");
+                let disk = if private { Disk::mount(&place, FILE_DISK_MIB)? } else { Disk::shared(&place)? };
                 Ok(Self::File { file: disk.path().join("chaos.db"), disk })
             }
         }
@@ -69,7 +73,7 @@ impl Servers {
 
     pub(crate) fn fill_disk(&mut self) -> Result<(), BoxError> {
         match self {
-            Self::Cluster(cluster) => Ok(cluster.fill_disk().map(drop)?),
+            Self::Cluster(cluster) => Ok(cluster.fill_disk()?),
             Self::File { disk, .. } => Ok(disk.fill().map(drop)?),
         }
     }

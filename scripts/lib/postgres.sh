@@ -85,6 +85,11 @@ need_file() {
     fi
 }
 
+# Makes sure that clocks of processes can be moved.
+need_faketime() {
+    need_file '/usr/lib/*/faketime/libfaketimeMT.so.1' libfaketime
+}
+
 # The folders of an administrator's programs are not in everybody's PATH.
 has_program() {
     PATH=$PATH:/usr/sbin:/sbin type -P "$1" >/dev/null

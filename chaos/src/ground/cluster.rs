@@ -14,6 +14,9 @@ use super::{Error, run, run_words};
 const READY_MAX: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(20);
 
+/// Enough for a short life of a database, its log and a copy that is being made.
+const DISK_MIB: u64 = 1_536;
+
 /// How much of a server's log is of interest.
 const TAIL_LINES: usize = 60;
 
@@ -67,11 +70,11 @@ impl Cluster {
             run_words("ip", "link set lo up")?;
             builder = builder.setting("listen_addresses", "*").trust(NETWORKS);
         }
-        let disk = Disk::new(root.join("disk-1"), private)?;
+        let disk = new_disk(&root.join("disk-1"), private)?;
         let postgres = builder.folder_in(disk.path()).start()?;
         let mut cluster = Self { servers: vec![Server { postgres, disk }], primary: 0, replica: Replica::Absent };
         if replica {
-            let disk = Disk::new(root.join("disk-2"), private)?;
+            let disk = new_disk(&root.join("disk-2"), private)?;
             let postgres = cluster.servers[0].postgres.synchronous_replica_in(disk.path())?;
             cluster.servers.push(Server { postgres, disk });
             cluster.replica = Replica::Synchronous;
@@ -166,11 +169,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Leaves no room on the primary's disk, and says how many bytes were free. The primary may end of it.
-    pub fn fill_disk(&mut self) -> Result<u64, Error> {
-        let filled = self.servers[self.primary].disk.fill()?;
+    /// Leaves no room on the primary's disk. The primary may end of it.
+    pub fn fill_disk(&mut self) -> Result<(), Error> {
+        let free = self.servers[self.primary].disk.fill()?;
+        tracing::debug!(free, "the disk is full");
         self.doubt();
-        Ok(filled)
+        Ok(())
     }
 
     /// Undoes [`fill_disk`](Self::fill_disk); starts the primary if it has ended, and waits until it accepts connections.
@@ -247,4 +251,8 @@ impl Cluster {
             _ => Err(Error::OneServer),
         }
     }
+}
+
+fn new_disk(path: &Path, private: bool) -> Result<Disk, Error> {
+    if private { Disk::mount(path, DISK_MIB) } else { Disk::shared(path) }
 }

@@ -7,32 +7,34 @@ use std::process::Command;
 
 use super::{Error, run};
 
-/// Enough for a short life of a database, its log and a copy that is being made.
-const SIZE: &str = "1536m";
-
 /// How often a server may write something between our look and the end of all room.
 const FILL_TRIES: usize = 100;
 
-/// A folder; where it may be, a file system of its own in memory.
+/// A folder; where it may be, a file system of its own in memory, which is gone after drop.
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub struct Disk {
     path: PathBuf,
-    mounted: bool,
+    /// The size in MiB, if it is a file system of its own.
+    mounted: Option<u64>,
     full: bool,
 }
 
 impl Disk {
-    pub(crate) fn new(path: PathBuf, private: bool) -> Result<Self, Error> {
-        let cannot = |action: &str| Error::io(format!("{action} {}", path.display()));
-        fs::create_dir_all(&path).map_err(cannot("create"))?;
-        if private {
-            let options = format!("size={SIZE},mode=0711");
-            run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path))?;
-        } else {
-            // A server has an account of its own, which has to get through.
-            fs::set_permissions(&path, Permissions::from_mode(0o711)).map_err(cannot("set the mode of"))?;
-        }
-        Ok(Self { path, mounted: private, full: false })
+    /// Makes the folder a file system of its own, of that size in MiB.
+    pub fn mount(path: &Path, mib: u64) -> Result<Self, Error> {
+        make(path)?;
+        let options = format!("size={mib}m,mode=0711");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path))?;
+        Ok(Self { path: path.to_owned(), mounted: Some(mib), full: false })
+    }
+
+    /// A folder on the disk of the machine, which cannot be filled.
+    pub(crate) fn shared(path: &Path) -> Result<Self, Error> {
+        make(path)?;
+        // A server has an account of its own, which has to get through.
+        let set = fs::set_permissions(path, Permissions::from_mode(0o711));
+        set.map_err(Error::io(format!("set the mode of {}", path.display())))?;
+        Ok(Self { path: path.to_owned(), mounted: None, full: false })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -40,8 +42,8 @@ impl Disk {
     }
 
     /// Leaves no room at all, and says how many bytes were free: the disk is made as small as what is on it.
-    pub(crate) fn fill(&mut self) -> Result<u64, Error> {
-        if !self.mounted {
+    pub fn fill(&mut self) -> Result<u64, Error> {
+        if self.mounted.is_none() {
             return Err(Error::SharedDisk);
         }
         let mut tries_left = FILL_TRIES;
@@ -61,15 +63,15 @@ impl Disk {
     }
 
     /// Undoes [`fill`](Self::fill). Does nothing if there is nothing to undo.
-    pub(crate) fn free(&mut self) -> Result<(), Error> {
-        if self.full {
-            self.resize(SIZE)?;
+    pub fn free(&mut self) -> Result<(), Error> {
+        if let (Some(mib), true) = (self.mounted, self.full) {
+            self.resize(&format!("{mib}m"))?;
             self.full = false;
         }
         Ok(())
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.full
     }
 
@@ -88,9 +90,13 @@ impl Disk {
     }
 }
 
+fn make(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(Error::io(format!("create {}", path.display())))
+}
+
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.mounted
+        if self.mounted.is_some()
             && let Err(error) = run(Command::new("umount").arg(&self.path))
         {
             tracing::warn!(error = %error, "a disk of the experiment stays mounted");
