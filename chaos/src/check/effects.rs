@@ -220,8 +220,9 @@ impl<'a> Watch<'a> {
         let gone = self.gone.told(|n| format!("{id}: {} of events that are not in the log", count(n, "effect")));
         let others = [
             self.order.told(|n| format!("{id}: {} delivered out of order", count(n, "event"))),
-            self.repeats
-                .told(|n| format!("{id}: more than {} came again, {n} times", count(role.batch as u64, "event"))),
+            self.repeats.told(|n| {
+                format!("{id}: more than {} came again, {}", count(role.batch as u64, "event"), count(n, "time"))
+            }),
             self.same_term.told(|n| format!("{id}: {} again without a takeover or a fault", count(n, "event"))),
             self.unwanted.told(|n| format!("{id}: {} of events that it does not want", count(n, "effect"))),
         ];

@@ -102,8 +102,10 @@ fn in_order(facts: &Facts<'_>, role: &'static Role, rows: &[&Row]) -> Vec<Violat
         }
         before = Some(row);
     }
-    let streams = streams.told(|n| format!("{}: the order inside a stream was not kept, {n} times", role.id));
-    let order = order.told(|n| format!("{}: events were not taken in in the order of the log, {n} times", role.id));
+    let streams =
+        streams.told(|n| format!("{}: the order inside a stream was not kept, {}", role.id, count(n, "time")));
+    let order =
+        order.told(|n| format!("{}: events were not taken in in the order of the log, {}", role.id, count(n, "time")));
     [streams, order].into_iter().flatten().collect()
 }
 
