@@ -123,6 +123,22 @@ fn the_first_cases_are_shown_and_the_others_counted() {
     evidence.effects.clear();
     let violations = check(&evidence);
     let all = violations.iter().find(|violation| violation.what.starts_with("projection:effects")).unwrap();
-    assert_eq!(all.evidence.len(), 6);
-    assert_eq!(all.evidence[5], format!("… and {} more", evidence.log.len() - 5));
+    assert_eq!(all.evidence.len(), 2 * 5 + 1);
+    assert_eq!(all.evidence[10], format!("… and {} more", evidence.log.len() - 5));
+}
+
+#[test]
+fn what_is_missing_is_told_with_what_went_on_around_it() {
+    let mut evidence = sample::evidence(APPENDS);
+    let (role, killed) = (4, sample::kill(evidence.log.len()));
+    let mine = |effect: &&crate::evidence::Effect| effect.role == role && effect.by == NEW;
+    let first_new = evidence.effects.iter().find(mine).unwrap().global_sequence;
+    evidence.effects.retain(|effect| effect.role != role || effect.global_sequence != first_new);
+    let violations = check(&evidence);
+    assert_eq!(violations[0].guarantee, "G19");
+    let lines = &violations[0].evidence;
+    assert!(lines[0].starts_with(&format!("event {first_new}: ")), "{lines:?}");
+    assert!(lines[1].contains("by instance 1 in life 0, the one after +"), "{lines:?}");
+    let fault = format!("  during fault 0, kill, +{:.3} s", (killed - sample::START) as f64 / 1e6);
+    assert!(lines[2].starts_with(&fault), "{lines:?}");
 }
