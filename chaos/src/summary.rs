@@ -169,7 +169,7 @@ impl fmt::Display for Summary {
         let caught_up = self.caught_up_seconds.map_or("never".to_owned(), |seconds| format!("{seconds:.1} s"));
         writeln!(f, "  at the end caught up after {caught_up}; {} effects came again", self.delivered_twice)?;
         let letters = self.letters.iter().map(|(state, count)| format!("{state} {count}"));
-        write!(f, "  letters    {}; {} rebuilds", list(letters), self.rebuilds)
+        write!(f, "  letters    {}; rebuilds: {}", list(letters), self.rebuilds)
     }
 }
 

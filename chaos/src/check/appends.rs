@@ -106,11 +106,11 @@ impl Found {
         [
             self.lost.told(|n| format!("{} acknowledged and not in the log", was(n))),
             self.parts.told(|n| format!("{} stored in part", was(n))),
-            self.streams.told(|n| format!("{} in another stream than the one it was sent to", is(n))),
+            self.streams.told(|n| format!("{} in another stream than was asked for", is(n))),
             self.order.told(|n| format!("the events of {} are not in the order they were sent in", appends(n))),
-            self.answers.told(|n| format!("{} told another place than the one its event has", was(n))),
-            self.refused.told(|n| format!("{} refused and is in the log all the same", was(n))),
-            self.taken_back.told(|n| format!("{} rolled back and is in the log all the same", was(n))),
+            self.answers.told(|n| format!("{} told another place than the log has", was(n))),
+            self.refused.told(|n| format!("{} refused and yet in the log", was(n))),
+            self.taken_back.told(|n| format!("{} rolled back and yet in the log", was(n))),
             self.unsent.told(|n| format!("{} in the log that nobody sent", is(n))),
         ]
         .into_iter()
@@ -139,12 +139,14 @@ fn told(facts: &Facts<'_>, sending: &Sending, what: &str) -> Vec<String> {
         Some(Outcome::Unknown { why }) => format!("given up ({why})"),
         None => "never answered".to_owned(),
     };
-    let ended = ended_at.map_or_else(String::new, |at| format!(", {outcome} {}", facts.time(at)));
-    let ended = if ended.is_empty() { format!(", {outcome}") } else { ended };
+    let ended = ended_at.map_or_else(|| outcome.clone(), |at| format!("{outcome} {}", facts.time(at)));
     let first = events.first().map_or_else(String::new, |event| format!(" from {}", event.id));
     let events = count(events.len() as u64, "event");
-    let head =
-        format!("append {append} of {} ({how:?}, {events}{first}), sent {}{ended}: {what}", life(*by), facts.time(*at));
+    let head = format!(
+        "append {append} of {} ({how:?}, {events}{first}), sent {}, {ended}: {what}",
+        life(*by),
+        facts.time(*at)
+    );
     let mut lines = vec![head];
     lines.extend(facts.faults_during(*at, ended_at.unwrap_or(*at)));
     lines

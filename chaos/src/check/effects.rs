@@ -206,11 +206,15 @@ impl<'a> Watch<'a> {
         let (facts, role, id) = (self.facts, self.role, self.role.id);
         let duties = facts.duties(role);
         let mut missing: BTreeMap<&str, Finding> = BTreeMap::new();
-        for (event, delivered) in facts.evidence.log.iter().zip(&self.delivered) {
-            if delivered.is_none() && duties.is_due(event) {
+        for (at, event) in facts.evidence.log.iter().enumerate() {
+            if self.delivered[at].is_none() && duties.is_due(event) {
                 let promise = duties.missing(event);
                 let finding = missing.entry(promise).or_insert_with(|| Finding::new(promise));
-                finding.line(|| facts.event(event) + &duties.fate(event));
+                finding.add(|| {
+                    let mut lines = vec![facts.event(event) + &duties.fate(event)];
+                    lines.extend(neighbours(facts, &self.delivered, at));
+                    lines
+                });
             }
         }
         let missing = missing.into_values().filter_map(|finding| {
@@ -220,8 +224,9 @@ impl<'a> Watch<'a> {
         let gone = self.gone.told(|n| format!("{id}: {} of events that are not in the log", count(n, "effect")));
         let others = [
             self.order.told(|n| format!("{id}: {} delivered out of order", count(n, "event"))),
-            self.repeats
-                .told(|n| format!("{id}: more than {} came again, {n} times", count(role.batch as u64, "event"))),
+            self.repeats.told(|n| {
+                format!("{id}: more than {} came again, {}", count(role.batch as u64, "event"), count(n, "time"))
+            }),
             self.same_term.told(|n| format!("{id}: {} again without a takeover or a fault", count(n, "event"))),
             self.unwanted.told(|n| format!("{id}: {} of events that it does not want", count(n, "effect"))),
         ];
@@ -229,6 +234,24 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// When the events around one that is missing were delivered last, and what went on between.
+fn neighbours(facts: &Facts<'_>, delivered: &[Option<Delivered>], at: usize) -> Vec<String> {
+    let before = delivered[..at].iter().rev().flatten().next();
+    let after = delivered[at + 1..].iter().flatten().next();
+    let told = |delivered: &Delivered| format!("{} by {}", facts.time(delivered.at), life(delivered.by));
+    let line = match (before, after) {
+        (Some(before), Some(after)) => format!("  the one before {}, the one after {}", told(before), told(after)),
+        (Some(before), None) => format!("  the one before {}, none after", told(before)),
+        (None, Some(after)) => format!("  none before, the one after {}", told(after)),
+        (None, None) => "  nothing was ever delivered".to_owned(),
+    };
+    let mut times: Vec<u64> = before.into_iter().chain(after).map(|delivered| delivered.at).collect();
+    times.sort_unstable();
+    let faults = times.first().zip(times.last()).map(|(from, to)| facts.faults_during(*from, *to));
+    [line].into_iter().chain(faults.unwrap_or_default()).collect()
+}
+
+/// Lives that have led once at most.
 fn led_once(facts: &Facts<'_>, role: &'static Role) -> HashSet<Life> {
     let mut terms: HashMap<Life, HashSet<u64>> = HashMap::new();
     for write in facts.evidence.audit.iter().filter(|write| write.subscriber_id == role.id) {

@@ -35,7 +35,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
     [
         gone.told(|n| format!("{} about events that are not in the log", count(n, "letter"))),
         open.told(|n| format!("{} still open, though all were to be handed over again", count(n, "letter"))),
-        undone.told(|n| format!("{} discarded, and its event was taken in all the same", count(n, "letter"))),
+        undone.told(|n| format!("{} discarded, though the event was taken in", count(n, "letter"))),
     ]
     .into_iter()
     .flatten()

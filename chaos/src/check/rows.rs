@@ -59,13 +59,16 @@ fn taken_in(facts: &Facts<'_>, role: &'static Role, rows: &[&Row], first: &[Opti
             twice.line(|| format!("{}, and {}", told(before), told(row)));
         }
     }
-    for (event, row) in log.iter().zip(first) {
-        if row.is_none() && duties.is_due(event) {
+    for (at, event) in log.iter().enumerate() {
+        if first[at].is_none() && duties.is_due(event) {
             let promise = duties.missing(event);
-            missing
-                .entry(promise)
-                .or_insert_with(|| Finding::new(promise))
-                .line(|| facts.event(event) + &duties.fate(event));
+            missing.entry(promise).or_insert_with(|| Finding::new(promise)).add(|| {
+                let near = |row: Option<&&Row>| row.map_or("none".to_owned(), |row| told(row));
+                let before = near(first[..at].iter().rev().flatten().next());
+                let after = near(first[at + 1..].iter().flatten().next());
+                let around = format!("  around it: {before}; {after}");
+                vec![facts.event(event) + &duties.fate(event), around]
+            });
         }
     }
     let id = role.id;
@@ -102,8 +105,10 @@ fn in_order(facts: &Facts<'_>, role: &'static Role, rows: &[&Row]) -> Vec<Violat
         }
         before = Some(row);
     }
-    let streams = streams.told(|n| format!("{}: the order inside a stream was not kept, {n} times", role.id));
-    let order = order.told(|n| format!("{}: events were not taken in in the order of the log, {n} times", role.id));
+    let streams =
+        streams.told(|n| format!("{}: the order inside a stream was not kept, {}", role.id, count(n, "time")));
+    let order =
+        order.told(|n| format!("{}: events were not taken in in the order of the log, {}", role.id, count(n, "time")));
     [streams, order].into_iter().flatten().collect()
 }
 

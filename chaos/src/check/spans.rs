@@ -25,3 +25,16 @@ impl Spans {
         begun.checked_sub(1).is_some_and(|last| self.spans[last].1 >= from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_span_is_found_behind_short_ones() {
+        let spans = Spans::new([(50, 60), (10, 100), (20, 30)].into_iter());
+        assert!(spans.touch(90, 95) && spans.touch(100, 200) && spans.touch(0, 10) && spans.touch(40, 41));
+        assert!(!spans.touch(0, 9) && !spans.touch(101, 200));
+        assert!(!Spans::new(std::iter::empty()).touch(0, u64::MAX));
+    }
+}

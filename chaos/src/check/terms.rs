@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::facts::{Facts, life};
-use super::finding::Finding;
+use super::finding::{Finding, count};
 use crate::evidence::Violation;
 use crate::record::Life;
 
@@ -81,9 +81,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
         written.by(row.term, row.by, what);
     }
     let told = subscribers.into_iter().flat_map(|(id, written)| {
-        let older = written.older.told(|n| format!("{id}: an older term wrote after a newer one, {n} times"));
-        let shared = written.shared.told(|n| format!("{id}: two lives wrote with the same term, {n} times"));
-        let back = written.back.told(|n| format!("{id}: its checkpoint went back without a rebuild, {n} times"));
+        let older =
+            written.older.told(|n| format!("{id}: an older term wrote after a newer one, {}", count(n, "time")));
+        let shared = written.shared.told(|n| format!("{id}: two lives wrote with the same term, {}", count(n, "time")));
+        let back =
+            written.back.told(|n| format!("{id}: its checkpoint went back without a rebuild, {}", count(n, "time")));
         [older, shared, back]
     });
     told.flatten().collect()

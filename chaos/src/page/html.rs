@@ -30,23 +30,31 @@ pub(super) fn number(number: u64) -> String {
     out
 }
 
-/// A table in a frame that scrolls by itself.
-pub(super) fn table(name: &str, head: &[(&str, bool)], rows: &[Vec<String>]) -> String {
-    let class = |numeric: bool| if numeric { " class=\"n\"" } else { "" };
-    let head: String = head
-        .iter()
-        .map(|(title, numeric)| format!("<th{}>{}</th>", class(*numeric), escape(title)))
-        .collect::<String>()
-        + "</tr></thead><tbody>\n";
-    let numeric: Vec<bool> = head.match_indices("<th").map(|(at, _)| head[at..].starts_with("<th class")).collect();
+/// A table in a frame that scrolls by itself. Of each column: its title, and whether it holds numbers.
+pub(super) fn table(name: &str, columns: &[(&str, bool)], rows: &[Vec<String>]) -> String {
+    let cell = |tag: &str, text: &str, numeric: bool| {
+        let class = if numeric { " class=\"n\"" } else { "" };
+        format!("<{tag}{class}>{}</{tag}>", escape(text))
+    };
+    let head: String = columns.iter().map(|(title, numeric)| cell("th", title, *numeric)).collect();
     let mut out = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table><thead><tr>{head}",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table><thead><tr>{head}</tr></thead><tbody>\n",
         escape(name)
     );
     for row in rows {
-        let cells =
-            row.iter().zip(&numeric).map(|(cell, numeric)| format!("<td{}>{}</td>", class(*numeric), escape(cell)));
-        out += &format!("<tr>{}</tr>\n", cells.collect::<String>());
+        let cells: String = row.iter().zip(columns).map(|(text, (_, numeric))| cell("td", text, *numeric)).collect();
+        out += &format!("<tr>{cells}</tr>\n");
     }
     out + "</tbody></table></div>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(escape("<a b=\"c\">'&\u{7}"), "&lt;a b=&quot;c&quot;&gt;&#39;&amp; ");
+        assert_eq!((number(7), number(1_234_567)), ("7".to_owned(), "1,234,567".to_owned()));
+    }
 }
