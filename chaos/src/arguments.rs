@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 4)]
     writers: usize,
     /// How long each writer rests between two appends at most, in milliseconds.
-    #[arg(long, default_value_t = 250)]
+    #[arg(long, default_value_t = 400)]
     rest: u64,
     /// Where reports and schedules are written.
     #[arg(long, default_value = "chaos/results")]

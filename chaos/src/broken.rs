@@ -8,15 +8,17 @@ use chrono::{DateTime, Utc};
 use clap::ValueEnum;
 use highwater::{
     Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
-    Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
+    Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Held, Instance, Leader,
     Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, NewLetter, OpenWriter, Page, Planned, ReadLimit,
-    Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
+    Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, View, Wakeup, Wakeups,
+    Want,
 };
 use highwater_postgres::{PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::base::{Base, Held, Place, Statements};
+use crate::base::{Base, Held as Open, Place, Statements};
 
 /// How long a reader that skips holes waits for one.
 const HOLE_PATIENCE: Duration = Duration::from_millis(100);
@@ -26,7 +28,7 @@ const BETWEEN: Duration = Duration::from_millis(40);
 /// What is wrong with an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Flaw {
-    /// Whoever writes takes whatever term there is for its own.
+    /// Whoever was ever given a lock believes to have it for ever, and takes whatever term there is for its own.
     NoFencing,
     /// The checkpoint is stored before the event is handled.
     CheckpointFirst,
@@ -132,7 +134,7 @@ impl Base for Broken {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
-    async fn append_held(&self, append: &Append, held: Held) -> Result<Option<Appended>, Error> {
+    async fn append_held(&self, append: &Append, held: Open) -> Result<Option<Appended>, Error> {
         self.inner.append_held(append, held).await
     }
 }
@@ -252,6 +254,58 @@ impl Backend for Broken {
     }
 }
 
+/// A candidate whose locks are never lost, as far as it can tell.
+struct Trusting(Box<dyn Candidate>);
+
+struct TrustingHeld {
+    inner: Box<dyn Held>,
+    lost: watch::Sender<bool>,
+}
+
+fn trusting(inner: Box<dyn Held>) -> Box<dyn Held> {
+    Box::new(TrustingHeld { inner, lost: watch::channel(false).0 })
+}
+
+impl Candidate for Trusting {
+    fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.0.ready()
+    }
+
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>> {
+        Box::pin(async move { Ok(self.0.try_hold(subscriber_id).await?.map(trusting)) })
+    }
+
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>> {
+        Box::pin(async move { Ok(trusting(self.0.hold(subscriber_id).await?)) })
+    }
+
+    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
+        self.0.look(wants)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.close()
+    }
+}
+
+impl Held for TrustingHeld {
+    fn session(&self) -> Uuid {
+        self.inner.session()
+    }
+
+    fn is_held(&self) -> bool {
+        true
+    }
+
+    fn lost(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
+    }
+
+    fn release(self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
+        self.inner.release(to)
+    }
+}
+
 // From here on everything is as it should be.
 
 impl Wakeups for Broken {
@@ -270,7 +324,8 @@ impl Wakeups for Broken {
 
 impl Leadership for Broken {
     fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
-        self.inner.candidate(instance, settings)
+        let candidate = self.inner.candidate(instance, settings);
+        if self.flaw == Flaw::NoFencing { Box::new(Trusting(candidate)) } else { candidate }
     }
 
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {

@@ -8,13 +8,20 @@
 need_postgres() {
     local throwaway
     throwaway=$(build_throwaway_postgres)
-    if ! "$throwaway" --bindir >/dev/null 2>&1; then
-        install_postgres
-        # Says in one sentence what is missing if it still is.
-        "$throwaway" --bindir >/dev/null || exit 1
-    fi
+    need_postgres_programs "$throwaway"
     if [[ -z ${HIGHWATER_TEST_POSTGRES_URL:-} ]]; then
         exec "$throwaway" "$@"
+    fi
+}
+
+# need_postgres_programs THROWAWAY
+#
+# Only makes sure that PostgreSQL's server programs are installed, for those who start servers themselves.
+need_postgres_programs() {
+    if ! "$1" --bindir >/dev/null 2>&1; then
+        install_postgres
+        # Says in one sentence what is missing if it still is.
+        "$1" --bindir >/dev/null || exit 1
     fi
 }
 

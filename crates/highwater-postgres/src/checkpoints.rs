@@ -33,7 +33,7 @@ impl Checkpoints for PgEventStore {
             in_time(ANSWER_TIMEOUT, "take over in time", async {
                 let taken = match claim.session {
                     Some(_) => take_over_for_good(self, claim).await,
-                    None => take_over(&self.inner.sql, claim).fetch_one(&self.inner.pool).await,
+                    None => take_over(&self.inner.sql, claim).fetch_one(&self.inner.own_pool).await,
                 };
                 taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
                     Some("55P03") => held("take over: another transaction holds the checkpoint", error),
@@ -55,7 +55,7 @@ impl Checkpoints for PgEventStore {
         Box::pin(async move {
             in_time(ANSWER_TIMEOUT, "read a checkpoint in time", async {
                 let query = sqlx::query(self.inner.sql.checkpoint.clone()).bind(subscriber_id);
-                let row = query.fetch_optional(&self.inner.pool).await;
+                let row = query.fetch_optional(&self.inner.own_pool).await;
                 let found = row.and_then(|row| row.as_ref().map(checkpoint).transpose());
                 found.map_err(|e| failed("read a checkpoint", e))
             })
@@ -65,7 +65,7 @@ impl Checkpoints for PgEventStore {
 
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
         Box::pin(async move {
-            let rows = sqlx::query(self.inner.sql.checkpoints.clone()).fetch_all(&self.inner.pool).await;
+            let rows = sqlx::query(self.inner.sql.checkpoints.clone()).fetch_all(&self.inner.own_pool).await;
             let found = rows.and_then(|rows| rows.iter().map(checkpoint).collect());
             found.map_err(|e| failed("read checkpoints", e))
         })
@@ -74,7 +74,7 @@ impl Checkpoints for PgEventStore {
     fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
         Box::pin(async move {
             let statement = if paused { &self.inner.sql.pause } else { &self.inner.sql.resume };
-            let known = sqlx::query_scalar(statement.clone()).bind(subscriber_id).fetch_one(&self.inner.pool).await;
+            let known = sqlx::query_scalar(statement.clone()).bind(subscriber_id).fetch_one(&self.inner.own_pool).await;
             known.map_err(|e| self.failed("pause or resume a subscriber", e))
         })
     }
@@ -83,7 +83,7 @@ impl Checkpoints for PgEventStore {
         Box::pin(async move {
             self.look("see in time which subscribers are paused", async {
                 let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
-                query.fetch_all(&self.inner.pool).await.map_err(|e| failed("see which subscribers are paused", e))
+                query.fetch_all(&self.inner.own_pool).await.map_err(|e| failed("see which subscribers are paused", e))
             })
             .await
         })

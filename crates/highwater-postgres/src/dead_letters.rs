@@ -19,7 +19,7 @@ impl DeadLetters for PgEventStore {
         Box::pin(async move {
             in_time(ANSWER_TIMEOUT, "see in time which streams are parked", async {
                 let query = sqlx::query(self.inner.sql.parked.clone()).bind(subscriber_id);
-                let rows = query.fetch_all(&self.inner.pool).await;
+                let rows = query.fetch_all(&self.inner.own_pool).await;
                 let parked = rows.and_then(|rows| {
                     rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect::<Result<_, _>>()
                 });
@@ -35,7 +35,7 @@ impl DeadLetters for PgEventStore {
                 .bind(query.after.map(|after| signed(after.global_sequence)))
                 .bind(query.after.map(|after| after.id))
                 .bind(i64::try_from(query.limit).unwrap_or(i64::MAX))
-                .fetch_all(&self.inner.pool)
+                .fetch_all(&self.inner.own_pool)
                 .await;
             let letters = rows.and_then(|rows| rows.iter().map(row::letter).collect());
             letters.map_err(|e| failed("list dead letters", e))
@@ -44,7 +44,7 @@ impl DeadLetters for PgEventStore {
 
     fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            let row = matching(&self.inner.sql.letters_count, query).fetch_one(&self.inner.pool).await;
+            let row = matching(&self.inner.sql.letters_count, query).fetch_one(&self.inner.own_pool).await;
             Ok(unsigned(row.and_then(|row| row.try_get(0)).map_err(|e| failed("count dead letters", e))?))
         })
     }
@@ -65,7 +65,7 @@ impl DeadLetters for PgEventStore {
                 .bind(ask.reason)
                 .bind(&request.requested_by)
                 .bind(request.requested_at)
-                .execute(&self.inner.pool)
+                .execute(&self.inner.own_pool)
                 .await;
             filed.map(|_| ()).map_err(|e| self.failed("file a request", e))
         })
@@ -75,7 +75,7 @@ impl DeadLetters for PgEventStore {
         Box::pin(async move {
             self.look("list requests in time", async {
                 let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
-                let rows = query.fetch_all(&self.inner.pool).await;
+                let rows = query.fetch_all(&self.inner.own_pool).await;
                 let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
                 requests.map_err(|e| failed("list requests", e))
             })
@@ -86,7 +86,7 @@ impl DeadLetters for PgEventStore {
     fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
         Box::pin(async move {
             let query = sqlx::query(self.inner.sql.request.clone()).bind(id);
-            let row = query.fetch_optional(&self.inner.pool).await;
+            let row = query.fetch_optional(&self.inner.own_pool).await;
             let request = row.and_then(|row| row.as_ref().map(row::request).transpose());
             request.map_err(|e| failed("read a request", e))
         })
@@ -95,7 +95,7 @@ impl DeadLetters for PgEventStore {
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let query = sqlx::query(self.inner.sql.letters_purge.clone()).bind(subscriber_id).bind(before);
-            let done = query.execute(&self.inner.pool).await.map_err(|e| self.failed("purge dead letters", e))?;
+            let done = query.execute(&self.inner.own_pool).await.map_err(|e| self.failed("purge dead letters", e))?;
             Ok(done.rows_affected())
         })
     }
@@ -103,7 +103,7 @@ impl DeadLetters for PgEventStore {
 
 impl PgEventStore {
     async fn detail(&self, id: Uuid) -> Result<Option<LetterDetail>, sqlx::Error> {
-        let (sql, pool) = (&self.inner.sql, &self.inner.pool);
+        let (sql, pool) = (&self.inner.sql, &self.inner.own_pool);
         let Some(found) = sqlx::query(sql.letter.clone()).bind(id).fetch_optional(pool).await? else { return Ok(None) };
         let letter = row::letter(&found)?;
         let event = sqlx::query(sql.find_ids.clone()).bind(vec![letter.event_id]).fetch_optional(pool).await?;

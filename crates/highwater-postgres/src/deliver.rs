@@ -113,7 +113,7 @@ impl PgEventStore {
                 // From outside: what the transaction itself sees may be the handler's doing.
                 let row = sqlx::query_scalar(self.inner.sql.fence_term.clone())
                     .bind(&*fence.subscriber_id)
-                    .fetch_optional(&self.inner.pool)
+                    .fetch_optional(&self.inner.own_pool)
                     .await;
                 let term: Option<i64> = row.map_err(|e| failed("see who has taken over", e))?;
                 Err(fenced(fence, term.map(unsigned)))

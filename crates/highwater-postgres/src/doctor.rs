@@ -111,8 +111,10 @@ impl PgEventStore {
     /// [`Error::Unfit`] with everything that is wrong and what to do about it.
     pub async fn verify(&self) -> Result<(), Error> {
         let read_failed = |e| failed("check the layout of the database", e);
-        let row =
-            sqlx::query(self.inner.sql.basis.clone()).fetch_optional(&self.inner.pool).await.map_err(read_failed)?;
+        let row = sqlx::query(self.inner.sql.basis.clone())
+            .fetch_optional(&self.inner.own_pool)
+            .await
+            .map_err(read_failed)?;
         let Some(row) = row else {
             return Err(Error::Unfit {
                 reason:

@@ -37,7 +37,7 @@ impl Leadership for PgEventStore {
         Box::pin(async move {
             self.look("see in time who leads", async {
                 let asking = sqlx::query(self.inner.sql.leaders.clone()).bind(self.inner.schema.as_str());
-                let rows = asking.fetch_all(&self.inner.pool).await;
+                let rows = asking.fetch_all(&self.inner.own_pool).await;
                 let leaders = rows.and_then(|rows| rows.iter().map(leader).collect());
                 leaders.map_err(|e| failed("see who leads", e))
             })

@@ -41,7 +41,7 @@ impl Log for PgEventStore {
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
             let head: i64 = sqlx::query_scalar(self.inner.sql.head.clone())
-                .fetch_one(&self.inner.pool)
+                .fetch_one(&self.inner.own_pool)
                 .await
                 .map_err(|e| failed("read the head of the log", e))?;
             Ok(unsigned(head))
@@ -54,7 +54,7 @@ impl Log for PgEventStore {
 
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
         Box::pin(async move {
-            let rows = sqlx::query(self.inner.sql.open_writers.clone()).fetch_all(&self.inner.pool).await;
+            let rows = sqlx::query(self.inner.sql.open_writers.clone()).fetch_all(&self.inner.own_pool).await;
             let writers = rows.and_then(|rows| rows.iter().map(open_writer).collect());
             writers.map_err(|e| failed("list open writers", e))
         })
@@ -73,7 +73,7 @@ impl PgEventStore {
             Direction::Backwards => &self.inner.sql.read_stream_backwards,
         };
         let limit = ReadLimit { events: read.limit.events.clamp(1, STREAM_EVENTS_MAX), ..read.limit };
-        let mut connection = self.inner.pool.acquire().await.map_err(read_failed)?;
+        let mut connection = self.inner.own_pool.acquire().await.map_err(read_failed)?;
         let rows = sqlx::query(statement.clone())
             .bind(stream_id)
             .bind(signed(read.from))

@@ -120,7 +120,7 @@ impl PgEventStore {
     /// [`Error::Unfit`] when the database was laid out by a newer version of the library, or when what the order rests on
     /// has been tampered with; [`Error::Denied`] when there is something to do and the role may not.
     pub async fn initialize(&self) -> Result<(), Error> {
-        let mut connection = self.inner.pool.acquire().await.map_err(|e| failed("initialize", e))?;
+        let mut connection = self.inner.own_pool.acquire().await.map_err(|e| failed("initialize", e))?;
         if self.layout(&mut connection).await?.version < LATEST {
             // Whoever stops waiting in the middle leaves a transaction open: it ends with the connection.
             connection.close_on_drop();

@@ -44,10 +44,10 @@ pub(crate) struct Inner {
     pub(crate) config: PgConfig,
     pub(crate) schema: SchemaName,
     pub(crate) sql: Arc<Sql>,
-    pub(crate) pool: PgPool,
+    pub(crate) own_pool: PgPool,
     /// For the application, which may leave a connection inside a transaction: a `begin` that nobody waits for any more
     /// does, in the driver as it is. What this store writes by itself must not end up there.
-    pub(crate) application: PgPool,
+    pub(crate) application_pool: PgPool,
     pub(crate) deliveries: PgPool,
     pub(crate) readers: Readers,
     pub(crate) connector: Connector,
@@ -132,8 +132,8 @@ impl PgEventStore {
             config,
             schema,
             sql,
-            pool,
-            application,
+            own_pool: pool,
+            application_pool: application,
             deliveries,
             readers,
             connector,
@@ -173,7 +173,7 @@ impl PgEventStore {
             let looked = looking.await;
             // The driver takes connections back in a task of its own: whoever looks next would be given another one.
             for _ in 0..RETURNED_WITHIN_MS {
-                if self.inner.pool.num_idle() == self.inner.pool.size() as usize {
+                if self.inner.own_pool.num_idle() == self.inner.own_pool.size() as usize {
                     break;
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -193,7 +193,7 @@ impl PgEventStore {
     /// is first used: an application that does much of that has a pool of its own.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
-        &self.inner.application
+        &self.inner.application_pool
     }
 }
 

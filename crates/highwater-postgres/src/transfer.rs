@@ -51,7 +51,7 @@ impl Transfer for PgEventStore {
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
             let query = sqlx::query_scalar(self.inner.sql.events_count.clone()).bind(signed(up_to));
-            let count = query.fetch_one(&self.inner.pool).await;
+            let count = query.fetch_one(&self.inner.own_pool).await;
             Ok(unsigned(count.map_err(|e| failed("count events", e))?))
         })
     }
@@ -66,7 +66,7 @@ impl Transfer for PgEventStore {
                 .bind(after.map(|after| after.requested_at))
                 .bind(after.map(|after| after.id))
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-                .fetch_all(&self.inner.pool)
+                .fetch_all(&self.inner.own_pool)
                 .await;
             let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
             requests.map_err(|e| failed("list requests", e))
@@ -93,7 +93,7 @@ impl PgEventStore {
     }
 
     async fn unfinished(&self) -> Result<Option<Unfinished>, Error> {
-        let row = sqlx::query(self.inner.sql.filling.clone()).fetch_optional(&self.inner.pool).await;
+        let row = sqlx::query(self.inner.sql.filling.clone()).fetch_optional(&self.inner.own_pool).await;
         let found = row.and_then(|row| {
             let unfinished = |row: sqlx::postgres::PgRow| {
                 let (source, since): (String, DateTime<Utc>) = (row.try_get(0)?, row.try_get(1)?);

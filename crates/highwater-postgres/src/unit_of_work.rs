@@ -30,7 +30,7 @@ impl PgEventStore {
     /// # Errors
     /// When no connection can be had.
     pub async fn begin(&self) -> Result<UnitOfWork<'static>, Error> {
-        let pool = self.inner.application.clone();
+        let pool = self.inner.application_pool.clone();
         // In a task of its own, which comes to its end also when nobody waits for it any more: the driver does not take a
         // `BEGIN` back whose answer it has not seen, and the connection would go on to others with it.
         let beginning = tokio::spawn(async move { pool.begin().await });
@@ -91,7 +91,7 @@ impl PgEventStore {
         match sqlstate(&error).as_deref() {
             Some("55P03") => Ok((None, Error::StreamHeld { waited: wait })),
             Some("23505") => {
-                let mut connection = self.inner.pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
+                let mut connection = self.inner.own_pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
                 let stored = write::stored_before(&mut connection, &self.inner.sql, append).await?;
                 let conflict = write::current_conflict(&mut connection, &self.inner.sql, append).await?;
                 Ok((stored, conflict.unwrap_or_else(|| append_failed(error))))
@@ -196,7 +196,7 @@ impl<'c> UnitOfWork<'c> {
         if stored.is_none() {
             return Err(error);
         }
-        let mut connection = store.inner.pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
+        let mut connection = store.inner.own_pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
         let mut done = Vec::with_capacity(all.len());
         for append in all {
             done.extend(write::stored_before(&mut connection, &store.inner.sql, append).await?);

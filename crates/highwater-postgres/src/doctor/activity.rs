@@ -57,7 +57,7 @@ pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, E
     const TOPIC: &str = "transactions";
     let read_failed = |e| failed("see who is at work", e);
     let asking = sqlx::query(store.inner.sql.doctor_transactions.clone()).bind(OPEN_MAX.as_secs_f64());
-    let rows = asking.fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
         let pid: Option<i32> = row.try_get("pid").map_err(read_failed)?;
@@ -89,11 +89,11 @@ pub(super) async fn vacuum(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
     const TOPIC: &str = "vacuum";
     let read_failed = |e| failed("look at what vacuum has to do", e);
     let database: i64 = sqlx::query_scalar(store.inner.sql.doctor_database_age.clone())
-        .fetch_one(&store.inner.pool)
+        .fetch_one(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
     let asking = sqlx::query(store.inner.sql.doctor_tables.clone()).bind(store.inner.schema.as_str());
-    let rows = asking.fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings: Vec<Finding> = wraparound("the database", database).into_iter().collect();
     for row in rows {
         let name: String = row.try_get("name").map_err(read_failed)?;

@@ -40,7 +40,7 @@ pub(super) async fn filling(store: &PgEventStore) -> Result<Vec<Finding>, Error>
 pub(super) async fn indexes(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("look at the indexes", e);
     let asking = sqlx::query(store.inner.sql.doctor_indexes.clone()).bind(store.inner.schema.as_str());
-    let rows = asking.fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
         let (kind, said): (String, String) =
@@ -78,7 +78,7 @@ fn index(kind: &str, unique: bool, said: String) -> Finding {
 pub(super) async fn constraints(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "constraints";
     let missing: Vec<String> = sqlx::query_scalar(store.inner.sql.doctor_constraints.clone())
-        .fetch_all(&store.inner.pool)
+        .fetch_all(&store.inner.own_pool)
         .await
         .map_err(|e| failed("look at the constraints", e))?;
     if missing.is_empty() {

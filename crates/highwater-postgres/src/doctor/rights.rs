@@ -18,12 +18,14 @@ struct Missing {
 pub(super) async fn rights(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("see what the role may do", e);
     let row =
-        sqlx::query(store.inner.sql.doctor_role.clone()).fetch_one(&store.inner.pool).await.map_err(read_failed)?;
+        sqlx::query(store.inner.sql.doctor_role.clone()).fetch_one(&store.inner.own_pool).await.map_err(read_failed)?;
     let role: String = row.try_get("role").map_err(read_failed)?;
     let (sees_others, owns): (bool, bool) =
         (row.try_get("sees_others").map_err(read_failed)?, row.try_get("owns").map_err(read_failed)?);
-    let rows =
-        sqlx::query(store.inner.sql.doctor_rights.clone()).fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let rows = sqlx::query(store.inner.sql.doctor_rights.clone())
+        .fetch_all(&store.inner.own_pool)
+        .await
+        .map_err(read_failed)?;
     let mut purposes: Vec<(String, Missing)> = Vec::new();
     for row in rows {
         let purpose: String = row.try_get("purpose").map_err(read_failed)?;

@@ -18,7 +18,7 @@ const RATE_SECONDS_MIN: f64 = 3_600.0;
 /// Whether another instance finds room.
 pub(super) async fn connections(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("count connections", e);
-    let row = sqlx::query(store.inner.sql.doctor_connections.clone()).fetch_one(&store.inner.pool).await;
+    let row = sqlx::query(store.inner.sql.doctor_connections.clone()).fetch_one(&store.inner.own_pool).await;
     let row = row.map_err(read_failed)?;
     let mut left = Vec::new();
     for (whose, limit, used) in [
@@ -63,8 +63,10 @@ fn room((whose, limit, used): (&str, i64, i64), config: &PgConfig) -> Finding {
 pub(super) async fn slots(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "replication slots";
     let read_failed = |e| failed("look at replication slots", e);
-    let rows =
-        sqlx::query(store.inner.sql.doctor_slots.clone()).fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let rows = sqlx::query(store.inner.sql.doctor_slots.clone())
+        .fetch_all(&store.inner.own_pool)
+        .await
+        .map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
         let (name, kept): (String, i64) =
@@ -88,8 +90,10 @@ pub(super) async fn slots(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
 /// How large the log is.
 pub(super) async fn growth(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("measure the log", e);
-    let row =
-        sqlx::query(store.inner.sql.doctor_growth.clone()).fetch_one(&store.inner.pool).await.map_err(read_failed)?;
+    let row = sqlx::query(store.inner.sql.doctor_growth.clone())
+        .fetch_one(&store.inner.own_pool)
+        .await
+        .map_err(read_failed)?;
     let (table, indexes): (i64, i64) =
         (row.try_get("bytes").map_err(read_failed)?, row.try_get("index_bytes").map_err(read_failed)?);
     let events: i64 = row.try_get::<Option<_>, _>("events").map_err(read_failed)?.unwrap_or(0);
@@ -110,7 +114,7 @@ pub(super) async fn growth(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
 pub(super) async fn sequences(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("look at the sequences", e);
     let asking = sqlx::query(store.inner.sql.doctor_sequences.clone()).bind(store.inner.schema.as_str());
-    let rows = asking.fetch_all(&store.inner.pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
         let name: String = row.try_get("name").map_err(read_failed)?;

@@ -22,7 +22,7 @@ struct Setting {
 
 pub(super) async fn settings(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("read the settings of the server", e);
-    let rows = sqlx::query(store.inner.sql.doctor_settings.clone()).fetch_all(&store.inner.pool).await;
+    let rows = sqlx::query(store.inner.sql.doctor_settings.clone()).fetch_all(&store.inner.own_pool).await;
     let settings = rows.and_then(|rows| {
         let setting = |row: &sqlx::postgres::PgRow| {
             Ok(Setting {

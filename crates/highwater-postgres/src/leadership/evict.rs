@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_millis(100);
 pub(crate) async fn take_over_for_good(store: &PgEventStore, claim: &Claim) -> Result<PgRow, sqlx::Error> {
     // Those who wait for a row that somebody holds must not use up the pool: the others wait for their turn, not for them.
     let _turn = store.inner.taking_over.acquire().await;
-    let mut connection = store.inner.pool.acquire().await?;
+    let mut connection = store.inner.own_pool.acquire().await?;
     let pid: i32 = sqlx::query_scalar(store.inner.sql.backend_pid.clone()).fetch_one(&mut *connection).await?;
     let mut taking = std::pin::pin!(take_over(&store.inner.sql, claim).fetch_one(&mut *connection));
     loop {

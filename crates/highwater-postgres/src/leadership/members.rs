@@ -26,7 +26,7 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
     let inner = &candidate.store.inner;
     let asking = sqlx::query(inner.sql.instances.clone()).bind(inner.schema.as_str());
     let failed = |e| failed("see which instances there are", e);
-    let rows = asking.fetch_all(&inner.pool).await.map_err(failed)?;
+    let rows = asking.fetch_all(&inner.own_pool).await.map_err(failed)?;
     let (mut members, mut gone) = (Vec::new(), Vec::new());
     for row in &rows {
         match member(row, inner.schema.as_str()).map_err(failed)? {
@@ -35,7 +35,7 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
         }
     }
     if !gone.is_empty() {
-        let forgetting = sqlx::query(inner.sql.instances_forget.clone()).bind(gone).execute(&inner.pool).await;
+        let forgetting = sqlx::query(inner.sql.instances_forget.clone()).bind(gone).execute(&inner.own_pool).await;
         forgetting.map_err(failed)?;
     }
     if own.is_some_and(|own| rows.iter().all(|row| row.try_get::<Uuid, _>(0).is_ok_and(|session| session != own))) {
@@ -66,7 +66,7 @@ async fn enter(candidate: &PgCandidate, session: Uuid, wants: &[Want]) -> Result
         .bind(&instance.label)
         .bind(wants.iter().map(|want| &*want.subscriber_id).collect::<Vec<_>>())
         .bind(wants.iter().map(|want| want.prefers.as_deref()).collect::<Vec<_>>())
-        .execute(&inner.pool)
+        .execute(&inner.own_pool)
         .await;
     entering.map_err(|e| failed("enter the instance", e))?;
     *candidate.entered.lock().unwrap_or_else(PoisonError::into_inner) = Some((session, wants.to_vec()));
@@ -78,7 +78,7 @@ pub(super) async fn leave(candidate: &PgCandidate) {
     let entered = candidate.entered.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some((session, _)) = entered else { return };
     let inner = &candidate.store.inner;
-    let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute(&inner.pool);
+    let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute(&inner.own_pool);
     if let Ok(Err(error)) = tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
         tracing::debug!(%error, "could not take the entry of this instance away");
     }

@@ -17,7 +17,7 @@ impl PgEventStore {
             self.verify().await?;
             return Ok(Vec::new());
         }
-        let mut connection = self.inner.pool.acquire().await.map_err(plan_failed)?;
+        let mut connection = self.inner.own_pool.acquire().await.map_err(plan_failed)?;
         self.may_migrate(&mut connection, &layout, &missing).await?;
         if layout.events && layout.version == 0 {
             self.can_adopt(&mut connection).await?;
@@ -31,7 +31,7 @@ impl PgEventStore {
     }
 
     async fn missing(&self) -> Result<(Layout, Vec<&'static Migration>), Error> {
-        let mut connection = self.inner.pool.acquire().await.map_err(plan_failed)?;
+        let mut connection = self.inner.own_pool.acquire().await.map_err(plan_failed)?;
         let layout = self.layout(&mut connection).await?;
         let missing = match layout.version < LATEST {
             true => MIGRATIONS.iter().filter(|migration| migration.version > layout.version).collect(),

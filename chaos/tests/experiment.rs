@@ -1,0 +1,108 @@
+//! Short runs with fixed seeds, and engines that have to be caught.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as the tests may")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use highwater_chaos::summary::Summary;
+
+/// A folder that goes with the test, unless that fails.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("highwater-chaos-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("what is left of it: {}", self.0.display());
+        } else {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+}
+
+/// The exit code, and what was said.
+fn chaos(folder: &Folder, arguments: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
+    let output = command.args(arguments.split(' ')).arg("--quiet").arg("--out").arg(&folder.0).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), said)
+}
+
+/// A run in which every promise is held, although something was done and something was stored.
+fn holds(name: &str, arguments: &str, run: &str) {
+    let folder = Folder::new(name);
+    let (code, said) = chaos(&folder, arguments);
+    assert_eq!(code, Some(0), "{said}");
+    let summary = fs::read(folder.0.join(run).join("summary.json")).unwrap();
+    let summary: Summary = serde_json::from_slice(&summary).unwrap();
+    let faults: u64 = summary.faults.values().map(|faults| faults.count).sum();
+    assert!(faults >= 5 && summary.events > 200, "{said}");
+    let report = fs::read_to_string(folder.0.join(run).join("report.html")).unwrap();
+    assert!(report.contains("<svg"), "a page with a timeline");
+}
+
+/// A broken engine is caught, and what is said names one of these promises, the seed and what was done.
+fn is_caught(name: &str, arguments: &str, promises: &[&str]) {
+    let folder = Folder::new(name);
+    let (code, said) = chaos(&folder, &format!("--broken {name} --single --rest 150 {arguments}"));
+    assert_eq!(code, Some(1), "{said}");
+    let broken = said.lines().find_map(|line| line.strip_prefix("BROKEN: ")).unwrap();
+    assert!(promises.iter().any(|promise| broken.starts_with(&format!("{promise}:"))), "{broken}\n{said}");
+    assert!(said.contains("seed ") && said.contains("what was done:") && said.contains("--replay"), "{said}");
+}
+
+#[test]
+fn every_promise_is_held_on_postgres() {
+    holds("postgres", "--seed 1 --minutes 0.5 --rest 600", "postgres-1");
+}
+
+#[test]
+fn every_promise_is_held_in_a_file() {
+    holds("sqlite", "--seed 2 --minutes 0.4 --rest 600 --backend sqlite", "sqlite-2");
+}
+
+#[test]
+fn an_engine_without_fencing_is_caught() {
+    is_caught("no-fencing", "--seed 3 --minutes 0.5 --only freeze,cut", &["G16", "G17", "G20"]);
+}
+
+#[test]
+fn an_engine_that_stores_the_checkpoint_first_is_caught() {
+    is_caught("checkpoint-first", "--seed 4 --minutes 0.4 --only kill", &["G19", "G21"]);
+}
+
+#[test]
+fn an_engine_that_skips_holes_is_caught() {
+    is_caught("skips-holes", "--seed 5 --minutes 0.1 --only kill", &["G19", "G20"]);
+}
+
+#[test]
+fn an_engine_that_writes_letters_apart_is_caught() {
+    is_caught("loose-letter", "--seed 6 --minutes 0.6 --only kill", &["G20", "G21"]);
+}
+
+#[test]
+fn bad_requests_are_refused_in_a_sentence() {
+    let folder = Folder::new("refused");
+    for (arguments, expected) in [
+        ("--only earthquake", "no kind of fault"),
+        ("--replay /nowhere.json", "cannot read /nowhere.json"),
+        ("--shrink Cargo.toml", "is not a schedule"),
+        ("--minutes nan", "a time that is not negative"),
+        ("--writers 0", "at least one writer"),
+        ("--hours 1 --replay x", "cannot be used with"),
+    ] {
+        let (code, said) = chaos(&folder, arguments);
+        assert_eq!(code, Some(2), "{arguments}: {said}");
+        assert!(said.contains(expected), "{arguments}: {said}");
+    }
+}
