@@ -1,0 +1,76 @@
+//! Highwater's two protocols as models that a checker explores to the end.
+//!
+//! [`log`]: which number a reader may pass. [`leadership`]: who may write, and what becomes of events meanwhile. Each has
+//! `Rules`, named after what the code does; without one of them the checker finds a history that goes wrong. What is
+//! modelled, what is not, and where each rule stands in the code is in the crate's README.
+
+pub mod leadership;
+pub mod log;
+mod rules;
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model, Path};
+
+/// Threads that explore.
+const THREADS: usize = 2;
+
+/// What came of exploring a model to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explored {
+    /// Different states that were reached.
+    pub states: usize,
+    /// Properties that a state violates, and things that should be possible and are not.
+    pub failures: Vec<&'static str>,
+}
+
+/// Explores a model to its end, whatever is found on the way.
+///
+/// # Panics
+/// When the checker stops before it has seen everything.
+pub fn explore<M>(model: M) -> Explored
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
+    let checker = model.checker().threads(THREADS).spawn_bfs().join();
+    let mut failures = Vec::new();
+    for property in checker.model().properties() {
+        let found = checker.discovery(property.name).is_some();
+        let wanted = property.expectation == Expectation::Sometimes;
+        if found != wanted {
+            failures.push(property.name);
+        }
+    }
+    // It also stops when there is nothing left to find; then it has not seen everything.
+    assert!(checker.is_done(), "the checker has not come to its end");
+    Explored { states: checker.unique_state_count(), failures }
+}
+
+/// A history that violates one of the model's properties, a short one.
+#[derive(Debug)]
+pub struct Counterexample<M: Model> {
+    /// The property.
+    pub property: &'static str,
+    /// How it came to that.
+    pub path: Path<M::State, M::Action>,
+}
+
+/// Explores a model until something is violated.
+pub fn counterexample<M>(model: M) -> Option<Counterexample<M>>
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
+    // One thread goes by breadth, so what it finds is as short as can be; and always the same.
+    let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let always = |property: &stateright::Property<M>| property.expectation == Expectation::Always;
+    let properties = checker.model().properties().into_iter().filter(always);
+    let mut found = properties.filter_map(|property| {
+        checker.discovery(property.name).map(|path| Counterexample { property: property.name, path })
+    });
+    found.next()
+}
