@@ -234,6 +234,31 @@ impl Model for Leadership {
 }
 
 impl Leadership {
+    /// Two instances, any number of faults.
+    pub const SIZE: Size = Size { instances: 2, faults: None, handling: Handling::Each };
+
+    /// The model without a rule, and what is violated then; `None` when there is no such rule.
+    #[must_use]
+    pub fn without(rule: &str) -> Option<(Self, &'static str)> {
+        let rules = Rules::default().without(rule)?;
+        let within = Size { handling: Handling::Within, ..Self::SIZE };
+        let (size, property) = match rule {
+            "term_is_checked" => (Self::SIZE, ONE_EFFECTIVE_WRITER),
+            "lock_before_term" | "taking_runs_to_its_end" => (Self::SIZE, UNDISTURBED),
+            "checkpoint_comes_with_the_term" => (Self::SIZE, GOES_ON_WHERE_STORED),
+            "never_moves_back" => (Self::SIZE, NEVER_BACK),
+            "fenced_stands_back" | "silent_sessions_end" | "frozen_transactions_end" => (Self::SIZE, PROGRESS),
+            "effects_with_the_checkpoint" | "begin_tells_what_is_true" => (within, EFFECTS_EXACTLY_ONCE),
+            // Each of the two does what the other is there for, so it takes both to be gone.
+            "begin_locks_the_checkpoint" | "advance_from_is_checked" => {
+                let rules = Rules { begin_locks_the_checkpoint: false, advance_from_is_checked: false, ..rules };
+                return Some((Self { rules, size: within }, EFFECTS_EXACTLY_ONCE));
+            }
+            _ => (Self::SIZE, NO_EVENT_LOST),
+        };
+        Some((Self { rules, size }, property))
+    }
+
     fn no_event_is_lost(&self, state: &State) -> bool {
         let done = state.history.handled.or(state.history.letters);
         (1..=state.checkpoint).all(|event| done.contains(event))

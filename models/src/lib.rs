@@ -44,33 +44,18 @@ where
             failures.push(property.name);
         }
     }
-    // It also stops when there is nothing left to find; then it has not seen everything.
     assert!(checker.is_done(), "the checker has not come to its end");
     Explored { states: checker.unique_state_count(), failures }
 }
 
-/// A history that violates one of the model's properties, a short one.
-#[derive(Debug)]
-pub struct Counterexample<M: Model> {
-    /// The property.
-    pub property: &'static str,
-    /// How it came to that.
-    pub path: Path<M::State, M::Action>,
-}
-
-/// Explores a model until something is violated.
-pub fn counterexample<M>(model: M) -> Option<Counterexample<M>>
+/// A history that violates a property, as short as can be; `None` when there is none.
+pub fn counterexample<M>(model: M, property: &'static str) -> Option<Path<M::State, M::Action>>
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
-    // One thread goes by breadth, so what it finds is as short as can be; and always the same.
-    let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    let always = |property: &stateright::Property<M>| property.expectation == Expectation::Always;
-    let properties = checker.model().properties().into_iter().filter(always);
-    let mut found = properties.filter_map(|property| {
-        checker.discovery(property.name).map(|path| Counterexample { property: property.name, path })
-    });
-    found.next()
+    // One thread goes by breadth alone: what it finds first is the shortest, and always the same.
+    let found = HasDiscoveries::AnyOf([property].into());
+    model.checker().finish_when(found).spawn_bfs().join().discovery(property)
 }

@@ -53,6 +53,8 @@ rules! {
         pub settle_only_committed,
         /// `Reader::read_contiguous`: reading past the frontier ends at the first hole.
         pub contiguous_ends_at_a_hole,
+        /// `Reader::read`: a contiguous page is complete up to its last event.
+        pub contiguous_page_moves_on,
         /// `Reader::read_settled`: the page is a statement that begins after the holders were seen.
         pub page_read_after_holders,
         /// `Reader::read_settled`: a page that is full is complete up to its last event, and no further.
@@ -158,13 +160,15 @@ impl Model for Log {
     fn init_states(&self) -> Vec<State> {
         let mut writers = [Writer::GONE; WRITERS_MAX];
         writers[..self.size.writers].fill(Writer::IDLE);
-        vec![State {
-            server: Server::default(),
-            durable: Durable::default(),
-            writers,
-            readers: [Reader::default(); READERS_MAX],
-        }
-        .canonical()]
+        vec![
+            State {
+                server: Server::default(),
+                durable: Durable::default(),
+                writers,
+                readers: [Reader::default(); READERS_MAX],
+            }
+            .canonical(),
+        ]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -209,6 +213,36 @@ impl Model for Log {
             }));
         }
         properties
+    }
+}
+
+impl Log {
+    /// Three transactions with two numbers each, one reader of everything, one crash.
+    pub const SIZE: Size = Size {
+        writers: 3,
+        numbers: 2,
+        readers: 1,
+        crashes: 1,
+        page: 2,
+        reading: Reading::All,
+        keeping: Keeping::Checkpoint,
+    };
+
+    /// The model without a rule, and what is violated then; `None` when there is no such rule.
+    #[must_use]
+    pub fn without(rule: &str) -> Option<(Self, &'static str)> {
+        let rules = Rules::default().without(rule)?;
+        // By the frontier alone it goes wrong sooner: nobody has to make a hole first.
+        let settled = Size { reading: Reading::Settled, ..Self::SIZE };
+        let (size, property) = match rule {
+            "newcomers_get_floors" => (Self::SIZE, GETS_ON_AMONG_OTHERS),
+            "contiguous_page_moves_on" => (Self::SIZE, ORDER_STRICT),
+            "contiguous_ends_at_a_hole" => (Self::SIZE, NO_EVENT_SKIPPED),
+            // Who keeps positions in the database goes back to what is stored there, and does not need it.
+            "settle_only_committed" => (Size { keeping: Keeping::Elsewhere, ..settled }, NO_EVENT_SKIPPED),
+            _ => (settled, NO_EVENT_SKIPPED),
+        };
+        Some((Self { rules, size }, property))
     }
 }
 

@@ -1,10 +1,55 @@
-//! x
-use highwater_models::{explore, leadership::*};
-fn main() {
-    let a: Vec<u8> = std::env::args().skip(1).map(|a| a.parse().unwrap()).collect();
-        for handling in [Handling::Each, Handling::Within] {
-    let t = std::time::Instant::now();
-    let size = Size { instances: a[0] as usize, faults: a.get(1).copied(), handling };
-    println!("{handling:?} {:?} {:?}", explore(Leadership { rules: Rules::default(), size }), t.elapsed());
+//! Shows what goes wrong without a rule: `cargo run -p highwater-models -- --without term_is_checked`.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::process::ExitCode;
+
+use highwater_models::counterexample;
+use highwater_models::leadership::{self, Leadership};
+use highwater_models::log::{self, Log};
+use stateright::Model;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rule = match &arguments[..] {
+        [flag, rule] if flag == "--without" => rule,
+        _ => return usage(),
+    };
+    if let Some((model, property)) = Log::without(rule) {
+        tell(model, property)
+    } else if let Some((model, property)) = Leadership::without(rule) {
+        tell(model, property)
+    } else {
+        usage()
     }
+}
+
+/// The shortest history that goes wrong: what happened, and what it was like in the end.
+fn tell<M>(model: M, property: &'static str) -> ExitCode
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
+    let Some(path) = counterexample(model, property) else {
+        eprintln!("nothing goes wrong: {property}");
+        return ExitCode::FAILURE;
+    };
+    println!("violated: {property}\n");
+    let steps = path.into_vec();
+    for (number, (_, action)) in steps.iter().enumerate() {
+        if let Some(action) = action {
+            println!("{:>3}. {action:?}", number + 1);
+        }
+    }
+    if let Some((state, _)) = steps.last() {
+        println!("\n{state:#?}");
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: highwater-models --without RULE\n\nrules of the log: {}", log::Rules::NAMES.join(", "));
+    eprintln!("\nrules of leadership: {}", leadership::Rules::NAMES.join(", "));
+    ExitCode::FAILURE
 }

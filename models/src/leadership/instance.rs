@@ -131,7 +131,8 @@ impl Instance {
 
     /// Its open transaction is rolled back by the server: the one that nobody waits for, or its own.
     pub(super) fn end_transaction(&mut self) {
-        if self.late_transaction.take_if(|transaction| !transaction.committing).is_none() && self.transaction.is_some() {
+        if self.late_transaction.take_if(|transaction| !transaction.committing).is_none() && self.transaction.is_some()
+        {
             (self.transaction, self.phase) = (None, Phase::Troubled);
         }
     }

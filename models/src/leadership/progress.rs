@@ -40,7 +40,9 @@ impl Leadership {
         for (at, other) in others.clone() {
             let frozen = if at == alone { None } else { other.transaction };
             match other.late_transaction.or(frozen) {
-                Some(open) if open.committing && other.late_transaction.is_some() => return Some(Action::LateCommit(at)),
+                Some(open) if open.committing && other.late_transaction.is_some() => {
+                    return Some(Action::LateCommit(at));
+                }
                 Some(open) if open.committing => return Some(Action::Committed(at)),
                 Some(_) if self.rules.frozen_transactions_end => return Some(Action::Evict(at)),
                 _ => {}

@@ -136,7 +136,7 @@ impl Log {
         if page.is_empty() && !rows.is_empty() {
             state.readers[at].phase = Phase::Hole;
         } else {
-            let complete_to = page.highest().max(after);
+            let complete_to = if self.rules.contiguous_page_moves_on { page.highest().max(after) } else { after };
             deliver(state, at, state.server.events, page, complete_to);
         }
     }
