@@ -105,6 +105,9 @@ pub struct Leadership {
     pub rules: Rules,
     /// How much there is.
     pub size: Size,
+    /// Whether histories that differ only in which of the instances is which are one. Not where people are to read them:
+    /// instances change their places then.
+    pub alike: bool,
 }
 
 /// Everything there is at a moment.
@@ -112,7 +115,7 @@ pub struct Leadership {
 pub struct State {
     /// The subscriber's checkpoint.
     pub checkpoint: u8,
-    /// In an order without meaning: histories that differ only in who is who are one.
+    /// The instances.
     pub instances: [Instance; INSTANCES_MAX],
     /// Faults so far. Without a limit: whether there was one.
     pub faults: u8,
@@ -202,8 +205,9 @@ impl Model for Leadership {
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
         let mut next = *state;
         self.apply(&mut next, action);
-        // Instances are all alike, so only how many are where counts.
-        next.instances.sort_unstable();
+        if self.alike {
+            next.instances.sort_unstable();
+        }
         (next != *state).then_some(next)
     }
 
@@ -252,11 +256,11 @@ impl Leadership {
             // Each of the two does what the other is there for, so it takes both to be gone.
             "begin_locks_the_checkpoint" | "advance_from_is_checked" => {
                 let rules = Rules { begin_locks_the_checkpoint: false, advance_from_is_checked: false, ..rules };
-                return Some((Self { rules, size: within }, EFFECTS_EXACTLY_ONCE));
+                return Some((Self { rules, size: within, alike: true }, EFFECTS_EXACTLY_ONCE));
             }
             _ => (Self::SIZE, NO_EVENT_LOST),
         };
-        Some((Self { rules, size }, property))
+        Some((Self { rules, size, alike: true }, property))
     }
 
     fn no_event_is_lost(&self, state: &State) -> bool {

@@ -48,14 +48,14 @@ where
     Explored { states: checker.unique_state_count(), failures }
 }
 
-/// A history that violates a property, as short as can be; `None` when there is none.
+/// A history that violates a property, a short one; `None` when there is none.
 pub fn counterexample<M>(model: M, property: &'static str) -> Option<Path<M::State, M::Action>>
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
-    // One thread goes by breadth alone: what it finds first is the shortest, and always the same.
+    // One thread goes by breadth alone: what it finds is short, and always the same.
     let found = HasDiscoveries::AnyOf([property].into());
     model.checker().finish_when(found).spawn_bfs().join().discovery(property)
 }

@@ -16,15 +16,15 @@ fn main() -> ExitCode {
         _ => return usage(),
     };
     if let Some((model, property)) = Log::without(rule) {
-        tell(model, property)
+        tell(Log { alike: false, ..model }, property)
     } else if let Some((model, property)) = Leadership::without(rule) {
-        tell(model, property)
+        tell(Leadership { alike: false, ..model }, property)
     } else {
         usage()
     }
 }
 
-/// The shortest history that goes wrong: what happened, and what it was like in the end.
+/// A short history that goes wrong: what happened, and what it was like in the end.
 fn tell<M>(model: M, property: &'static str) -> ExitCode
 where
     M: Model + Send + Sync + 'static,

@@ -133,8 +133,13 @@ impl Instance {
     pub(super) fn end_transaction(&mut self) {
         if self.late_transaction.take_if(|transaction| !transaction.committing).is_none() && self.transaction.is_some()
         {
-            (self.transaction, self.phase) = (None, Phase::Troubled);
+            self.on_transaction_lost();
         }
+    }
+
+    /// It was not committed, and that is known: what is remembered still counts. An event that failed is handled again.
+    pub(super) fn on_transaction_lost(&mut self) {
+        (self.transaction, self.phase) = (None, Phase::Leading);
     }
 
     pub(super) fn front(&self) -> Option<u8> {

@@ -77,10 +77,7 @@ impl State {
                 let instance = &mut self.instances[at];
                 (instance.late_transaction, instance.phase) = (instance.transaction.take(), Phase::Troubled);
             }
-            Action::LoseTransaction(at) => {
-                let instance = &mut self.instances[at];
-                (instance.transaction, instance.phase) = (None, Phase::Troubled);
-            }
+            Action::LoseTransaction(at) => self.instances[at].on_transaction_lost(),
             Action::LoseStore(at) => {
                 let instance = &mut self.instances[at];
                 instance.late_store = instance.storing.take().map(|to| (to, instance.term_holds));
