@@ -102,6 +102,8 @@ pub struct Size {
     pub reading: Reading,
     /// Where positions are kept.
     pub keeping: Keeping,
+    /// Whether somebody else uses the readers' connections as well, at any time: `Log::frontier`.
+    pub shared: bool,
 }
 
 /// The model.
@@ -150,6 +152,8 @@ pub enum Action {
     Connect(usize),
     /// A reader's connection is lost, or somebody stops waiting.
     LoseConnection(usize),
+    /// Somebody asks on a reader's connection how far the order is settled, and that goes first.
+    AskFrontier(usize),
     /// A reader carries out its next statement.
     Statement(usize),
     /// A reader's position is stored as its checkpoint.
@@ -179,6 +183,9 @@ impl Model for Log {
                 continue;
             }
             actions.extend([Action::LoseConnection(at), Action::Statement(at)]);
+            if self.size.shared && reader.phase == Phase::Begin {
+                actions.push(Action::AskFrontier(at));
+            }
             if self.size.keeping == Keeping::Checkpoint && state.server.checkpoints[at] < reader.position {
                 actions.push(Action::StoreCheckpoint(at));
             }
@@ -190,6 +197,7 @@ impl Model for Log {
         match action {
             Action::Connect(at) => self.connect(&mut next, at),
             Action::LoseConnection(at) => self.lose_connection(&mut next, at),
+            Action::AskFrontier(at) => (next.readers[at].asked, next.readers[at].phase) = (true, Phase::Hole),
             Action::Statement(at) => self.statement(&mut next, at),
             Action::StoreCheckpoint(at) => next.server.checkpoints[at] = next.readers[at].position,
             action => self.on_server(&mut next, action),
@@ -228,6 +236,7 @@ impl Log {
         page: 2,
         reading: Reading::All,
         keeping: Keeping::Checkpoint,
+        shared: false,
     };
 
     /// The model without a rule, and what is violated then; `None` when there is no such rule.

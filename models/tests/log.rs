@@ -44,6 +44,11 @@ fn holds_for_who_reads_by_the_frontier_alone_and_keeps_positions_elsewhere() {
 }
 
 #[test]
+fn holds_on_connections_that_others_use_too() {
+    holds(Size { shared: true, numbers: 1, ..Log::SIZE }, 706_033);
+}
+
+#[test]
 fn holds_for_two_readers() {
     holds(Size { writers: 2, readers: 2, ..Log::SIZE }, 1_207_960);
 }

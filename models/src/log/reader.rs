@@ -37,8 +37,17 @@ pub struct Reader {
     pub delivered: [Numbers; 2],
     /// What was visible when the sequence was looked at. Only where pages are read as of then.
     pub snapshot: [Numbers; 2],
+    /// The looks are for somebody who asks how far the order is settled, from the beginning of the log.
+    pub asked: bool,
     /// Something was delivered after a later one.
     pub disordered: bool,
+}
+
+impl Reader {
+    /// After which number something is wanted.
+    fn after(&self) -> u8 {
+        if self.asked { 0 } else { self.position }
+    }
 }
 
 impl Log {
@@ -57,7 +66,7 @@ impl Log {
     /// `Readers::with_reader`: an error drops the reader.
     pub(super) fn lose_connection(&self, state: &mut State, at: usize) {
         let reader = &mut state.readers[at];
-        (reader.connected, reader.phase) = (false, Phase::Begin);
+        (reader.connected, reader.phase, reader.asked) = (false, Phase::Begin, false);
         reader.snapshot = Default::default();
         state.writers.iter_mut().for_each(|writer| writer.seen[at] = false);
         if self.rules.frontier_dies_with_connection {
@@ -84,6 +93,8 @@ impl Log {
             Phase::Holders => self.observe(state, at, state.server.sequence),
             Phase::Bound(bound) => self.settle(state, at, bound),
         }
+        let reader = &mut state.readers[at];
+        reader.asked &= reader.phase != Phase::Begin;
     }
 
     /// The first statement of `Reader::settle`.
@@ -91,7 +102,7 @@ impl Log {
         let reader = &mut state.readers[at];
         let last_value = state.server.sequence;
         // Nothing beyond was ever drawn: not an observation.
-        reader.phase = if last_value <= reader.position { Phase::Begin } else { Phase::LastValue(last_value) };
+        reader.phase = if last_value <= reader.after() { Phase::Begin } else { Phase::LastValue(last_value) };
         if !self.rules.page_read_after_holders {
             reader.snapshot = state.server.events;
         }
@@ -114,7 +125,7 @@ impl Log {
         }
         reader.previous = Some(last_value);
         let bound = lowest.filter(|_| self.rules.wait_for_holders).unwrap_or(last_value);
-        reader.phase = if bound > reader.position { Phase::Bound(bound) } else { Phase::Begin };
+        reader.phase = if bound > reader.after() { Phase::Bound(bound) } else { Phase::Begin };
     }
 
     /// The last statement of `Reader::settle`, and `Frontier::settle`.
