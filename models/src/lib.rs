@@ -11,7 +11,7 @@ mod rules;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use stateright::{Checker, Expectation, HasDiscoveries, Model, Path};
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 /// Threads that explore.
 const THREADS: usize = 2;
@@ -48,8 +48,17 @@ where
     Explored { states: checker.unique_state_count(), failures }
 }
 
+/// A history that goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counterexample<S, A> {
+    /// What happened.
+    pub actions: Vec<A>,
+    /// The first state that is wrong.
+    pub end: S,
+}
+
 /// A history that violates a property, a short one; `None` when there is none.
-pub fn counterexample<M>(model: M, property: &'static str) -> Option<Path<M::State, M::Action>>
+pub fn counterexample<M>(model: M, property: &'static str) -> Option<Counterexample<M::State, M::Action>>
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
@@ -57,5 +66,16 @@ where
 {
     // One thread goes by breadth alone: what it finds is short, and always the same.
     let found = HasDiscoveries::AnyOf([property].into());
-    model.checker().finish_when(found).spawn_bfs().join().discovery(property)
+    let checker = model.checker().finish_when(found).spawn_bfs().join();
+    let path = checker.discovery(property)?;
+    let holds = checker.model().property(property).condition;
+    let mut actions = Vec::new();
+    // What was found last counts for the checker, and that may go on after something has gone wrong.
+    for (state, action) in path.into_vec() {
+        if !holds(checker.model(), &state) {
+            return Some(Counterexample { actions, end: state });
+        }
+        actions.extend(action);
+    }
+    None
 }

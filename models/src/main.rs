@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::process::ExitCode;
 
-use highwater_models::counterexample;
 use highwater_models::leadership::{self, Leadership};
 use highwater_models::log::{self, Log};
+use highwater_models::{Counterexample, counterexample};
 use stateright::Model;
 
 fn main() -> ExitCode {
@@ -31,20 +31,15 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
-    let Some(path) = counterexample(model, property) else {
+    let Some(Counterexample { actions, end }) = counterexample(model, property) else {
         eprintln!("nothing goes wrong: {property}");
         return ExitCode::FAILURE;
     };
     println!("violated: {property}\n");
-    let steps = path.into_vec();
-    for (number, (_, action)) in steps.iter().enumerate() {
-        if let Some(action) = action {
-            println!("{:>3}. {action:?}", number + 1);
-        }
+    for (number, action) in (1..).zip(&actions) {
+        println!("{number:>3}. {action:?}");
     }
-    if let Some((state, _)) = steps.last() {
-        println!("\n{state:#?}");
-    }
+    println!("\n{end:#?}");
     ExitCode::SUCCESS
 }
 
