@@ -1,0 +1,73 @@
+//! From where one can get on.
+//!
+//! "Can be reached from every reachable state" is not what the checker's `eventually` means. So it is an invariant here:
+//! in each state that the checker reaches, and for each instance, one continuation without faults is carried out, in which
+//! that instance does what it can and all others are frozen for ever. The server does its part: it ends sessions on which
+//! nothing is heard and transactions that stand in the way. The continuation is one of many; that it gets to the end shows
+//! that the end can be reached.
+
+use super::{Action, EVENTS, Instance, Leadership, Lock, Phase, State};
+
+/// Steps in which an instance gets to the end from anywhere.
+const STEPS_MAX: usize = 80;
+
+impl Leadership {
+    pub(super) fn any_one_gets_to_the_end(&self, state: &State) -> bool {
+        (0..self.size.instances).all(|at| self.gets_to_the_end(*state, at))
+    }
+
+    fn gets_to_the_end(&self, mut state: State, alone: usize) -> bool {
+        for _ in 0..STEPS_MAX {
+            if state.checkpoint == EVENTS {
+                return true;
+            }
+            match self.next(&state, alone) {
+                Some(action @ Action::SessionEnds(_)) => state.fault(action),
+                Some(action) => self.apply(&mut state, action),
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// What happens next when only one instance does anything.
+    fn next(&self, state: &State, alone: usize) -> Option<Action> {
+        let instance = &state.instances[alone];
+        if instance.transaction.is_some_and(|transaction| transaction.committing) {
+            return Some(Action::Committed(alone));
+        }
+        let others = state.instances.iter().enumerate();
+        for (at, other) in others.clone() {
+            let frozen = if at == alone { None } else { other.transaction };
+            match other.late_transaction.or(frozen) {
+                Some(open) if open.committing && other.late_transaction.is_some() => {
+                    return Some(Action::LateCommit(at));
+                }
+                Some(open) if open.committing => return Some(Action::Committed(at)),
+                Some(_) if self.rules.frozen_transactions_end => return Some(Action::Evict(at)),
+                _ => {}
+            }
+        }
+        let keeps_out = |(at, other): &(usize, &Instance)| match other.lock {
+            Lock::None => false,
+            Lock::Held => *at != alone,
+            Lock::Stale => true,
+        };
+        let waits = match instance.phase {
+            Phase::Standby => self.rules.lock_before_term,
+            phase => phase == Phase::Locked && !self.rules.lock_before_term,
+        };
+        if let (true, Some((at, _))) = (waits, others.clone().find(keeps_out)) {
+            return self.rules.silent_sessions_end.then_some(Action::SessionEnds(at));
+        }
+        let mut actions = Vec::new();
+        self.own_actions(state, alone, &mut actions);
+        if instance.storing.is_some() && !state.is_locked(self) {
+            actions.push(Action::Stored(alone));
+        }
+        // It is told in the end that its session is gone, and it does not let go or stop waiting for no reason.
+        let lose = actions.iter().copied().find(|action| matches!(action, Action::Lose(_)));
+        actions.retain(|action| !matches!(action, Action::LetGo(_) | Action::StopWaiting(_)));
+        lose.or_else(|| actions.pop())
+    }
+}
