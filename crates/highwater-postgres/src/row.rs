@@ -28,8 +28,8 @@ fn numbered(row: &PgRow, number: i64) -> Result<Record, sqlx::Error> {
         event_type: named(text(row, 4)?)?,
         schema_version: u32::try_from(i32::from_be_bytes(fixed(row, 5)?))
             .map_err(|why| sqlx::Error::Decode(why.into()))?,
-        data: text(row, 6)?,
-        metadata: text(row, 7)?,
+        data: json(row, 6)?,
+        metadata: json(row, 7)?,
         created_at: time(i64::from_be_bytes(fixed(row, 8)?))?,
     })
 }
@@ -42,7 +42,15 @@ fn fixed<const N: usize>(row: &PgRow, column: usize) -> Result<[u8; N], sqlx::Er
     bytes(row, column)?.try_into().map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
-/// Text, and `json` as well: its binary format is its text.
+/// The binary format of `json` is its text. That of `jsonb` begins with a number, as no JSON does: were it taken for text,
+/// nothing could be decoded any more, and subscribers would put one event after the other to the dead letters.
+fn json(row: &PgRow, column: usize) -> Result<String, sqlx::Error> {
+    if bytes(row, column)?.first() == Some(&1) {
+        return Err(sqlx::Error::Decode("its column was made json, and is jsonb now".into()));
+    }
+    text(row, column)
+}
+
 fn text(row: &PgRow, column: usize) -> Result<String, sqlx::Error> {
     let text = std::str::from_utf8(bytes(row, column)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
     Ok(text.to_owned())

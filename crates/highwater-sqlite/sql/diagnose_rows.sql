@@ -82,5 +82,5 @@ said (kind, which, wrong) AS (
         OR term < 0 OR global_sequence < 0
 )
 SELECT kind, CAST(which AS TEXT), wrong FROM (
-    SELECT kind, which, wrong, row_number() OVER (PARTITION BY kind) AS n FROM said
-) WHERE n <= 5
+    SELECT kind, which, wrong, row_number() OVER (PARTITION BY kind ORDER BY which, wrong) AS n FROM said
+) WHERE n <= 5 ORDER BY kind, CAST(which AS TEXT), wrong

@@ -5,6 +5,7 @@ mod appending;
 mod bus;
 mod connections;
 mod crashes;
+mod damage;
 mod delivery_contracts;
 mod doctor;
 mod hosts;
