@@ -16,6 +16,7 @@ mod plain_sql;
 mod proxy;
 mod replicas;
 mod roles;
+mod schema_names;
 mod support;
 mod tls;
 mod transfer;
