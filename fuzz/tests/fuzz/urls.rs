@@ -1,6 +1,7 @@
 //! URLs of databases: taken apart as they were put together, or refused, and never repeated with their password.
 
 #[path = "../../../crates/highwater-postgres/src/hosts/url.rs"]
+#[expect(dead_code, reason = "the file as it is there; not everything of it is used here")]
 mod hosts;
 #[path = "../../../crates/highwater-sqlite/src/place.rs"]
 #[expect(dead_code, reason = "the file as it is there; not everything of it is used here")]
