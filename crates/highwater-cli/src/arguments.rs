@@ -100,6 +100,9 @@ impl Cli {
 }
 
 #[cfg(test)]
+mod hostile;
+
+#[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
 

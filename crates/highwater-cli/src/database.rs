@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use highwater::{Backend, Error};
+use highwater::{Backend, Error, Invalid};
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
@@ -119,7 +119,10 @@ impl Target {
             Error::Unavailable { .. } => "; see that the server runs there, and that the URL names it",
             _ => "",
         };
-        Failure::from(error).framed(&format!("{}: ", redacted(url)), advice)
+        let invalid = matches!(error, Error::Invalid(Invalid::Setting { name: "database", .. }));
+        let failure = Failure::from(error).framed(&format!("{}: ", redacted(url)), advice);
+        // A URL that cannot be used is no store that can be opened.
+        if invalid { failure.because(Exit::Database) } else { failure }
     }
 
     /// Whether two names are certainly of one store.

@@ -106,6 +106,7 @@ impl From<Error> for Failure {
             | Error::NotPrimary { .. }
             | Error::Interrupted { .. }
             | Error::Unfit { .. }
+            | Error::Damaged { .. }
             | Error::NoSession { .. }
             | Error::Denied { .. } => Exit::Database,
             _ => Exit::Refused,
@@ -119,6 +120,7 @@ impl From<Error> for Failure {
                 " (run the same copy or import again, or give it up with `highwater copy --abandon STORE`)"
             }
             Error::Import { .. } => "; nothing was stored",
+            Error::Damaged { .. } => "; `highwater doctor` says what is wrong and what to do",
             Error::Led { .. } => " (--force)",
             Error::Denied { action: "connect" | "connect to any host", .. } => {
                 "; check the user, the password and what the server lets in"

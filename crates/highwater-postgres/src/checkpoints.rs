@@ -13,7 +13,7 @@ use sqlx::{Postgres, Row};
 use crate::connect::life;
 use crate::error::{failed, in_time, sqlstate};
 use crate::leadership::take_over_for_good;
-use crate::row::{signed, unsigned};
+use crate::row::{about, counted, signed};
 use crate::sql::Sql;
 use crate::store::PgEventStore;
 
@@ -118,22 +118,27 @@ pub(crate) fn held(action: &'static str, error: sqlx::Error) -> Error {
 
 /// The term in two neighbouring columns.
 pub(crate) fn term(row: &PgRow, first: usize) -> Result<Term, sqlx::Error> {
-    Ok(Term { number: unsigned(row.try_get(first)?), nonce: row.try_get(first + 1)? })
+    Ok(Term { number: counted(row.try_get(first)?)?, nonce: row.try_get(first + 1)? })
 }
 
 fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
     Ok(Taken {
         term: term(row, 0)?,
-        global_sequence: unsigned(row.try_get(2)?),
+        global_sequence: counted(row.try_get(2)?)?,
         fresh: row.try_get(3)?,
         incarnation: life(row.try_get(4)?),
     })
 }
 
 fn checkpoint(row: &PgRow) -> Result<Checkpoint, sqlx::Error> {
+    let subscriber_id: String = row.try_get(0)?;
+    about(readable(row, subscriber_id.clone()), || format!("the checkpoint of {subscriber_id:?}"))
+}
+
+fn readable(row: &PgRow, subscriber_id: String) -> Result<Checkpoint, sqlx::Error> {
     Ok(Checkpoint {
-        subscriber_id: row.try_get(0)?,
-        global_sequence: unsigned(row.try_get(1)?),
+        subscriber_id,
+        global_sequence: counted(row.try_get(1)?)?,
         event_id: row.try_get(2)?,
         updated_at: row.try_get(3)?,
         term: term(row, 4)?,

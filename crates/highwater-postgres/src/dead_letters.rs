@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::ANSWER_TIMEOUT;
 use crate::error::{failed, in_time};
-use crate::row::{record, signed, unsigned};
+use crate::row::{counted, record, signed, unsigned};
 use crate::store::PgEventStore;
 
 impl DeadLetters for PgEventStore {
@@ -21,7 +21,7 @@ impl DeadLetters for PgEventStore {
                 let query = sqlx::query(self.inner.sql.parked.clone()).bind(subscriber_id);
                 let rows = query.fetch_all(&self.inner.own_pool).await;
                 let parked = rows.and_then(|rows| {
-                    rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect::<Result<_, _>>()
+                    rows.iter().map(|row| Ok((row.try_get(0)?, counted(row.try_get(1)?)?))).collect::<Result<_, _>>()
                 });
                 parked.map_err(|e| failed("see which streams are parked", e))
             })
@@ -76,7 +76,7 @@ impl DeadLetters for PgEventStore {
             self.look("list requests in time", async {
                 let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
                 let rows = query.fetch_all(&self.inner.own_pool).await;
-                let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
+                let requests = rows.and_then(|rows| row::readable_requests(&rows));
                 requests.map_err(|e| failed("list requests", e))
             })
             .await

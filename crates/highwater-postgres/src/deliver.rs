@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::checkpoints::{ANSWER_TIMEOUT, held, term};
 use crate::connect::life;
 use crate::error::{failed, is_lost, sqlstate};
-use crate::row::unsigned;
+use crate::row::{counted, unsigned};
 use crate::store::PgEventStore;
 use crate::unit_of_work::PgTx;
 
@@ -136,7 +136,7 @@ fn check(row: &PgRow, fence: &Fence) -> Result<Result<u64, Error>, sqlx::Error> 
         let reason = "the server was restarted or replaced since the subscriber began".to_owned();
         return Ok(Err(Error::Interrupted { reason }));
     }
-    Ok(Ok(unsigned(row.try_get(0)?)))
+    Ok(Ok(counted(row.try_get(0)?)?))
 }
 
 fn fenced(fence: &Fence, term: Option<u64>) -> Error {

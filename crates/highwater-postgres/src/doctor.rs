@@ -4,6 +4,7 @@
 
 mod activity;
 mod connection;
+mod contents;
 mod delivery;
 mod layout;
 mod rights;
@@ -56,7 +57,9 @@ impl PgEventStore {
         let about_the_log: Vec<Look<'_>> = vec![
             ("filling", Box::pin(layout::filling(self))),
             ("indexes", Box::pin(layout::indexes(self))),
+            ("columns", Box::pin(layout::columns(self))),
             ("constraints", Box::pin(layout::constraints(self))),
+            ("rows", Box::pin(contents::rows(self))),
             ("rights", Box::pin(rights::rights(self))),
             ("writers", Box::pin(activity::writers(self))),
             ("vacuum", Box::pin(activity::vacuum(self))),

@@ -22,15 +22,26 @@ pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
 
 /// What an error means when nothing was being committed.
 pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
-    let Some(code) = sqlstate(&error) else { return Error::Unavailable { action, source: error.into() } };
+    let Some(code) = sqlstate(&error) else {
+        return match error {
+            // The server has answered, and what it sent is not what we store.
+            sqlx::Error::Decode(source) => Error::Damaged { action, source },
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::RowNotFound => {
+                Error::Damaged { action, source: error.into() }
+            }
+            _ => Error::Unavailable { action, source: error.into() },
+        };
+    };
     match code.as_str() {
+        // A damaged page, an index that does not fit its table, a number that cannot be counted on from.
+        "XX001" | "XX002" | "22003" => Error::Damaged { action, source: error.into() },
         "25006" => Error::NotPrimary { reason: "the server is read-only".to_owned() },
         "42501" => Error::Denied { action, source: error.into() },
         "28000" | "28P01" => Error::Denied { action, source: error.into() },
         // There is no such database.
         "3D000" => Error::Unfit { reason: format!("{}; create it first", describe(&error)) },
-        // Undefined table, schema, function, column.
-        "42P01" | "3F000" | "42883" | "42703" => {
+        // Undefined table, schema, function, column; a column of another type than it was made with.
+        "42P01" | "3F000" | "42883" | "42703" | "42804" => {
             Error::Unfit { reason: format!("{}; call initialize() with a role that owns the schema", describe(&error)) }
         }
         // What was prepared in a session is gone, or there before.

@@ -22,7 +22,7 @@ use sqlx::postgres::PgRow;
 pub(crate) use evict::take_over_for_good;
 
 use crate::error::failed;
-use crate::row::unsigned;
+use crate::row::counted;
 use crate::store::PgEventStore;
 
 /// Leadership among instances over one schema of one database.
@@ -62,7 +62,7 @@ fn leader(row: &PgRow) -> Result<Leader, sqlx::Error> {
         subscriber_id: row.try_get(0)?,
         instance: instance(row, 1)?,
         since: row.try_get(5)?,
-        term: unsigned(row.try_get(6)?),
+        term: counted(row.try_get(6)?)?,
         hold: match (row.try_get(7)?, row.try_get(8)?) {
             (true, true) => LeaderHold::Held,
             (true, false) => LeaderHold::Gone,

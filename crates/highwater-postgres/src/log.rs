@@ -81,7 +81,7 @@ impl PgEventStore {
             .bind(limit.events as i64 + 1)
             .fetch(&mut *connection);
         let (mut records, stopped) = row::take(rows, limit, 0, |_| true).await.map_err(read_failed)?;
-        if stopped == Stopped::Bytes {
+        if matches!(stopped, Stopped::Bytes | Stopped::Damaged) {
             // The rest of the result may be large; a new connection is cheaper than swallowing it.
             drop(connection.detach());
         }

@@ -165,7 +165,7 @@ impl Reader {
         };
         let (records, stopped) = row::take(rows, limit, self.expected, contiguous).await.map_err(read_failed)?;
         let nothing_contiguous = records.is_empty() && stopped == Stopped::Unwanted;
-        Ok(((!nothing_contiguous).then_some(records), stopped != Stopped::Bytes))
+        Ok(((!nothing_contiguous).then_some(records), matches!(stopped, Stopped::End | Stopped::Unwanted)))
     }
 
     /// Learns how far the order is settled now. The order of the statements is the point: whoever holds the lock after
@@ -217,9 +217,9 @@ impl Reader {
         }
         let (records, stopped) =
             row::take(query.fetch(&mut self.connection), limit, self.expected, |_| true).await.map_err(read_failed)?;
-        let full = stopped == Stopped::Bytes || records.len() >= limit.events;
+        let full = stopped != Stopped::End || records.len() >= limit.events;
         let complete_to = records.last().filter(|_| full).map_or(up_to, |last| last.global_sequence);
-        Ok((self.page(records, complete_to), stopped != Stopped::Bytes))
+        Ok((self.page(records, complete_to), matches!(stopped, Stopped::End | Stopped::Unwanted)))
     }
 }
 

@@ -15,15 +15,21 @@ const EPOCH_MICROS: i64 = 946_684_800_000_000;
 /// The columns' types are fixed by the migrations and statements of ours are always prepared, so values arrive in the
 /// binary format and are taken from it directly: looking each type up again would take a fifth of the time of a long read.
 pub(crate) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
+    let number = i64::from_be_bytes(fixed(row, 0)?);
+    about(numbered(row, number), || format!("event {number}"))
+}
+
+fn numbered(row: &PgRow, number: i64) -> Result<Record, sqlx::Error> {
     Ok(Record {
-        global_sequence: unsigned(i64::from_be_bytes(fixed(row, 0)?)),
+        global_sequence: positive(number)?,
         id: Uuid::from_bytes(fixed(row, 1)?),
         stream_id: Uuid::from_bytes(fixed(row, 2)?),
-        stream_version: unsigned(i64::from_be_bytes(fixed(row, 3)?)),
-        event_type: text(row, 4)?,
-        schema_version: u32::from_be_bytes(fixed(row, 5)?),
-        data: text(row, 6)?,
-        metadata: text(row, 7)?,
+        stream_version: positive(i64::from_be_bytes(fixed(row, 3)?))?,
+        event_type: named(text(row, 4)?)?,
+        schema_version: u32::try_from(i32::from_be_bytes(fixed(row, 5)?))
+            .map_err(|why| sqlx::Error::Decode(why.into()))?,
+        data: json(row, 6)?,
+        metadata: json(row, 7)?,
         created_at: time(i64::from_be_bytes(fixed(row, 8)?))?,
     })
 }
@@ -36,7 +42,15 @@ fn fixed<const N: usize>(row: &PgRow, column: usize) -> Result<[u8; N], sqlx::Er
     bytes(row, column)?.try_into().map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
-/// Text, and `json` as well: its binary format is its text.
+/// The binary format of `json` is its text. That of `jsonb` begins with a number, as no JSON does: were it taken for text,
+/// nothing could be decoded any more, and subscribers would put one event after the other to the dead letters.
+fn json(row: &PgRow, column: usize) -> Result<String, sqlx::Error> {
+    if bytes(row, column)?.first() == Some(&1) {
+        return Err(sqlx::Error::Decode("its column was made json, and is jsonb now".into()));
+    }
+    text(row, column)
+}
+
 fn text(row: &PgRow, column: usize) -> Result<String, sqlx::Error> {
     let text = std::str::from_utf8(bytes(row, column)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
     Ok(text.to_owned())
@@ -48,7 +62,37 @@ fn time(micros: i64) -> Result<DateTime<Utc>, sqlx::Error> {
     found.ok_or_else(|| sqlx::Error::Decode("created_at is beyond the times that can be represented".into()))
 }
 
-/// Numbers of the log as PostgreSQL has them. None is negative: sequence and versions start at 1.
+/// Numbers that only ever count up, as they are stored. What is negative was not written by us, and is no 0.
+pub(crate) fn counted(number: i64) -> Result<u64, sqlx::Error> {
+    u64::try_from(number)
+        .map_err(|_| sqlx::Error::Decode(format!("{number} is stored where nothing is negative").into()))
+}
+
+/// The same where counting begins at 1: what was no number at all is read as 0 by some drivers.
+pub(crate) fn positive(number: i64) -> Result<u64, sqlx::Error> {
+    match counted(number)? {
+        0 => Err(sqlx::Error::Decode("0 is stored where counting begins at 1".into())),
+        number => Ok(number),
+    }
+}
+
+/// A text that is not empty.
+fn named(text: String) -> Result<String, sqlx::Error> {
+    if text.is_empty() { Err(sqlx::Error::Decode("its type has no name".into())) } else { Ok(text) }
+}
+
+/// Says which row it is that cannot be read.
+pub(crate) fn about<T>(read: Result<T, sqlx::Error>, row: impl FnOnce() -> String) -> Result<T, sqlx::Error> {
+    read.map_err(|error| match error {
+        sqlx::Error::Decode(why) => sqlx::Error::Decode(format!("{}: {why}", row()).into()),
+        sqlx::Error::ColumnDecode { index, source } => {
+            sqlx::Error::Decode(format!("{}: column {index}: {source}", row()).into())
+        }
+        other => other,
+    })
+}
+
+/// Counts and times of PostgreSQL's own, which are never negative.
 pub(crate) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
@@ -67,10 +111,12 @@ pub(crate) enum Stopped {
     Bytes,
     /// The next record was not wanted any more.
     Unwanted,
+    /// The next record cannot be read. Whoever asks for what comes next is told why.
+    Damaged,
 }
 
 /// Takes records as they arrive, until `limit.bytes` is reached or a record is not `wanted`. Room is made for as many as are
-/// `expected`.
+/// `expected`. What lies before a record that cannot be read is given out all the same.
 pub(crate) async fn take(
     mut rows: impl Stream<Item = Result<PgRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,
@@ -83,7 +129,10 @@ pub(crate) async fn take(
         if bytes >= limit.bytes.max(1) {
             return Ok((records, Stopped::Bytes));
         }
-        let record = record(&row?)?;
+        let record = match record(&row?) {
+            Err(sqlx::Error::Decode(_)) if !records.is_empty() => return Ok((records, Stopped::Damaged)),
+            read => read?,
+        };
         if !wanted(&record) {
             return Ok((records, Stopped::Unwanted));
         }

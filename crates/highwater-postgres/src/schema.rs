@@ -18,9 +18,10 @@ impl SchemaName {
         if name.starts_with("pg_") || name == "information_schema" {
             return refuse("PostgreSQL keeps that name for itself");
         }
-        // A dollar sign could end the quoted body of a function.
-        if name.chars().any(|c| c.is_control() || c == '$') {
-            return refuse("it holds a control character or a dollar sign");
+        // A dollar sign could end the quoted body of a function, format() takes a percent sign for a placeholder, and a
+        // backslash is one of its own where standard_conforming_strings is off.
+        if name.chars().any(|c| c.is_control() || matches!(c, '$' | '%' | '\\')) {
+            return refuse("it holds a control character, a dollar sign, a percent sign or a backslash");
         }
         Ok(Self(name.to_owned()))
     }
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn names_that_cannot_be_are_refused() {
-        for name in ["", "pg_mine", "information_schema", "a$b", "a\0b", "a\nb", &"x".repeat(64)] {
+        for name in ["", "pg_mine", "information_schema", "a$b", "a%b", "a\\b", "a\0b", "a\nb", &"x".repeat(64)] {
             assert!(matches!(SchemaName::new(name), Err(Invalid::SchemaName { .. })), "{name:?}");
         }
     }

@@ -81,8 +81,8 @@ impl PgEventStore {
     /// # Errors
     /// As [`connect`](Self::connect); [`Error::Invalid`] for a setting that cannot work.
     pub async fn connect_with(url: &str, config: PgConfig) -> Result<Self, Error> {
-        let options = hosts::parse(url)
-            .ok_or_else(|| Error::Unavailable { action: "use the database URL", source: hosts::FORM.into() })?;
+        let options =
+            hosts::parse(url).ok_or_else(|| Invalid::Setting { name: "database", reason: hosts::FORM.to_owned() })?;
         Self::connect_to_any(options, config).await
     }
 

@@ -14,7 +14,7 @@ use crate::connect::Connector;
 use crate::dead_letters::row;
 use crate::error::{failed, sqlstate};
 use crate::pooler::{self, Session};
-use crate::row::{signed, unsigned};
+use crate::row::{counted, signed, unsigned};
 use crate::store::PgEventStore;
 use filling::PgFilling;
 
@@ -97,7 +97,7 @@ impl PgEventStore {
         let found = row.and_then(|row| {
             let unfinished = |row: sqlx::postgres::PgRow| {
                 let (source, since): (String, DateTime<Utc>) = (row.try_get(0)?, row.try_get(1)?);
-                Ok::<_, sqlx::Error>(Unfinished { source, since, filled_to: unsigned(row.try_get(2)?) })
+                Ok::<_, sqlx::Error>(Unfinished { source, since, filled_to: counted(row.try_get(2)?)? })
             };
             row.map(unfinished).transpose()
         });

@@ -11,7 +11,7 @@ use sqlx::{Connection, Row};
 use uuid::Uuid;
 
 use crate::error::{append_failed, failed, sqlstate};
-use crate::row::{self, signed, unsigned};
+use crate::row::{self, counted, signed, unsigned};
 use crate::sql::Sql;
 use columns::{Columns, Json};
 
@@ -266,7 +266,7 @@ pub(crate) async fn current_conflict(
         .fetch_all(connection)
         .await
         .map_err(|e| failed("look up streams", e))?;
-    let head = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)));
+    let head = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, counted(row.try_get(1)?)?));
     let heads: Result<HashMap<Uuid, u64>, sqlx::Error> = rows.iter().map(head).collect();
     Ok(append.conflict(&heads.map_err(|e| failed("look up streams", e))?))
 }

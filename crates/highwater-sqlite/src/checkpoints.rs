@@ -9,7 +9,7 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use crate::error::failed;
-use crate::row::{array, micros, now, signed, time, time_if_any, unsigned};
+use crate::row::{about, array, counted, micros, now, signed, time, time_if_any, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 
@@ -79,7 +79,9 @@ impl Checkpoints for SqliteEventStore {
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
         Box::pin(async move {
             let rows = sqlx::query(sql::reports).fetch_all(&self.inner.pool).await;
-            let found = rows.and_then(|rows| rows.iter().map(report).collect::<Result<Vec<_>, _>>());
+            let found = rows.and_then(|rows| {
+                rows.iter().map(report).filter(|read| !is_damaged(read)).collect::<Result<Vec<_>, _>>()
+            });
             Ok(found.map_err(|e| failed("read reports", e))?.into_iter().flatten().collect())
         })
     }
@@ -103,11 +105,16 @@ async fn store_report(tx: &mut SqliteConnection, report: &Report) -> Result<(), 
     query.execute(tx).await.map(drop)
 }
 
+/// Reports inform: one that cannot be read says nothing, and keeps no other from being read.
+fn is_damaged<T>(read: &Result<T, sqlx::Error>) -> bool {
+    matches!(read, Err(sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }))
+}
+
 /// `None` for a state that only a newer version knows.
 fn report(row: &SqliteRow) -> Result<Option<Report>, sqlx::Error> {
     let columns = StateColumns {
         state: row.try_get("state")?,
-        failing: row.try_get::<Option<i64>, _>("failing")?.map(unsigned),
+        failing: row.try_get::<Option<i64>, _>("failing")?.map(counted).transpose()?,
         failures: row.try_get("failures")?,
         next_at: time_if_any(row.try_get("next_at")?)?,
         reason: row.try_get("reason")?,
@@ -115,9 +122,9 @@ fn report(row: &SqliteRow) -> Result<Option<Report>, sqlx::Error> {
     let Some(state) = columns.read() else { return Ok(None) };
     Ok(Some(Report {
         subscriber_id: row.try_get("subscriber_id")?,
-        term: unsigned(row.try_get("term")?),
+        term: counted(row.try_get("term")?)?,
         state,
-        position: unsigned(row.try_get("global_sequence")?),
+        position: counted(row.try_get("global_sequence")?)?,
         rate: row.try_get("rate")?,
         last_error: row.try_get("last_error")?,
         push_degraded: row.try_get("push_degraded")?,
@@ -149,7 +156,7 @@ async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sq
         .execute(&mut *tx)
         .await?;
     let term = Term { number: term, nonce: claim.nonce };
-    Ok(Taken { term, global_sequence: unsigned(at), fresh: !fresh, incarnation: 0 })
+    Ok(Taken { term, global_sequence: counted(at)?, fresh: !fresh, incarnation: 0 })
 }
 
 /// A term that was never given before.
@@ -183,13 +190,18 @@ async fn store(tx: &mut SqliteConnection, write: &CheckpointWrite) -> Result<Opt
 
 /// The term in two neighbouring columns.
 pub(crate) fn term(row: &SqliteRow, first: usize) -> Result<Term, sqlx::Error> {
-    Ok(Term { number: unsigned(row.try_get(first)?), nonce: row.try_get(first + 1)? })
+    Ok(Term { number: counted(row.try_get(first)?)?, nonce: row.try_get(first + 1)? })
 }
 
 fn checkpoint(row: &SqliteRow) -> Result<Checkpoint, sqlx::Error> {
+    let subscriber_id: String = row.try_get(0)?;
+    about(readable(row, subscriber_id.clone()), || format!("the checkpoint of {subscriber_id:?}"))
+}
+
+fn readable(row: &SqliteRow, subscriber_id: String) -> Result<Checkpoint, sqlx::Error> {
     Ok(Checkpoint {
-        subscriber_id: row.try_get(0)?,
-        global_sequence: unsigned(row.try_get(1)?),
+        subscriber_id,
+        global_sequence: counted(row.try_get(1)?)?,
         event_id: row.try_get(2)?,
         updated_at: time(row.try_get(3)?)?,
         term: term(row, 4)?,

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::PATIENCE;
 use crate::error::failed;
-use crate::row::{array, ids, micros, record, signed, unsigned};
+use crate::row::{array, counted, ids, micros, record, signed, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 
@@ -20,7 +20,7 @@ impl DeadLetters for SqliteEventStore {
         Box::pin(async move {
             let rows = sqlx::query(sql::parked).bind(subscriber_id).fetch_all(&self.inner.pool).await;
             let parked = rows.and_then(|rows| {
-                rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect::<Result<_, _>>()
+                rows.iter().map(|row| Ok((row.try_get(0)?, counted(row.try_get(1)?)?))).collect::<Result<_, _>>()
             });
             parked.map_err(|e| failed("see which streams are parked", e))
         })
@@ -60,7 +60,7 @@ impl DeadLetters for SqliteEventStore {
         Box::pin(async move {
             let query = sqlx::query(sql::requests_open).bind(array(subscriber_ids));
             let rows = query.fetch_all(&self.inner.pool).await;
-            let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
+            let requests = rows.and_then(|rows| row::readable_requests(&rows));
             requests.map_err(|e| failed("list requests", e))
         })
     }

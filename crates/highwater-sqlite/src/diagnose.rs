@@ -40,6 +40,7 @@ impl SqliteEventStore {
             let about_the_log: Vec<Look<'_>> = vec![
                 ("journal", Box::pin(file::journal(self))),
                 ("streams", Box::pin(file::streams(self))),
+                ("rows", Box::pin(file::rows(self))),
                 ("filling", Box::pin(delivery::filling(self))),
                 ("dead letters", Box::pin(delivery::letters(self))),
                 ("subscribers", Box::pin(diagnose_subscribers(self))),
@@ -61,9 +62,10 @@ async fn look_at(looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) {
 
 /// What could not be looked at.
 fn not_seen(topic: &'static str, error: &Error) -> Finding {
-    let found = format!("it could not be looked at: {error}");
+    let why = std::error::Error::source(error).map_or_else(String::new, |why| format!(": {why}"));
+    let found = format!("it could not be looked at: {error}{why}");
     match error {
-        Error::Unfit { .. } => Finding::bad(topic, found, "do what it says, and look again"),
+        Error::Unfit { .. } | Error::Damaged { .. } => Finding::bad(topic, found, "do what it says, and look again"),
         _ => Finding::warning(topic, found, "see that the file and the disk are well, and look again"),
     }
 }

@@ -53,6 +53,18 @@ pub(crate) fn code(error: &sqlx::Error) -> Option<Code> {
 /// What an error means when nothing was being committed.
 pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error) {
+        // The file was read, and what is in it is not what we store.
+        None if matches!(
+            error,
+            sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::RowNotFound
+        ) =>
+        {
+            let source = match error {
+                sqlx::Error::Decode(source) => source,
+                error => error.into(),
+            };
+            Error::Damaged { action, source }
+        }
         Some(Code::ReadOnly | Code::Permission | Code::CantOpen) => Error::Denied { action, source: error.into() },
         Some(Code::NotADatabase) => Error::Unfit { reason: "the file is not a SQLite database".to_owned() },
         Some(Code::Corrupt) => Error::Unfit {
@@ -60,6 +72,8 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
                 "the database is damaged ({error}); restore a backup, or try the sqlite3 command's .recover"
             ),
         },
+        // Statements of ours keep every constraint, unless they start from something that does not.
+        Some(Code::Constraint) => Error::Damaged { action, source: error.into() },
         Some(Code::Refused) => {
             let said = error.as_database_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
             Error::BeingFilled { reason: said }

@@ -23,7 +23,7 @@ use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use crate::error::failed;
-use crate::row::{time, unsigned};
+use crate::row::{counted, time};
 use crate::sql;
 use crate::store::SqliteEventStore;
 use candidate::SqliteCandidate;
@@ -62,7 +62,7 @@ fn leader(row: &SqliteRow, holder: impl Fn(&str) -> Option<Uuid>) -> Result<Lead
         subscriber_id,
         instance: instance(row, 1)?,
         since: time(row.try_get(5)?)?,
-        term: unsigned(row.try_get(6)?),
+        term: counted(row.try_get(6)?)?,
         hold,
     })
 }

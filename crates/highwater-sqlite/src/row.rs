@@ -11,13 +11,18 @@ use uuid::Uuid;
 /// migrations (the tables are STRICT), so they are not looked up again. Both ids are one column: the driver makes a copy of
 /// each, and that is most of what reading costs.
 pub(crate) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
+    let number = row.try_get_unchecked(0)?;
+    about(numbered(row, number), || format!("event {number}"))
+}
+
+fn numbered(row: &SqliteRow, number: i64) -> Result<Record, sqlx::Error> {
     let (id, stream_id) = ids_of(row.try_get_unchecked(1)?)?;
     Ok(Record {
-        global_sequence: unsigned(row.try_get_unchecked(0)?),
+        global_sequence: positive(number)?,
         id,
         stream_id,
-        stream_version: unsigned(row.try_get_unchecked(2)?),
-        event_type: row.try_get_unchecked(3)?,
+        stream_version: positive(row.try_get_unchecked(2)?)?,
+        event_type: named(row.try_get_unchecked(3)?)?,
         schema_version: row.try_get_unchecked(4)?,
         data: row.try_get_unchecked(5)?,
         metadata: row.try_get_unchecked(6)?,
@@ -51,7 +56,37 @@ pub(crate) fn time_if_any(micros: Option<i64>) -> Result<Option<DateTime<Utc>>, 
     micros.map(time).transpose()
 }
 
-/// Numbers of the log as SQLite has them. None is negative: sequence and versions start at 1.
+/// Numbers that only ever count up, as they are stored. What is negative was not written by us, and is no 0.
+pub(crate) fn counted(number: i64) -> Result<u64, sqlx::Error> {
+    u64::try_from(number)
+        .map_err(|_| sqlx::Error::Decode(format!("{number} is stored where nothing is negative").into()))
+}
+
+/// The same where counting begins at 1: what was no number at all is read as 0 by some drivers.
+pub(crate) fn positive(number: i64) -> Result<u64, sqlx::Error> {
+    match counted(number)? {
+        0 => Err(sqlx::Error::Decode("0 is stored where counting begins at 1".into())),
+        number => Ok(number),
+    }
+}
+
+/// A text that is not empty.
+fn named(text: String) -> Result<String, sqlx::Error> {
+    if text.is_empty() { Err(sqlx::Error::Decode("its type has no name".into())) } else { Ok(text) }
+}
+
+/// Says which row it is that cannot be read.
+pub(crate) fn about<T>(read: Result<T, sqlx::Error>, row: impl FnOnce() -> String) -> Result<T, sqlx::Error> {
+    read.map_err(|error| match error {
+        sqlx::Error::Decode(why) => sqlx::Error::Decode(format!("{}: {why}", row()).into()),
+        sqlx::Error::ColumnDecode { index, source } => {
+            sqlx::Error::Decode(format!("{}: column {index}: {source}", row()).into())
+        }
+        other => other,
+    })
+}
+
+/// Counts of SQLite's own, which are never negative.
 pub(crate) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
@@ -81,7 +116,8 @@ pub(crate) fn ids(ids: impl IntoIterator<Item = Uuid>) -> String {
 }
 
 /// Takes records as they arrive, until `limit.bytes` is reached. True when the result was over. Room is made for as many as
-/// are `expected`.
+/// are `expected`. What lies before a record that cannot be read is given out all the same: whoever asks for what comes next
+/// is told why.
 pub(crate) async fn take(
     mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,
@@ -93,7 +129,10 @@ pub(crate) async fn take(
         if bytes >= limit.bytes.max(1) {
             return Ok((records, false));
         }
-        let record = record(&row?)?;
+        let record = match record(&row?) {
+            Err(sqlx::Error::Decode(_)) if !records.is_empty() => return Ok((records, false)),
+            read => read?,
+        };
         bytes += record.bytes();
         records.push(record);
     }

@@ -58,6 +58,7 @@ statements! {
     diagnose_file,
     diagnose_journal,
     diagnose_pages,
+    diagnose_rows,
     diagnose_schema,
     diagnose_streams,
     diagnose_synchronous,

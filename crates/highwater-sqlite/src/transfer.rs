@@ -10,7 +10,7 @@ use sqlx::{Row, SqliteExecutor};
 use crate::dead_letters::row;
 use crate::error::failed;
 use crate::leadership::{Folder, Lock};
-use crate::row::{micros, signed, time, unsigned};
+use crate::row::{counted, micros, signed, time, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 use filling::SqliteFilling;
@@ -94,7 +94,7 @@ impl SqliteEventStore {
 /// The filling that is not finished, if there is one.
 pub(crate) async fn unfinished(executor: impl SqliteExecutor<'_>) -> Result<Option<Unfinished>, Error> {
     let unfinished = |row: SqliteRow| {
-        Ok(Unfinished { source: row.try_get(0)?, since: time(row.try_get(1)?)?, filled_to: unsigned(row.try_get(2)?) })
+        Ok(Unfinished { source: row.try_get(0)?, since: time(row.try_get(1)?)?, filled_to: counted(row.try_get(2)?)? })
     };
     let row = sqlx::query(sql::filling).fetch_optional(executor).await;
     let found = row.and_then(|row| row.map(unfinished).transpose());

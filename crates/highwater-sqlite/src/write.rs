@@ -8,7 +8,7 @@ use sqlx::{Arguments, Row};
 use uuid::Uuid;
 
 use crate::error::{Code, code, failed};
-use crate::row::{self, micros, signed, unsigned};
+use crate::row::{self, counted, micros, signed, unsigned};
 use crate::sql::{self, Inserts, ROWS};
 
 /// Where streams are, as far as the transaction has looked, with what it has stored itself.
@@ -122,7 +122,7 @@ pub(crate) async fn store_alone(
         .fetch_all(connection)
         .await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let (stream_version, global_sequence) = (unsigned(row.try_get(0)?), unsigned(row.try_get(1)?));
+    let (stream_version, global_sequence) = (counted(row.try_get(0)?)?, counted(row.try_get(1)?)?);
     Ok(Appended::new(vec![Position { stream_version, global_sequence }], false))
 }
 

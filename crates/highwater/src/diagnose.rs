@@ -1,11 +1,13 @@
 //! What a store says about its own health, and what initializing it would do.
 
+mod rows;
 mod subscribers;
 
 use std::fmt;
 
 use crate::{BoxFuture, Error};
 
+pub use rows::diagnose_rows;
 pub use subscribers::diagnose_subscribers;
 
 /// A store that looks at itself, for whoever operates it.

@@ -139,6 +139,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// What is stored is not what was written: somebody changed it by hand, or the storage has damaged it. Trying again
+    /// does not help: let the store [`diagnose`](crate::Diagnose::diagnose) itself, and mend what it names or restore a backup.
+    #[error("damaged: cannot {action}")]
+    Damaged {
+        /// What was being tried.
+        action: &'static str,
+        /// Which row it is, and what is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+
     /// Another instance has taken over for this subscriber, or its checkpoint was deleted. Nothing was stored.
     #[error("fenced: {}", fenced(subscriber_id, *term))]
     Fenced {

@@ -88,7 +88,7 @@ pub use dead_letters::{
 #[doc(hidden)]
 pub use delivery::after_commit::appended_in_handler;
 pub use delivery::status::{Progress, SubscriptionState};
-pub use diagnose::{Diagnose, Finding, Planned, Severity, diagnose_subscribers};
+pub use diagnose::{Diagnose, Finding, Planned, Severity, diagnose_rows, diagnose_subscribers};
 pub use error::{BoxError, Error, Invalid, SharedError};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::codec::{self, EventTypes};
-use crate::{BoxFuture, Direction, Error, Event, Log, ReadLimit, Record, StreamRead, Upcasters};
+use crate::{BoxFuture, Direction, Error, Event, Log, ReadLimit, Record, StreamPage, StreamRead, Upcasters};
 
 /// Records in the first page. Small, so that a short read costs little; each later page may be twice as large.
 const PAGE_EVENTS_FIRST: usize = 1_024;
@@ -201,6 +201,10 @@ impl<D> fmt::Debug for EventStream<'_, D> {
 fn fetch_stream<'a, L: Log + ?Sized>(log: &'a L, stream_id: Uuid, mut read: StreamRead) -> Fetch<'a> {
     Box::pin(async move {
         let page = log.read_stream(stream_id, read).await?;
+        check_versions(&page, read).map_err(|why| Error::Damaged {
+            action: "read a stream",
+            source: format!("stream {stream_id}: {why}").into(),
+        })?;
         let next_version = page.records.last().and_then(|last| match read.direction {
             Direction::Forwards => last.stream_version.checked_add(1),
             Direction::Backwards => last.stream_version.checked_sub(1).filter(|version| *version > 0),
@@ -212,6 +216,33 @@ fn fetch_stream<'a, L: Log + ?Sized>(log: &'a L, stream_id: Uuid, mut read: Stre
         });
         Ok(Fetched { records: page.records, next })
     })
+}
+
+/// Versions follow each other \[G3\]. Where they do not, events were removed or doubled by hand, and whoever went on would
+/// decide on half of a history.
+fn check_versions(page: &StreamPage, read: StreamRead) -> Result<(), String> {
+    let mut expected = match read.direction {
+        Direction::Forwards => Some(read.from.max(1)),
+        // The last version of the stream, if that is lower.
+        Direction::Backwards => page.records.first().map(|last| last.stream_version),
+    };
+    for record in &page.records {
+        let (found, sequence) = (record.stream_version, record.global_sequence);
+        if Some(found) != expected {
+            let wanted = expected.map_or_else(|| "none".to_owned(), |version| version.to_string());
+            return Err(format!("event {sequence} has version {found} where {wanted} should be"));
+        }
+        expected = match read.direction {
+            Direction::Forwards => found.checked_add(1),
+            Direction::Backwards => found.checked_sub(1).filter(|version| *version > 0),
+        };
+    }
+    match (read.direction, expected) {
+        (Direction::Backwards, Some(missing)) if page.end && !page.records.is_empty() => {
+            Err(format!("it ends before version {missing}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Where reading everything has got to.

@@ -489,3 +489,38 @@ async fn an_answer_carries_on_the_conversation_and_is_given_once() {
     assert_eq!(given.metadata.correlation_id(), Some("order-17"));
     assert_eq!(given.metadata.causation_event(), Some(event.id));
 }
+
+/// For catching up, and for checkpoints: to ask again is not to be answered.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_keeps_failing_is_asked_once_a_second_and_complained_of_once() {
+    for fails in
+        [|call: &Call<'_>| matches!(call, Call::Read), |call: &Call<'_>| matches!(call, Call::StoreCheckpoints(_))]
+    {
+        let listener = Listener::default();
+        let _listening = tracing::subscriber::set_default(listener.clone());
+        let store = MemoryEventStore::new();
+        let (well, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let troubled = {
+            let (well, asked) = (well.clone(), asked.clone());
+            Flaky::new(store.clone(), move |call| {
+                if !fails(&call) || well.load(Ordering::SeqCst) {
+                    return Verdict::Through;
+                }
+                asked.fetch_add(1, Ordering::SeqCst);
+                Verdict::Fail
+            })
+        };
+        let at = say(&store, "a").await;
+        let bus = EventBus::new(troubled, ReliableDeliveryConfig::default());
+        bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
+        // The clock is the test's: an hour of it is over at once, and everything that is due in it has been done.
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        let times = asked.load(Ordering::SeqCst);
+        assert!((3_000..4_000).contains(&times), "it was asked {times} times in an hour");
+        assert_eq!(listener.count(Level::WARN, "does not answer as it should"), 1);
+        well.store(true, Ordering::SeqCst);
+        bus.wait_for("projection:x", at).await.unwrap();
+        assert_eq!(listener.count(Level::INFO, "answers again"), 1);
+        bus.shutdown().await.unwrap();
+    }
+}

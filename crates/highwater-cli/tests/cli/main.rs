@@ -4,6 +4,7 @@
 mod appending;
 mod ending;
 mod files;
+mod hostile;
 mod letters;
 mod looking_after;
 mod moving;

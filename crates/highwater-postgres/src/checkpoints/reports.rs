@@ -5,7 +5,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::error::failed;
-use crate::row::{signed, unsigned};
+use crate::row::{counted, signed};
 use crate::store::PgEventStore;
 
 impl PgEventStore {
@@ -32,9 +32,15 @@ impl PgEventStore {
 
     pub(super) async fn read_reports(&self) -> Result<Vec<Report>, Error> {
         let rows = sqlx::query(self.inner.sql.reports.clone()).fetch_all(&self.inner.own_pool).await;
-        let found = rows.and_then(|rows| rows.iter().map(report).collect::<Result<Vec<_>, _>>());
+        let found = rows
+            .and_then(|rows| rows.iter().map(report).filter(|read| !is_damaged(read)).collect::<Result<Vec<_>, _>>());
         Ok(found.map_err(|e| failed("read reports", e))?.into_iter().flatten().collect())
     }
+}
+
+/// Reports inform: one that cannot be read says nothing, and keeps no other from being read.
+fn is_damaged<T>(read: &Result<T, sqlx::Error>) -> bool {
+    matches!(read, Err(sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }))
 }
 
 /// `None` for a state that only a newer version knows.
@@ -42,7 +48,7 @@ fn report(row: &PgRow) -> Result<Option<Report>, sqlx::Error> {
     let failures: Option<i64> = row.try_get("failures")?;
     let columns = StateColumns {
         state: row.try_get("state")?,
-        failing: row.try_get::<Option<i64>, _>("failing")?.map(unsigned),
+        failing: row.try_get::<Option<i64>, _>("failing")?.map(counted).transpose()?,
         failures: failures.map(|failures| u32::try_from(failures).unwrap_or(u32::MAX)),
         next_at: row.try_get("next_at")?,
         reason: row.try_get("reason")?,
@@ -50,9 +56,9 @@ fn report(row: &PgRow) -> Result<Option<Report>, sqlx::Error> {
     let Some(state) = columns.read() else { return Ok(None) };
     Ok(Some(Report {
         subscriber_id: row.try_get("subscriber_id")?,
-        term: unsigned(row.try_get("term")?),
+        term: counted(row.try_get("term")?)?,
         state,
-        position: unsigned(row.try_get("global_sequence")?),
+        position: counted(row.try_get("global_sequence")?)?,
         rate: row.try_get("rate")?,
         last_error: row.try_get("last_error")?,
         push_degraded: row.try_get("push_degraded")?,

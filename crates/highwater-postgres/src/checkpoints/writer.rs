@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::term;
 use crate::connect::Connector;
 use crate::error::{failed, sqlstate};
-use crate::row::{signed, unsigned};
+use crate::row::{counted, signed};
 use crate::sql::Sql;
 use crate::write::{self, IDLE_MAX};
 
@@ -158,6 +158,6 @@ impl Writer {
     ) -> Result<HashMap<String, (Term, u64)>, sqlx::Error> {
         let subscribers: Vec<&str> = writes.iter().map(|write| &*write.fence.subscriber_id).collect();
         let rows = sqlx::query(self.sql.checkpoint_terms.clone()).bind(subscribers).fetch_all(connection).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, (term(row, 1)?, unsigned(row.try_get(3)?))))).collect()
+        rows.iter().map(|row| Ok((row.try_get(0)?, (term(row, 1)?, counted(row.try_get(3)?)?)))).collect()
     }
 }

@@ -3,17 +3,23 @@
 use highwater::{AskColumns, DeadLetter, LetterAttempt, LetterState, Request, RequestOutcome};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use uuid::Uuid;
 
-use crate::row::unsigned;
+use crate::row::{about, counted};
 
 pub(crate) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
+    let id: Uuid = row.try_get("id")?;
+    about(readable_letter(row, id), || format!("dead letter {id}"))
+}
+
+fn readable_letter(row: &PgRow, id: Uuid) -> Result<DeadLetter, sqlx::Error> {
     let state: &str = row.try_get("state")?;
     let state = LetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
     Ok(DeadLetter {
-        id: row.try_get("id")?,
+        id,
         subscriber_id: row.try_get("subscriber_id")?,
         event_id: row.try_get("event_id")?,
-        global_sequence: unsigned(row.try_get("global_sequence")?),
+        global_sequence: counted(row.try_get("global_sequence")?)?,
         stream_id: row.try_get("stream_id")?,
         event_type: row.try_get("event_type")?,
         error_message: row.try_get("error_message")?,
@@ -38,6 +44,16 @@ pub(crate) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
 }
 
 pub(crate) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
+    let id: Uuid = row.try_get("id")?;
+    about(readable_request(row, id), || format!("request {id}"))
+}
+
+/// Those that can be read. One that cannot waits for whoever looks after the store, and keeps nobody else's waiting.
+pub(super) fn readable_requests(rows: &[PgRow]) -> Result<Vec<Request>, sqlx::Error> {
+    rows.iter().map(request).filter(|read| !matches!(read, Err(sqlx::Error::Decode(_)))).collect()
+}
+
+fn readable_request(row: &PgRow, id: Uuid) -> Result<Request, sqlx::Error> {
     let ask = AskColumns {
         ask: row.try_get("ask")?,
         letter: row.try_get("letter")?,
@@ -46,13 +62,13 @@ pub(crate) fn request(row: &PgRow) -> Result<Request, sqlx::Error> {
     };
     let finished_at = row.try_get("finished_at")?;
     let outcome = RequestOutcome {
-        done: unsigned(row.try_get("done")?),
-        failed: unsigned(row.try_get("failed")?),
+        done: counted(row.try_get("done")?)?,
+        failed: counted(row.try_get("failed")?)?,
         error: row.try_get("error")?,
         finished_at,
     };
     Ok(Request {
-        id: row.try_get("id")?,
+        id,
         subscriber_id: row.try_get("subscriber_id")?,
         ask: ask.read().ok_or_else(|| unknown("request", ask.ask))?,
         requested_by: row.try_get("requested_by")?,

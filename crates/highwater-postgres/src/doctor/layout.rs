@@ -74,6 +74,20 @@ fn index(kind: &str, unique: bool, said: String) -> Finding {
     }
 }
 
+/// Columns, by what they hold.
+pub(super) async fn columns(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    const TOPIC: &str = "columns";
+    let others: Vec<String> = sqlx::query_scalar(store.inner.sql.doctor_columns.clone())
+        .fetch_all(&store.inner.own_pool)
+        .await
+        .map_err(|e| failed("look at the columns", e))?;
+    if others.is_empty() {
+        return Ok(vec![Finding::good(TOPIC, "all are as they were made")]);
+    }
+    let advice = "put it back as it was with ALTER TABLE, while nobody writes; what was in it may need a backup";
+    Ok(others.into_iter().map(|found| Finding::bad(TOPIC, found, advice)).collect())
+}
+
 /// Constraints, by what they say.
 pub(super) async fn constraints(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "constraints";

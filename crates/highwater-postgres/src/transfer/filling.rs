@@ -13,7 +13,7 @@ use sqlx::{Connection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::error::{failed, is_lost, sqlstate};
-use crate::row::{signed, unsigned};
+use crate::row::{counted, signed};
 use crate::store::PgEventStore;
 
 pub(super) struct PgFilling {
@@ -87,7 +87,7 @@ impl PgFilling {
         }
         let heads = sqlx::query(self.store.inner.sql.heads.clone()).bind(streams);
         let rows = heads.fetch_all(&mut self.connection).await.map_err(unfilled)?;
-        let head = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)));
+        let head = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, counted(row.try_get(1)?)?));
         rows.iter().map(head).collect::<Result<_, sqlx::Error>>().map_err(unfilled)
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use highwater::{Error, Finding};
+use highwater::{Error, Finding, diagnose_rows};
 use sqlx::Row;
 use tokio::time::Instant;
 
@@ -144,6 +144,17 @@ pub(super) async fn streams(store: &SqliteEventStore) -> Result<Vec<Finding>, Er
         Finding::bad(TOPIC, found, "restore a backup, and let nobody delete events by hand")
     };
     Ok(holes.into_iter().map(hole).collect())
+}
+
+/// Whether every row is one that we could have written.
+pub(super) async fn rows(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
+    if size(store).await?.0 > READ_MAX {
+        let advice =
+            "to look, copy what highwater backup has made into an empty store: what is damaged is refused and named";
+        return Ok(vec![Finding::note("rows", "they were not read: the file is larger than 1 GB", advice)]);
+    }
+    let damaged = sqlx::query_as(sql::diagnose_rows).fetch_all(&store.inner.pool).await;
+    Ok(diagnose_rows(damaged.map_err(|e| failed("look at every row", e))?))
 }
 
 pub(super) async fn growth(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {

@@ -3,6 +3,7 @@
 
 mod backup;
 mod crashes;
+mod damage;
 mod diagnose;
 mod filling;
 mod full;

@@ -183,9 +183,10 @@ impl<B: Backend> Driver<B> {
         if !self.is_busy(&step, now) {
             self.publish(step == Step::End);
         }
-        // What goes well without the store says nothing about the store.
+        // What goes well without the store says nothing about the store. Reading and storing say themselves when they have an
+        // answer: to ask is not to be answered.
         let asks_the_store = match step {
-            Step::Sleep | Step::Rest | Step::Yield => false,
+            Step::Sleep | Step::Rest | Step::Yield | Step::Read | Step::Store | Step::AwaitStore => false,
             Step::Handle { .. } => matches!(self.subscriber.handler, Handler::Within(_)),
             _ => true,
         };
@@ -386,7 +387,8 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    fn calm(&mut self) {
+    /// The store has answered.
+    pub(super) fn calm(&mut self) {
         if self.trouble.take().is_some() {
             self.journal.connected();
         }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::after_commit::noting;
 use super::driver::{Driver, Trouble};
 use super::handling::{Failure, Pace, call};
+use super::journal::chain;
 use crate::subscriber::{Decoder, Handler};
 use crate::{
     Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, LetterState, Record, Request,
@@ -28,7 +29,12 @@ impl<B: Backend> Driver<B> {
         let open = self.shared.backend.request(request.id).await?.is_some_and(|found| found.outcome.is_none());
         if open {
             // Paused or stopped half way: what is left is done when it goes on.
-            let Some(outcome) = self.work_on(&request).await? else { return Ok(()) };
+            let done = match self.work_on(&request).await {
+                // Trying again does not help, and events wait behind it.
+                Err(damaged @ Error::Damaged { .. }) => Some(failed(&chain(&damaged))),
+                done => done?,
+            };
+            let Some(outcome) = done else { return Ok(()) };
             self.fenced(|_| Closing::Finished { request: request.id, outcome: &outcome }).await?;
             let error = outcome.error.as_deref();
             let asked = request.ask.name();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use crate::delivery::retry::Backoff;
-use crate::{Backend, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
+use crate::{Backend, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
 /// How long to wait before looking again whether an open writer has ended; at first, and at most. A rollback tells nobody.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -39,8 +39,10 @@ struct State {
     /// The life of the server that the pages come from.
     incarnation: u64,
     seats: usize,
-    /// Counts up when everything is void.
+    /// Counts up when nobody sits here any more, and when nobody can.
     epoch: u64,
+    /// Seats from before are void: they were taken in another life of the server.
+    void_before: u64,
     error: Option<String>,
 }
 
@@ -94,8 +96,7 @@ impl Tail {
     pub(crate) fn join(self: &Arc<Self>, position: u64, incarnation: u64) -> Option<Seat> {
         let mut state = self.state();
         if state.seats == 0 {
-            let epoch = state.epoch + 1;
-            *state = State { position, incarnation, epoch, ..State::default() };
+            *state = State { position, incarnation, ..state.next() };
         } else if state.incarnation != incarnation || !state.covers(position) {
             return None;
         }
@@ -133,7 +134,7 @@ impl Tail {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "the shared tail cannot read");
-                    self.failed(super::journal::chain(&error));
+                    self.failed(&error);
                     tokio::time::sleep(backoff.next()).await;
                     continue;
                 }
@@ -172,8 +173,16 @@ impl Tail {
         (state.seats > 0).then_some((state.position, state.epoch, state.incarnation))
     }
 
-    fn failed(&self, error: String) {
-        self.state().error = Some(error);
+    /// What is damaged concerns those who want it: everybody reads by themselves, and only they meet it.
+    fn failed(&self, error: &Error) {
+        let mut state = self.state();
+        if !matches!(error, Error::Damaged { .. }) {
+            state.error = Some(super::journal::chain(error));
+            return;
+        }
+        *state = state.next();
+        drop(state);
+        self.news.send_modify(|news| *news += 1);
     }
 
     /// True when there was something new.
@@ -186,7 +195,7 @@ impl Tail {
         }
         if page.incarnation != state.incarnation {
             // Whoever sits there finds out when they next look; whoever comes starts anew, and waits for nobody.
-            *state = State { epoch: state.epoch + 1, ..State::default() };
+            *state = State { void_before: state.epoch + 1, ..state.next() };
         } else if page.complete_to > position {
             state.push(page, self.keep);
         } else {
@@ -199,6 +208,11 @@ impl Tail {
 }
 
 impl State {
+    /// With nobody on it, and nothing read.
+    fn next(&self) -> Self {
+        Self { epoch: self.epoch + 1, void_before: self.void_before, ..Self::default() }
+    }
+
     fn covers(&self, position: u64) -> bool {
         position >= self.pages.front().map_or(self.position, |first| first.after)
     }
@@ -243,7 +257,11 @@ impl Seat {
         // Before looking, so that nothing that comes after the look is missed.
         self.news.borrow_and_update();
         let state = self.tail.state();
-        if state.epoch != self.epoch { Found::Void } else { state.find(position) }
+        match self.epoch {
+            epoch if epoch < state.void_before => Found::Void,
+            epoch if epoch < state.epoch => Found::Behind,
+            _ => state.find(position),
+        }
     }
 
     /// Waits until there may be something new. May be dropped at any await.
@@ -262,7 +280,7 @@ impl Drop for Seat {
         }
         state.seats = state.seats.saturating_sub(1);
         if state.seats == 0 {
-            *state = State { epoch: state.epoch + 1, ..State::default() };
+            *state = state.next();
         }
     }
 }
@@ -298,6 +316,19 @@ mod tests {
         assert!(matches!(newcomer.find(7), Found::Nothing), "its going changes nothing for the others");
         read(&tail, page(9, 2));
         assert!(matches!(newcomer.find(7), Found::Page(_)));
+    }
+
+    #[test]
+    fn when_an_event_is_damaged_everybody_reads_by_themselves_and_may_come_back() {
+        let tail = tail();
+        let (mut one, mut other) = (tail.join(10, 1).unwrap(), tail.join(10, 1).unwrap());
+        tail.failed(&Error::Damaged { action: "read the log", source: "event 11".into() });
+        assert!(matches!(one.find(10), Found::Behind) && matches!(other.find(10), Found::Behind));
+        let mut beyond = tail.join(11, 1).expect("nobody has to wait for those who are in front of it");
+        drop((one, other));
+        read(&tail, page(13, 1));
+        assert!(matches!(beyond.find(11), Found::Page(_)));
+        assert_eq!(tail.error(), None, "whoever meets it says so");
     }
 
     #[test]

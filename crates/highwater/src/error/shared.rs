@@ -26,6 +26,7 @@ impl SharedError {
             Error::Interrupted { reason } => Error::Interrupted { reason: reason.clone() },
             Error::Unfit { reason } => Error::Unfit { reason: reason.clone() },
             Error::Denied { action, .. } => Error::Denied { action, source },
+            Error::Damaged { action, .. } => Error::Damaged { action, source },
             Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
             Error::BeingFilled { reason } => Error::BeingFilled { reason: reason.clone() },
             Error::ShutDown => Error::ShutDown,

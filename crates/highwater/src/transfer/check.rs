@@ -129,7 +129,9 @@ fn check_time(what: &str, time: DateTime<Utc>) -> Result<(), Invalid> {
     if !(1..=9999).contains(&time.year()) {
         return Err(Invalid::CreatedAt(time.to_string()));
     }
-    if !time.timestamp_subsec_nanos().is_multiple_of(1_000) {
+    // A leap second has more than a second's worth of them, and no database keeps it.
+    let nanos = time.timestamp_subsec_nanos();
+    if !nanos.is_multiple_of(1_000) || nanos >= 1_000_000_000 {
         return Err(refused(format!("{what} is not in whole microseconds: {time}")));
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! Filling an empty store from lines of JSON.
 
+use chrono::{DateTime, Utc};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
+use uuid::Uuid;
 
 use super::contents::Contents;
 use super::digest::{Counts, Digest};
@@ -68,13 +70,18 @@ async fn take_in<B: Backend>(
     mut report: impl FnMut(Phase, u64) + Send,
 ) -> Result<Counts, Error> {
     let mut intake = Intake { filling, batch: Batch::default(), taken: Digest::default() };
+    let mut order = Order::default();
     report(Phase::Events, 0);
     let footer = loop {
         match lines.next().await? {
-            Line::Footer(footer) => break footer,
+            Line::Footer(footer) => {
+                order.check_end(header).map_err(|why| lines.wrong(why))?;
+                break footer;
+            }
             line => {
                 let item = Item::of(line).map_err(|why| lines.wrong(why))?;
                 check_place(&item, &intake.taken.counts, header).map_err(|why| lines.wrong(why))?;
+                order.check(&item, header).map_err(|why| lines.wrong(why))?;
                 if intake.add(lines.number, item).await? {
                     report(Phase::Events, intake.taken.counts.events);
                 }
@@ -104,12 +111,57 @@ fn check_place(item: &Item, counts: &Counts, header: &Header) -> Result<(), Stri
         Item::Record(record) if record.global_sequence > header.frontier => {
             return Err(format!("event {} lies beyond the frontier {}", record.global_sequence, header.frontier));
         }
+        Item::Letter(letter) if letter.letter.global_sequence > header.frontier => {
+            let (id, number) = (letter.letter.id, letter.letter.global_sequence);
+            return Err(format!("letter {id} is of event {number}, beyond the frontier {}", header.frontier));
+        }
         Item::Record(_) => counts.checkpoints + counts.letters + counts.requests,
         Item::Checkpoint(_) => counts.letters + counts.requests,
         Item::Letter(_) => counts.requests,
         Item::Request(_) => 0,
     };
     if later == 0 { Ok(()) } else { Err(format!("{} after what comes later", item.name())) }
+}
+
+/// The last of each kind that came. Events have an order of their own, which is checked when they are stored.
+#[derive(Default)]
+struct Order {
+    record: u64,
+    checkpoint: Option<String>,
+    letter: Option<(u64, Uuid)>,
+    request: Option<(DateTime<Utc>, Uuid)>,
+}
+
+impl Order {
+    /// Whether one comes where it is exported. Were it taken in all the same, what is stored would not be what was read, and
+    /// nobody could say at which line.
+    fn check(&mut self, item: &Item, header: &Header) -> Result<(), String> {
+        if !matches!(item, Item::Record(_)) {
+            self.check_end(header)?;
+        }
+        let ascending = match item {
+            Item::Record(record) => {
+                self.record = record.global_sequence;
+                true
+            }
+            Item::Checkpoint(checkpoint) => ascends(&mut self.checkpoint, checkpoint.subscriber_id.clone()),
+            Item::Letter(letter) => ascends(&mut self.letter, (letter.letter.global_sequence, letter.letter.id)),
+            Item::Request(request) => ascends(&mut self.request, (request.requested_at, request.id)),
+        };
+        if ascending { Ok(()) } else { Err(format!("{} out of its order, or twice", item.name())) }
+    }
+
+    /// After the last event: it stands where the log was said to end.
+    fn check_end(&self, header: &Header) -> Result<(), String> {
+        let (last, frontier) = (self.record, header.frontier);
+        if last == frontier { Ok(()) } else { Err(format!("the last event was {last}, and {frontier} was announced")) }
+    }
+}
+
+fn ascends<T: Ord>(last: &mut Option<T>, next: T) -> bool {
+    let ascends = last.as_ref().is_none_or(|last| *last < next);
+    *last = Some(next);
+    ascends
 }
 
 fn check_counts(footer: &Footer, counts: &Counts, header: &Header) -> Result<(), String> {

@@ -22,6 +22,9 @@ impl<B: Backend> Driver<B> {
         let position = self.machine.handled();
         let fence = self.fence()?;
         let due = self.due();
+        if self.is_at_rest() {
+            self.calm();
+        }
         match &mut self.source {
             Source::None => {
                 let reader = CatchUp::start(&self.shared.backend, position, self.stored_types.clone(), self.limit());
@@ -52,6 +55,7 @@ impl<B: Backend> Driver<B> {
                 match read {
                     None => self.source = Source::Near,
                     Some(Ok(read)) => {
+                        self.calm();
                         if read.page.incarnation != fence.incarnation {
                             return Err(Error::Interrupted { reason: "another life of the server".to_owned() });
                         }
@@ -70,6 +74,7 @@ impl<B: Backend> Driver<B> {
             Source::Tail(seat) => match seat.find(position) {
                 Found::Page(page) => {
                     let (records, complete_to) = (page.records.clone(), page.complete_to);
+                    self.calm();
                     self.take_in(records, complete_to);
                 }
                 Found::Behind => self.source = Source::None,
@@ -98,6 +103,14 @@ impl<B: Backend> Driver<B> {
         };
         self.machine.on_page(records, complete_to);
         self.moved(0);
+    }
+
+    /// At the end of the log, with everything stored: whatever was wrong has passed.
+    fn is_at_rest(&self) -> bool {
+        matches!(self.source, Source::Tail(_))
+            && self.trouble.is_some()
+            && self.machine.handled() == self.machine.stored()
+            && self.shared.tail.error().is_none()
     }
 
     pub(super) fn has_more(&mut self) -> bool {

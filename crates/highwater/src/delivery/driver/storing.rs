@@ -34,7 +34,10 @@ impl<B: Backend> Driver<B> {
         self.storing = None;
         self.machine.on_stored(matches!(outcome, Ok(None)));
         match outcome {
-            Ok(None) => Ok(()),
+            Ok(None) => {
+                self.calm();
+                Ok(())
+            }
             Ok(Some(refused)) => Err(refused.into_error(&self.subscriber.id)),
             Err(error) => Err(Error::Unavailable { action: "store the checkpoint", source: Box::new(error) }),
         }

@@ -1,0 +1,20 @@
+//! Whether what is stored is what was written.
+
+use highwater::{Error, Finding, diagnose_rows};
+
+use crate::error::failed;
+use crate::store::PgEventStore;
+
+/// So many of the newest events are looked at: a log may have a thousand million.
+const EVENTS_MAX: i64 = 100_000;
+
+/// Rows that nothing of ours has written.
+pub(super) async fn rows(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    let damaged = sqlx::query_as(store.inner.sql.doctor_rows.clone())
+        .bind(EVENTS_MAX)
+        .bind(store.inner.schema.as_str())
+        .fetch_all(&store.inner.own_pool)
+        .await
+        .map_err(|e| failed("look at the rows", e))?;
+    Ok(diagnose_rows(damaged))
+}
