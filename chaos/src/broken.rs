@@ -249,6 +249,10 @@ impl Backend for Broken {
         })
     }
 
+    fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool {
+        self.inner.is_outage(error)
+    }
+
     fn rollback(&self, tx: PgTx, unsure: bool) -> BoxFuture<'_, ()> {
         self.inner.rollback(tx, unsure)
     }

@@ -291,6 +291,10 @@ impl<B: Backend> Backend for Flaky<B> {
         })
     }
 
+    fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool {
+        self.inner.is_outage(error)
+    }
+
     fn rollback(&self, tx: B::Tx, unsure: bool) -> BoxFuture<'_, ()> {
         self.inner.rollback(tx, unsure)
     }

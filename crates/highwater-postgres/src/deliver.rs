@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::{ANSWER_TIMEOUT, held, term};
 use crate::connect::life;
-use crate::error::{failed, is_lost, sqlstate};
+use crate::error::{failed, is_lost, is_outage, sqlstate};
 use crate::row::{counted, unsigned};
 use crate::store::PgEventStore;
 use crate::unit_of_work::PgTx;
@@ -41,6 +41,10 @@ impl Backend for PgEventStore {
                 Err(elapsed) => Err(Error::UnknownOutcome { source: elapsed.into() }),
             }
         })
+    }
+
+    fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool {
+        error.downcast_ref().is_some_and(is_outage)
     }
 
     fn rollback(&self, tx: PgTx, unsure: bool) -> BoxFuture<'_, ()> {

@@ -20,6 +20,12 @@ pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     }
 }
 
+/// Whether the server cannot do what any transaction would ask of it: its disk is full or fails, or it only reads. A lost
+/// connection is not among these: what an event does may be why it is lost.
+pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
+    sqlstate(error).is_some_and(|code| matches!(code.as_str(), "53100" | "58030" | "25006"))
+}
+
 /// What an error means when nothing was being committed.
 pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
     let Some(code) = sqlstate(&error) else {

@@ -10,7 +10,7 @@ use sqlx::Row;
 use uuid::Uuid;
 
 use crate::checkpoints::term;
-use crate::error::{Code, code, commit_failed, failed};
+use crate::error::{Code, code, commit_failed, failed, is_outage};
 use crate::row::unsigned;
 use crate::sql;
 use crate::store::SqliteEventStore;
@@ -50,6 +50,10 @@ impl Backend for SqliteEventStore {
     }
 
     /// `unsure` makes no difference: what is still running on the connection ends by itself, before the rollback.
+    fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool {
+        error.downcast_ref().is_some_and(is_outage)
+    }
+
     fn rollback(&self, tx: SqliteTx, _unsure: bool) -> BoxFuture<'_, ()> {
         Box::pin(tx.take_back())
     }

@@ -50,6 +50,11 @@ pub(crate) fn code(error: &sqlx::Error) -> Option<Code> {
     })
 }
 
+/// Whether the disk is full or fails, which any transaction would meet.
+pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
+    matches!(code(error), Some(Code::Full | Code::Io))
+}
+
 /// What an error means when nothing was being committed.
 pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error) {

@@ -47,6 +47,12 @@ pub trait Backend:
         closing: Closing<'a>,
     ) -> BoxFuture<'a, Result<Closed, Error>>;
 
+    /// Whether an error that a handler met inside the transaction is the store's own trouble, which any event would meet: a
+    /// full disk, a server that only reads. Then the event is not to blame: it is tried again until the store is well.
+    fn is_outage(&self, _error: &(dyn std::error::Error + 'static)) -> bool {
+        false
+    }
+
     /// Takes a transaction back. `unsure`: a statement may be running on it still, so it must not be waited for.
     fn rollback(&self, tx: Self::Tx, unsure: bool) -> BoxFuture<'_, ()>;
 }

@@ -10,7 +10,10 @@ use futures_util::FutureExt;
 
 use super::driver::Signals;
 use super::journal::storable;
-use crate::{BoxError, Error, Permanent};
+use crate::{Backend, BoxError, Error, Permanent};
+
+/// How far to look for the reason of an error; one of the application's may go round in circles.
+const SOURCES_MAX: usize = 16;
 
 /// Why a handler did not take something in.
 #[derive(Debug)]
@@ -19,17 +22,24 @@ pub(crate) struct Failure {
     pub(super) permanent: bool,
     /// What it said, fit to be stored.
     pub(super) error: Arc<str>,
+    /// It is the store's trouble, and not the event's.
+    pub(super) outage: bool,
     /// It was given up in the middle of something: what it was doing may still be going on.
     pub(super) unsure: bool,
 }
 
 impl Failure {
+    /// What the store is to be blamed with.
+    pub(super) fn into_trouble(self) -> Error {
+        Error::Unavailable { action: "write in the transaction of delivery", source: (*self.error).into() }
+    }
+
     pub(super) fn new(error: &BoxError) -> Self {
         let undecodable = matches!(error.downcast_ref(), Some(Error::Undecodable { .. }));
         // An error is the application's code as well, and may panic when it is asked what it says.
         let text = std::panic::catch_unwind(AssertUnwindSafe(|| storable(error)));
         let text = text.unwrap_or_else(|_| "an error that panics when it is shown".to_owned());
-        Self { permanent: undecodable || error.is::<Permanent>(), error: text.into(), unsure: false }
+        Self { permanent: undecodable || error.is::<Permanent>(), error: text.into(), outage: false, unsure: false }
     }
 }
 
@@ -94,7 +104,7 @@ pub(crate) async fn call(
             Ok(outcome) => outcome,
             Err(_) => {
                 let error = format!("the handler was not done after {timeout:?}").into();
-                return Err(Failure { permanent: false, error, unsure: true });
+                return Err(Failure { permanent: false, error, outage: false, unsure: true });
             }
         },
     };
@@ -103,6 +113,25 @@ pub(crate) async fn call(
         Ok(Err(error)) => Err(Failure::new(&error)),
         Err(panic) => Err(panicked("the handler", &*panic)),
     }
+}
+
+/// The same for a handler that works in a transaction of the store's: what it fails with may be the store's trouble.
+pub(crate) async fn call_within<B: Backend>(
+    backend: &B,
+    handler: impl Future<Output = Result<(), BoxError>>,
+    timeout: Option<Duration>,
+) -> Result<(), Failure> {
+    let mut outage = false;
+    let watched = async {
+        let handled = handler.await;
+        if let Err(error) = &handled {
+            let sources = std::iter::successors(Some(&**error as &(dyn std::error::Error + 'static)), |e| e.source());
+            outage = sources.take(SOURCES_MAX).any(|error| backend.is_outage(error));
+        }
+        handled
+    };
+    let called = call(watched, timeout).await;
+    called.map_err(|failure| Failure { outage, ..failure })
 }
 
 /// The same for what does not wait. Upcasters and `Deserialize` implementations may panic as well.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::after_commit::noting;
 use super::driver::{Driver, Trouble};
-use super::handling::{Failure, Pace, call};
+use super::handling::{Failure, Pace, call, call_within};
 use super::journal::chain;
 use crate::subscriber::{Decoder, Handler};
 use crate::{
@@ -166,11 +166,11 @@ impl<B: Backend> Driver<B> {
             Handler::Within(handler) => {
                 let Some(mut begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
                 let records = std::slice::from_ref(record);
-                let handling = call(handler.handle(&mut begun.tx, records, decoder), timeout);
+                let handling = call_within(backend, handler.handle(&mut begun.tx, records, decoder), timeout);
                 let (handled, appended) = noting(handling).await;
                 if let Err(failure) = handled {
                     backend.rollback(begun.tx, failure.unsure).await;
-                    return Ok(Err(failure));
+                    return if failure.outage { Err(failure.into_trouble()) } else { Ok(Err(failure)) };
                 }
                 match backend.commit(begun.tx, &fence, closing).await {
                     Ok(closed) => {

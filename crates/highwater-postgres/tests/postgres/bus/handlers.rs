@@ -294,3 +294,32 @@ async fn a_streams_events_stay_in_order_while_it_is_being_answered() {
         sqlx::query_scalar("SELECT text FROM counted ORDER BY n").fetch_all(&mut connection).await.unwrap();
     assert_eq!(texts, (0..100).map(|n| n.to_string()).collect::<Vec<_>>());
 }
+
+/// A full disk is no fault of the event that meets it: however long it lasts, nothing is put to the dead letters.
+#[tokio::test]
+async fn an_event_that_meets_a_full_disk_waits_until_there_is_room() {
+    const ATTEMPTS: u32 = 20;
+    let db = Db::new();
+    let act: Act = Box::new(|tx, _, call| {
+        Box::pin(async move {
+            if call < ATTEMPTS {
+                let full = "DO $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$";
+                // As an application would, with words of its own around it.
+                sqlx::raw_sql(full)
+                    .execute(&mut **tx)
+                    .await
+                    .map_err(|source| Error::Aborted { source: source.into() })?;
+            }
+            Ok(())
+        })
+    });
+    let counting = Counting::new(&db, "projection:counted", quick(), act).await;
+    let bus = bus(&db, quick()).await;
+    let subscription = bus.subscribe(counting.clone()).await.unwrap();
+    let done = say(bus.store(), "a").await;
+    bus.wait_for_within("projection:counted", done, Duration::from_secs(60)).await.unwrap();
+    assert!(counting.calls.load(Ordering::SeqCst) > ATTEMPTS);
+    assert_eq!(counted(&db).await, [1]);
+    assert!(letters(&bus).await.is_empty());
+    subscription.unsubscribe().await.unwrap();
+}

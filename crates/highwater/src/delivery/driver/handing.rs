@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::storing::arrived;
 use super::{Driver, Trouble};
 use crate::delivery::after_commit::noting;
-use crate::delivery::handling::{Failure, Pace, call};
+use crate::delivery::handling::{Failure, Pace, call_within};
 use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
 use crate::{Backend, Closing, Error, Record};
@@ -65,7 +65,8 @@ impl<B: Backend> Driver<B> {
             self.moved(0);
             return Ok(());
         }
-        let handling = call(handler.handle(&mut begun.tx, &records[done..], decoder), self.config.handler_timeout);
+        let handler = handler.handle(&mut begun.tx, &records[done..], decoder);
+        let handling = call_within(&backend, handler, self.config.handler_timeout);
         let (handled, appended) = noting(handling).await;
         let failure = match handled {
             Ok(()) => {
@@ -88,6 +89,9 @@ impl<B: Backend> Driver<B> {
             }
             Err(failure) => {
                 backend.rollback(begun.tx, failure.unsure).await;
+                if failure.outage {
+                    return Err(failure.into_trouble());
+                }
                 failure
             }
         };
