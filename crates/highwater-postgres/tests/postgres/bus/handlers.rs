@@ -298,7 +298,7 @@ async fn a_streams_events_stay_in_order_while_it_is_being_answered() {
 /// A full disk is no fault of the event that meets it: however long it lasts, nothing is put to the dead letters.
 #[tokio::test]
 async fn an_event_that_meets_a_full_disk_waits_until_there_is_room() {
-    const ATTEMPTS: u32 = 20;
+    const ATTEMPTS: u32 = 6;
     let db = Db::new();
     let act: Act = Box::new(|tx, _, call| {
         Box::pin(async move {
@@ -313,8 +313,8 @@ async fn an_event_that_meets_a_full_disk_waits_until_there_is_room() {
             Ok(())
         })
     });
-    let counting = Counting::new(&db, "projection:counted", quick(), act).await;
     let bus = bus(&db, quick()).await;
+    let counting = Counting::new(&db, "projection:counted", quick(), act).await;
     let subscription = bus.subscribe(counting.clone()).await.unwrap();
     let done = say(bus.store(), "a").await;
     bus.wait_for_within("projection:counted", done, Duration::from_secs(60)).await.unwrap();
