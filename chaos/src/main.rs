@@ -12,6 +12,7 @@ use highwater::BoxError;
 use highwater_chaos::run::Setting;
 use highwater_chaos::schedule::Schedule;
 use highwater_chaos::{instance, shrink};
+use tokio::signal::unix::{SignalKind, signal};
 
 use arguments::{Arguments, Mode};
 use report::Run;
@@ -21,7 +22,10 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.mode {
         Some(Mode::Instance) => serve().await.map(|()| true),
-        None => experiment(arguments).await,
+        None => tokio::select! {
+            done = experiment(arguments) => done,
+            () = interrupted() => Err("interrupted; everything that was started ends with it".into()),
+        },
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -35,6 +39,17 @@ async fn main() -> ExitCode {
             }
             ExitCode::from(2)
         }
+    }
+}
+
+/// Ctrl-C or SIGTERM. In processes of its own this is the first one, which gets only the signals it listens to.
+async fn interrupted() {
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        },
+        _ => std::future::pending().await,
     }
 }
 

@@ -212,6 +212,7 @@ async fn an_address_that_moves_to_another_server_takes_open_connections_along() 
     store.append(&one()).await.unwrap();
     assert_eq!(sequences(&store).await, [1]);
     store.take_over(&Claim::of("a")).await.unwrap();
+    assert_eq!(pool_port(&store).await, Some(i32::from(old.port())));
     set_read_only(&old, true).await;
     promote(&db, &new, 1).await;
     proxy.redirect(new.port());
