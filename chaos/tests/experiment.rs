@@ -62,32 +62,32 @@ fn is_caught(name: &str, arguments: &str, promises: &[&str]) {
 
 #[test]
 fn every_promise_is_held_on_postgres() {
-    holds("postgres", "--seed 1 --minutes 0.5 --rest 600", "postgres-1");
+    holds("postgres", "--seed 1 --minutes 0.4 --rest 600", "postgres-1");
 }
 
 #[test]
 fn every_promise_is_held_in_a_file() {
-    holds("sqlite", "--seed 2 --minutes 0.4 --rest 600 --backend sqlite", "sqlite-2");
+    holds("sqlite", "--seed 2 --minutes 0.25 --rest 600 --backend sqlite", "sqlite-2");
 }
 
 #[test]
 fn an_engine_without_fencing_is_caught() {
-    is_caught("no-fencing", "--seed 3 --minutes 0.5 --only freeze,cut", &["G16", "G17", "G20"]);
+    is_caught("no-fencing", "--seed 3 --minutes 0.4 --only freeze,cut", &["G16", "G17", "G20"]);
 }
 
 #[test]
 fn an_engine_that_stores_the_checkpoint_first_is_caught() {
-    is_caught("checkpoint-first", "--seed 4 --minutes 0.4 --only kill", &["G19", "G21"]);
+    is_caught("checkpoint-first", "--seed 4 --minutes 0.2 --only kill", &["G19", "G21"]);
 }
 
 #[test]
 fn an_engine_that_skips_holes_is_caught() {
-    is_caught("skips-holes", "--seed 5 --minutes 0.1 --only kill", &["G19", "G20"]);
+    is_caught("skips-holes", "--seed 5 --minutes 0.05 --only kill", &["G19", "G20"]);
 }
 
 #[test]
 fn an_engine_that_writes_letters_apart_is_caught() {
-    is_caught("loose-letter", "--seed 6 --minutes 0.6 --only kill", &["G20", "G21"]);
+    is_caught("loose-letter", "--seed 6 --minutes 0.4 --only kill", &["G20", "G21", "G23"]);
 }
 
 #[test]
