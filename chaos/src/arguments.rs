@@ -58,11 +58,17 @@ pub(crate) struct Arguments {
     pub(crate) mode: Option<Mode>,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Mode {
     /// One instance: what the experiment starts.
     #[command(hide = true)]
     Instance,
+    /// Adds runs up: the summaries in these folders.
+    Figures {
+        /// Folders of runs, or with such folders in them.
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+    },
 }
 
 impl Arguments {

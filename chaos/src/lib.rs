@@ -4,7 +4,8 @@
 //!   writes down.
 //! - [`ground`]: what faults are done to. [`schedule`]: what is done, drawn from a seed. [`run`]: doing it. [`shrink`]:
 //!   doing less.
-//! - [`evidence`]: everything that a run leaves behind. [`check`]: what that proves. [`summary`], [`page`]: how it is told.
+//! - [`evidence`]: everything that a run leaves behind. [`check`]: what that proves. [`summary`], [`totals`],
+//!   [`page`]: how it is told.
 //! - [`broken`]: engines that break one promise each.
 
 pub mod base;
@@ -20,6 +21,7 @@ pub mod run;
 pub mod schedule;
 pub mod shrink;
 pub mod summary;
+pub mod totals;
 
 mod desk;
 mod nemesis;

@@ -11,6 +11,7 @@ use clap::Parser as _;
 use highwater::BoxError;
 use highwater_chaos::run::Setting;
 use highwater_chaos::schedule::Schedule;
+use highwater_chaos::totals::Totals;
 use highwater_chaos::{instance, shrink};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,6 +23,10 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.mode {
         Some(Mode::Instance) => serve().await.map(|()| true),
+        Some(Mode::Figures { ref folders }) => Totals::read(folders).map(|totals| {
+            print!("{totals}");
+            true
+        }),
         None => tokio::select! {
             done = experiment(arguments) => done,
             () = interrupted() => Err("interrupted; everything that was started ends with it".into()),

@@ -36,13 +36,14 @@ pub fn page(seed: u64, evidence: &Evidence, summary: &Summary, violations: &[Vio
          <header>\n<p class=\"soft\">Highwater under faults</p>\n<h1 class=\"{class}\">{verdict}</h1>\n<p>{}</p>\n</header>\n\
          <main>\n{}{}<section><h2>The run</h2>\n{}</section>\n<section><h2>Faults and takeovers</h2>\n{}</section>\n\
          <section><h2>The schedule</h2>\n{}</section>\n</main>\n\
-         <footer>The same run again: <code>chaos/run --seed {seed}</code></footer>\n</body>\n</html>\n",
+         <footer>The same run again: <code>chaos/run --seed {seed} --backend {}</code></footer>\n</body>\n</html>\n",
         escape(&about),
         broken(violations),
         tables::cards(summary),
         timeline::timeline(evidence),
         tables::faults(summary),
         tables::schedule(evidence),
+        escape(&summary.setting.backend),
     )
 }
 

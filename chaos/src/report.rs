@@ -35,8 +35,10 @@ impl Run {
             // What shows that nothing was lost is not needed any more.
             for entry in fs::read_dir(folder)? {
                 let path = entry?.path();
-                if path.extension().is_some_and(|end| end == "journal" || end == "log") {
-                    fs::remove_file(path)?;
+                match path.file_name().and_then(|name| name.to_str()) {
+                    Some("report.html" | "schedule.json" | "summary.json") => {}
+                    _ if path.is_dir() => fs::remove_dir_all(path)?,
+                    _ => fs::remove_file(path)?,
                 }
             }
             println!("every promise was held: {}", folder.join("report.html").display());
