@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use highwater::prelude::*;
-use highwater::{Backend, Checkpoints, Claim, EventTypes, LetterQuery, Subscription, SubscriptionState};
+use highwater::{
+    Backend, Checkpoints, Claim, EventTypes, LetterQuery, Repair, StartAt, Subscription, SubscriptionState,
+};
 use highwater_contract::{Call, Flaky, Verdict};
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::Notify;
@@ -523,4 +525,25 @@ async fn a_store_that_keeps_failing_is_asked_once_a_second_and_complained_of_onc
         assert_eq!(listener.count(Level::INFO, "answers again"), 1);
         bus.shutdown().await.unwrap();
     }
+}
+
+/// Set by hand, or left from events that a restored backup does not have: going on from there would miss what comes next.
+#[tokio::test]
+async fn a_checkpoint_beyond_the_end_of_the_log_is_named_and_nothing_is_passed_over() {
+    let store = MemoryEventStore::new();
+    say(&store, "a").await;
+    store.take_over(&Claim { start: 99, ..Claim::of("projection:x") }).await.unwrap();
+    let bus = MemoryEventBus::new(store.clone(), quick());
+    let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
+    let is_named = |state: SubscriptionState| matches!(state, SubscriptionState::Disconnected { error } if error.contains("is at 99, and the log ends at 1"));
+    eventually("it says so", async || is_named(subscription.state())).await;
+    let at = say(&store, "b").await;
+    assert_eq!(store.checkpoint("projection:x").await.unwrap().unwrap().global_sequence, 99, "it does not go on");
+    Repair::of(&store).force().set_checkpoint("projection:x", 1).await.unwrap();
+    bus.wait_for("projection:x", at).await.unwrap();
+    // Whoever starts there on purpose waits for what is to come.
+    let after = SubscriberOptions::new().start(StartAt::After(99));
+    let waiting = observer_fn("projection:y", |_: Event<Note>| async { Ok(()) }).with_options(after);
+    bus.subscribe(waiting).await.unwrap().caught_up().await.unwrap();
+    bus.shutdown().await.unwrap();
 }

@@ -39,9 +39,26 @@ impl<B: Backend> Driver<B> {
         // Loaded after the term was raised, so nobody else can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
         self.fence = Some(Fence { subscriber_id: id, term, incarnation });
+        if !fresh && position > self.start {
+            self.is_within_the_log(position).await?;
+        }
         self.machine.on_taken(position, parked);
         self.journal.started(term.number, position, fresh);
         Ok(())
+    }
+
+    /// A checkpoint beyond the end was set by hand, or events that it had passed are gone: whoever went on from there would miss
+    /// what comes next.
+    async fn is_within_the_log(&self, position: u64) -> Result<(), Trouble> {
+        let head = self.shared.backend.head().await?;
+        if position <= head {
+            return Ok(());
+        }
+        let why = format!(
+            "the checkpoint of {:?} is at {position}, and the log ends at {head}; set it to where the log is the same as it was",
+            self.subscriber.id
+        );
+        Err(Error::Damaged { action: "go on from the checkpoint", source: why.into() })
     }
 
     /// Waits for leadership; `None` when something else is wanted first.
