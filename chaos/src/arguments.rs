@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use highwater::BoxError;
 use highwater_chaos::broken::Flaw;
 use highwater_chaos::run::Setting;
-use highwater_chaos::schedule::{Schedule, Store, kinds};
+use highwater_chaos::schedule::{REST_MILLIS, Schedule, Store, WRITERS, kinds};
 
 /// Runs instances of an application, does to them, their network and their database what a seed says, and proves from what
 /// is left that every promise was held.
@@ -43,10 +43,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     single: bool,
     /// Writers of each instance.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = WRITERS)]
     writers: usize,
     /// How long each writer rests between two appends at most, in milliseconds.
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = REST_MILLIS)]
     rest: u64,
     /// Where reports and schedules are written.
     #[arg(long, default_value = "chaos/results")]
@@ -76,10 +76,19 @@ impl Arguments {
         self.seed.unwrap_or_else(|| fastrand::u64(1..1_000_000))
     }
 
-    /// A folder for a run, which is empty.
-    pub(crate) fn folder(&self, schedule: &Schedule) -> Result<PathBuf, BoxError> {
-        let name = format!("{:?}-{}", schedule.store, schedule.seed).to_lowercase();
-        let folder = std::path::absolute(self.out.join(name))?;
+    /// What a seed says, with what else was asked for.
+    pub(crate) fn draw(&self, seed: u64) -> Schedule {
+        let drawn = Schedule::draw(seed, self.backend, self.minutes, &self.only);
+        let (replica, writers, rest_millis) = (!self.single, self.writers, self.rest);
+        Schedule { replica, writers, rest_millis, flaw: self.broken, ..drawn }
+    }
+
+    /// A folder for a run, which is empty. What has shown a broken promise is never removed.
+    pub(crate) fn folder(&self, schedule: &Schedule, purpose: &str) -> Result<PathBuf, BoxError> {
+        let name = format!("{:?}-{}{purpose}", schedule.store, schedule.seed).to_lowercase();
+        let named = |n: u32| if n == 1 { name.clone() } else { format!("{name}-{n}") };
+        let mut names = (1..).map(named).filter(|name| !self.out.join(name).join("evidence.json").exists());
+        let folder = std::path::absolute(self.out.join(names.next().unwrap_or_default()))?;
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
         }
@@ -97,17 +106,6 @@ impl Arguments {
         }
         let replayed = self.replay.is_some() || self.shrink.is_some();
         let limit = if replayed { Duration::MAX / 4 } else { Duration::from_secs_f64(self.minutes * 60.0) };
-        Ok(Setting {
-            schedule,
-            limit,
-            folder,
-            program: std::env::current_exe()?,
-            private,
-            replica: !self.single,
-            writers: self.writers,
-            rest_millis: self.rest,
-            flaw: self.broken,
-            quiet: self.quiet,
-        })
+        Ok(Setting { schedule, limit, folder, program: std::env::current_exe()?, private, quiet: self.quiet })
     }
 }

@@ -95,6 +95,17 @@ impl Base for PgEventStore {
     }
 
     async fn append_held(&self, append: &Append, held: Held) -> Result<Option<Appended>, Error> {
+        if held.after.is_zero() {
+            let mut work = self.begin().await?;
+            tokio::time::sleep(held.before).await;
+            work.append(append.clone());
+            if !held.commit {
+                // As below.
+                drop(work.rollback().await);
+                return Ok(None);
+            }
+            return Ok(work.commit().await?.pop());
+        }
         let unavailable = |source: sqlx::Error| Error::Unavailable { action: "begin", source: source.into() };
         let mut tx = self.pool().begin().await.map_err(unavailable)?;
         tokio::time::sleep(held.before).await;
@@ -135,7 +146,18 @@ impl Base for SqliteEventStore {
     async fn append_held(&self, append: &Append, held: Held) -> Result<Option<Appended>, Error> {
         let mut work = self.begin().await?;
         tokio::time::sleep(held.before).await;
-        work.append(append.clone());
+        if held.after.is_zero() {
+            work.append(append.clone());
+        } else {
+            // Now rather than at the end, and then there is something to take back.
+            let (appended, announcement) = self.append_on(work.tx(), append).await?;
+            tokio::time::sleep(held.after).await;
+            if held.commit {
+                work.commit().await?;
+                announcement.send();
+                return Ok(Some(appended));
+            }
+        }
         if !held.commit {
             work.rollback().await?;
             return Ok(None);

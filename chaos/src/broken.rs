@@ -88,6 +88,7 @@ impl Broken {
         let advance = Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) };
         let closed = self.inner.commit(tx, fence, advance).await?;
         tokio::time::sleep(BETWEEN).await;
+        let mut apart = self.inner.begin().await?;
         let state = if letter.error_message.is_some() { "dead" } else { "parked" };
         sqlx::query(include_str!("../sql/postgres/loose_letter.sql"))
             .bind(&*fence.subscriber_id)
@@ -99,9 +100,10 @@ impl Broken {
             .bind(letter.retry_count as i32)
             .bind(state)
             .bind(letter.parks)
-            .execute(self.inner.pool())
+            .execute(&mut **apart.tx())
             .await
             .map_err(unavailable)?;
+        apart.commit().await?;
         Ok(closed)
     }
 }
@@ -125,12 +127,15 @@ impl Base for Broken {
         if self.flaw != Flaw::CheckpointFirst {
             return;
         }
-        let store = sqlx::query(include_str!("../sql/postgres/checkpoint_first.sql"))
-            .bind(subscriber_id)
-            .bind(global_sequence as i64)
-            .execute(self.inner.pool());
-        // Broken as it is, it does not mind.
-        drop(store.await);
+        // Broken as it is, it does not mind when that fails.
+        if let Ok(mut apart) = self.inner.begin().await {
+            let store = sqlx::query(include_str!("../sql/postgres/checkpoint_first.sql"))
+                .bind(subscriber_id)
+                .bind(global_sequence as i64)
+                .execute(&mut **apart.tx());
+            drop(store.await);
+            drop(apart.commit().await);
+        }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 

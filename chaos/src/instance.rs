@@ -103,7 +103,9 @@ fn delivery_to(role: &Role) -> ReliableDeliveryConfig {
         size => CheckpointMode::Batched { size, interval },
     };
     let handler_timeout = role.shaky.then(|| Duration::from_millis(300));
-    ReliableDeliveryConfig { checkpoint_mode, handler_timeout, ..delivery() }
+    // Those that are not shaky have no reason to fail but the database: what is lost with it is tried again.
+    let max_retries = if role.shaky { 2 } else { 50 };
+    ReliableDeliveryConfig { checkpoint_mode, handler_timeout, max_retries, ..delivery() }
 }
 
 async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Result<(), BoxError> {
@@ -114,7 +116,7 @@ async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Re
     let (wanted, writing) = watch::channel(false);
     let writers = writers::start(&store, &journal, &job, &writing);
     // A database that is away keeps nobody from being told what to do: subscribing is tried until it works.
-    let mut joining = Some(tokio::spawn(join_all(cast.clone(), job.late)));
+    let mut joining = Some(tokio::spawn(join_all(cast.clone(), job.late, journal.clone())));
     journal.write(&Entry::Ready { at: now() });
     while let Some(Command { id, order }) = commands.recv().await {
         let done = match order {
@@ -137,9 +139,11 @@ async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Re
     Ok(())
 }
 
-async fn join_all<S: Base>(cast: subscribers::Cast<S>, late: bool) -> Result<(), BoxError> {
+async fn join_all<S: Base>(cast: subscribers::Cast<S>, late: bool, journal: Journal) -> Result<(), BoxError> {
     for role in ROLES.iter().filter(|role| late || !role.late) {
-        cast.join(role).await?;
+        cast.join(role).await.inspect_err(|error| {
+            journal.write(&Entry::Trouble { what: format!("{} could not be subscribed: {error}", role.id) });
+        })?;
     }
     Ok(())
 }

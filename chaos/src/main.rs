@@ -70,13 +70,20 @@ async fn experiment(arguments: Arguments) -> Result<bool, BoxError> {
         return shorten(&arguments, Schedule::load(file)?, private).await;
     }
     if let Some(file) = &arguments.replay {
-        return once(&arguments, Schedule::load(file)?, private).await.map(|run| run.is_held());
+        return once(&arguments, Schedule::load(file)?, private, "-replay").await.map(|run| run.is_held());
     }
     let (started, mut seed, mut held, mut runs) = (Instant::now(), arguments.seed(), true, 0);
     let all = arguments.hours.map_or(Duration::ZERO, |hours| Duration::from_secs_f64(hours * 3_600.0));
     loop {
-        let schedule = Schedule::draw(seed, arguments.backend, arguments.minutes, &arguments.only);
-        held &= once(&arguments, schedule, private).await?.is_held();
+        // One that could not be made does not end the night.
+        held &= match once(&arguments, arguments.draw(seed), private, "").await {
+            Ok(run) => run.is_held(),
+            Err(error) if arguments.hours.is_some() => {
+                eprintln!("chaos: seed {seed} could not be run: {error}");
+                false
+            }
+            Err(error) => return Err(error),
+        };
         runs += 1;
         if started.elapsed() >= all {
             break;
@@ -90,8 +97,8 @@ async fn experiment(arguments: Arguments) -> Result<bool, BoxError> {
     Ok(held)
 }
 
-async fn once(arguments: &Arguments, schedule: Schedule, private: bool) -> Result<Run, BoxError> {
-    let folder = arguments.folder(&schedule)?;
+async fn once(arguments: &Arguments, schedule: Schedule, private: bool, purpose: &str) -> Result<Run, BoxError> {
+    let folder = arguments.folder(&schedule, purpose)?;
     let setting = arguments.setting(schedule, folder, private)?;
     println!(
         "seed {} on {:?}: {} instances, {} faults in {} steps",
@@ -106,7 +113,7 @@ async fn once(arguments: &Arguments, schedule: Schedule, private: bool) -> Resul
 
 /// Says what a shorter schedule is that breaks the same promise.
 async fn shorten(arguments: &Arguments, schedule: Schedule, private: bool) -> Result<bool, BoxError> {
-    let first = once(arguments, schedule.clone(), private).await?;
+    let first = once(arguments, schedule.clone(), private, "-shrink").await?;
     let Some(broken) = first.first_broken() else {
         println!("this schedule broke nothing this time: try again");
         return Ok(true);
@@ -116,7 +123,7 @@ async fn shorten(arguments: &Arguments, schedule: Schedule, private: bool) -> Re
         let broken = broken.clone();
         async move {
             println!("trying {} of the faults", schedule.faults());
-            let folder = arguments.folder(&schedule)?;
+            let folder = arguments.folder(&schedule, "-try")?;
             let setting: Setting = Setting { quiet: true, ..arguments.setting(schedule, folder, private)? };
             Ok(Run::make(&setting).await?.first_broken() == Some(broken))
         }

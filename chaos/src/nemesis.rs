@@ -79,7 +79,10 @@ impl<S: Base> Nemesis<S> {
             }
             Fault::Terminate { instance, purpose } => {
                 let number = if instance == 0 { "[0-9]+".to_owned() } else { instance.to_string() };
-                self.desk.terminate(&format!(r"^i{number}\.[0-9]+{}$", purpose.name())).await.map(drop)
+                match self.desk.terminate(&format!(r"^i{number}\.[0-9]+{}$", purpose.name())).await? {
+                    0 => Err("there was no such connection".into()),
+                    _ => Ok(()),
+                }
             }
             Fault::ServerRestart => self.on_servers(Servers::restart).await,
             Fault::ServerCrash { millis } => {

@@ -12,7 +12,6 @@ use highwater_sqlite::SqliteEventStore;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::base::{Base, Place};
-use crate::broken::Flaw;
 use crate::cast::ROLES;
 use crate::desk::Desk;
 use crate::evidence::{Effect, Evidence, Sample, Sending};
@@ -48,14 +47,6 @@ pub struct Setting {
     pub program: PathBuf,
     /// Whether this process has network and mounts to itself.
     pub private: bool,
-    /// Whether PostgreSQL has a replica.
-    pub replica: bool,
-    /// Writers of each instance.
-    pub writers: usize,
-    /// How long each rests between two appends, at most.
-    pub rest_millis: u64,
-    /// What is wrong with the engine, if it is a broken one.
-    pub flaw: Option<Flaw>,
     /// Whether to say what is being done.
     pub quiet: bool,
 }
@@ -72,7 +63,7 @@ pub async fn run(setting: &Setting) -> Result<(Evidence, Schedule), BoxError> {
 }
 
 async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxError> {
-    let (folder, private, replica) = (setting.folder.clone(), setting.private, setting.replica);
+    let (folder, private, replica) = (setting.folder.clone(), setting.private, setting.schedule.replica);
     let store = setting.schedule.store;
     let servers = tokio::task::spawn_blocking(move || Servers::start(store, &folder, private, replica)).await??;
     let director = servers.place();
@@ -105,7 +96,7 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
     }
     let over = Arc::new(AtomicBool::new(false));
     let sampling = tokio::spawn(sample(desk.clone(), over.clone()));
-    let taken = play(setting, &nemesis).await?;
+    let taken = play(setting, &nemesis, &troubles).await?;
 
     let mut evidence = Evidence::default();
     end(&nemesis, &mut evidence, &troubles).await?;
@@ -136,9 +127,9 @@ fn cast(setting: &Setting, servers: &Servers, troubles: &Troubles) -> Result<Vec
         program: setting.program.clone(),
         folder: setting.folder.clone(),
         seed: setting.schedule.seed,
-        writers: setting.writers,
-        rest_millis: setting.rest_millis,
-        flaw: setting.flaw,
+        writers: setting.schedule.writers,
+        rest_millis: setting.schedule.rest_millis,
+        flaw: setting.schedule.flaw,
     };
     let mut members = Vec::new();
     for number in 1..=setting.schedule.instances {
@@ -156,7 +147,7 @@ fn cast(setting: &Setting, servers: &Servers, troubles: &Troubles) -> Result<Vec
 }
 
 /// Does one step after the other; half-way the late ones join. Returns what was done.
-async fn play<S: Base>(setting: &Setting, nemesis: &Nemesis<S>) -> Result<Schedule, BoxError> {
+async fn play<S: Base>(setting: &Setting, nemesis: &Nemesis<S>, troubles: &Troubles) -> Result<Schedule, BoxError> {
     let (started, schedule) = (Instant::now(), &setting.schedule);
     let mut taken = Schedule { steps: Vec::new(), ..schedule.clone() };
     for (n, step) in schedule.steps.iter().enumerate() {
@@ -172,9 +163,13 @@ async fn play<S: Base>(setting: &Setting, nemesis: &Nemesis<S>) -> Result<Schedu
         taken.steps.push(step.clone());
         for member in &nemesis.members {
             let mut member = member.lock().await;
-            member.check().await?;
-            if half && !member.late {
-                join_late(&mut member).await?;
+            let looked_after = match member.check().await {
+                Ok(()) if half && !member.late => join_late(&mut member).await,
+                checked => checked,
+            };
+            // It has ended just now, most likely; the next look says so.
+            if let Err(error) = looked_after {
+                trouble(troubles, format!("instance {} could not be looked after: {error}", member.number));
             }
         }
     }
@@ -297,7 +292,9 @@ fn read_journal(folder: &Path, life: Life, evidence: &mut Evidence) -> Result<()
     }
     let text = fs::read(&path)?;
     let first = evidence.appends.len();
-    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+    // A SIGKILL may have cut the last line off: what it says was not done yet, or is not known to be.
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    for line in text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let entry = serde_json::from_slice(line).map_err(|error| format!("{}: {error}", path.display()))?;
         match entry {
             Entry::Ready { .. } => {}

@@ -7,7 +7,13 @@ use clap::ValueEnum;
 use highwater::BoxError;
 use serde::{Deserialize, Serialize};
 
+use crate::broken::Flaw;
 use crate::cast::{Kind, ROLES};
+
+/// Writers of an instance, unless somebody wants more or fewer.
+pub const WRITERS: usize = 4;
+/// How long each rests at most between two appends.
+pub const REST_MILLIS: u64 = 400;
 
 /// Where the events are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -23,8 +29,10 @@ pub enum Store {
 pub enum Purpose {
     /// The session that leadership hangs on.
     Lead,
-    /// The one that waits for another instance's end.
+    /// The one that looks whether the primary is still one.
     Watch,
+    /// The one that waits for another instance's end.
+    Neighbour,
     /// `LISTEN`.
     Listen,
     /// Appending.
@@ -35,13 +43,28 @@ pub enum Purpose {
     Deliver,
     /// Storing checkpoints.
     Checkpoint,
+    /// Telling others that there is something new.
+    Notify,
+    /// What the application does: units of work.
+    Application,
     /// Everything else.
     Pool,
 }
 
 impl Purpose {
-    const ALL: [Self; 8] =
-        [Self::Lead, Self::Watch, Self::Listen, Self::Append, Self::Read, Self::Deliver, Self::Checkpoint, Self::Pool];
+    const ALL: [Self; 11] = [
+        Self::Lead,
+        Self::Watch,
+        Self::Neighbour,
+        Self::Listen,
+        Self::Append,
+        Self::Read,
+        Self::Deliver,
+        Self::Checkpoint,
+        Self::Notify,
+        Self::Application,
+        Self::Pool,
+    ];
 
     /// The end of the connection's name.
     #[must_use]
@@ -49,11 +72,14 @@ impl Purpose {
         match self {
             Self::Lead => " lead",
             Self::Watch => " watch",
+            Self::Neighbour => " neighbour",
             Self::Listen => " listen",
             Self::Append => " append",
             Self::Read => " read",
             Self::Deliver => " deliver",
             Self::Checkpoint => " checkpoint",
+            Self::Notify => " notify",
+            Self::Application => " application",
             Self::Pool => "",
         }
     }
@@ -233,6 +259,14 @@ pub struct Schedule {
     pub store: Store,
     /// How many instances run.
     pub instances: u32,
+    /// Whether PostgreSQL has a replica.
+    pub replica: bool,
+    /// Writers of each instance.
+    pub writers: usize,
+    /// How long each rests between two appends, at most.
+    pub rest_millis: u64,
+    /// What is wrong with the engine, if it is a broken one.
+    pub flaw: Option<Flaw>,
     /// What is done.
     pub steps: Vec<Step>,
 }
@@ -257,7 +291,7 @@ impl Schedule {
             left -= (rest_millis + longest) as i64;
             steps.push(Step { rest_millis, faults });
         }
-        Self { seed, store, instances, steps }
+        Self { seed, store, instances, replica: true, writers: WRITERS, rest_millis: REST_MILLIS, flaw: None, steps }
     }
 
     /// Reads one that was saved.
@@ -352,7 +386,9 @@ fn draw(random: &mut fastrand::Rng, store: Store, instances: u32, only: &[String
     let seldom = random.u32(0..4) == 0;
     // Links of odd instances go through a proxy, which alone can delay.
     let odd = (instance - 1) / 2 * 2 + 1;
-    let transactional: Vec<usize> = (0..ROLES.len()).filter(|role| ROLES[*role].kind == Kind::Transactional).collect();
+    // Not the shaky ones: they take as long as they take, and are waited for at the end.
+    let rebuildable = |role: &usize| ROLES[*role].kind == Kind::Transactional && !ROLES[*role].shaky;
+    let transactional: Vec<usize> = (0..ROLES.len()).filter(rebuildable).collect();
     match drawn.map_or("kill", |(kind, _)| kind) {
         "freeze" => Fault::Freeze { instance, millis: long },
         "restart" => Fault::Restart { instance },

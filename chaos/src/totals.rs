@@ -99,7 +99,7 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = |total: &Total| total.faults.values().map(|(count, _)| count).sum::<u64>();
+        let done = |total: &Total| total.faults.values().map(|(count, failed)| count - failed).sum::<u64>();
         writeln!(f, "| | {} |", self.0.keys().map(String::as_str).collect::<Vec<_>>().join(" | "))?;
         writeln!(f, "|---|{}", "---|".repeat(self.0.len()))?;
         let mut line = |name: &str, cell: &dyn Fn(&Total) -> String| {
@@ -107,7 +107,7 @@ impl fmt::Display for Totals {
         };
         line("runs, of which broke a promise", &|t| format!("{}, {}", t.runs, t.broken))?;
         line("minutes in all", &|t| format!("{:.0}", t.minutes))?;
-        line("faults", &|t| all(t).to_string())?;
+        line("faults", &|t| done(t).to_string())?;
         line("events in the log", &|t| t.events.to_string())?;
         line("appends acknowledged, of those sent", &|t| format!("{} of {}", t.acknowledged, t.appends))?;
         line("seconds in which something was acknowledged", &|t| format!("{:.0} %", 100.0 * mean(&t.load_held)))?;

@@ -19,6 +19,8 @@ use crate::record::Life;
 
 /// How long an instance may take to stop: longer than its own deadline.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// How an instance ends that could not stop in time.
+const STOPPED_LATE: i32 = 2;
 /// How much of what an instance said is quoted.
 const QUOTED_LINES: usize = 12;
 
@@ -148,10 +150,12 @@ impl Member {
 
     /// SIGKILL.
     pub(crate) async fn kill(&mut self) -> Result<(), BoxError> {
-        if let Some(mut running) = self.running.take() {
-            running.child.kill().await?;
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        if let Some(status) = running.child.try_wait()? {
+            self.ended_by_itself(running.life, status);
+            return Ok(());
         }
-        Ok(())
+        Ok(running.child.kill().await?)
     }
 
     /// SIGSTOP or SIGCONT.
@@ -175,6 +179,10 @@ impl Member {
         if stopped.success() {
             return Ok(());
         }
+        // One that ran out of time says so with a code of its own; a panic or a signal is another matter.
+        if stopped.code() != Some(STOPPED_LATE) {
+            self.ended_by_itself(running.life, stopped);
+        }
         let said = last_words(&self.launch.folder, running.life);
         Err(format!("{} did not stop in an orderly way ({stopped}): {said}", running.life).into())
     }
@@ -183,11 +191,16 @@ impl Member {
     pub(crate) async fn check(&mut self) -> Result<(), BoxError> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let Some(status) = running.child.try_wait()? else { return Ok(()) };
-        let said = last_words(&self.launch.folder, running.life);
-        trouble(&self.troubles, format!("{} ended by itself ({status}): {said}", running.life));
+        let life = running.life;
+        self.ended_by_itself(life, status);
         self.running = None;
         self.start().await?;
         self.tell(Order::Write(true)).await.map(drop)
+    }
+
+    fn ended_by_itself(&self, life: Life, status: std::process::ExitStatus) {
+        let said = last_words(&self.launch.folder, life);
+        trouble(&self.troubles, format!("{life} ended by itself ({status}): {said}"));
     }
 
     /// How often it was started.

@@ -148,6 +148,8 @@ impl<S: Base> Writer<S> {
         let longest = if self.random.u32(0..10) == 0 { 1_500 } else { 60 };
         let mut part = || Duration::from_millis(self.random.u64(0..longest) / 2);
         let (before, after) = (part(), part());
+        // In half of them the append comes last, as a unit of work has it.
+        let after = if self.random.bool() { after } else { Duration::ZERO };
         Held { before, after, commit: self.random.u32(0..100) < 70 }
     }
 
