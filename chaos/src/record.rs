@@ -87,6 +87,8 @@ pub struct Sent {
     pub id: Uuid,
     /// Its stream.
     pub stream_id: Uuid,
+    /// For the first of its stream: the version that the stream had to be at, if one was expected.
+    pub expected: Option<u64>,
 }
 
 /// How events are sent.
@@ -114,6 +116,8 @@ pub enum Outcome {
     },
     /// It was refused: nothing of it is stored, now or later.
     Refused {
+        /// Whether because a stream was elsewhere than expected.
+        conflict: bool,
         /// Why.
         why: String,
     },

@@ -36,14 +36,17 @@ fn sendings(appends: u64) -> Vec<(Sending, bool)> {
             .map(|event| {
                 next += 1;
                 let stream = u128::from(append) + if how == How::Streams { event } else { 0 };
-                Sent { id: Uuid::from_u128(next << 64), stream_id: Uuid::from_u128(stream % STREAMS + 1) }
+                let (id, stream_id) = (Uuid::from_u128(next << 64), Uuid::from_u128(stream % STREAMS + 1));
+                // A stream that is never that long.
+                let expected = (append % 20 == 11).then_some(1_000_000);
+                Sent { id, stream_id, expected }
             })
             .collect();
         let (outcome, stored) = match append % 20 {
             5 => (None, true),
             8 => (Some(Outcome::Unknown { why: "the connection is gone".to_owned() }), append % 40 == 8),
             9 => (Some(Outcome::RolledBack), false),
-            11 => (Some(Outcome::Refused { why: "a conflict".to_owned() }), false),
+            11 => (Some(Outcome::Refused { conflict: true, why: "a conflict".to_owned() }), false),
             _ => (Some(Outcome::Stored { last: 0, sendings: 1 + u32::from(append % 7 == 0) }), true),
         };
         let at = START + append * STEP;

@@ -38,6 +38,8 @@ struct Found {
     answers: Finding,
     refused: Finding,
     taken_back: Finding,
+    elsewhere: Finding,
+    unfounded: Finding,
     unsent: Finding,
 }
 
@@ -52,6 +54,8 @@ impl Found {
             answers: finding("G4"),
             refused: finding("G11"),
             taken_back: finding("G1"),
+            elsewhere: finding("G2"),
+            unfounded: finding("G2"),
             unsent: finding("G9"),
         }
     }
@@ -60,6 +64,10 @@ impl Found {
         let log = &facts.evidence.log;
         let stored: Vec<Option<&Logged>> =
             sending.events.iter().map(|event| facts.find(event.id).map(|at| &log[at])).collect();
+        let expects = sending.events.iter().any(|event| event.expected.is_some());
+        if matches!(sending.outcome, Some(Outcome::Refused { conflict, .. }) if !conflict || !expects) {
+            self.unfounded.add(|| told(facts, sending, "there was no conflict that it could have met"));
+        }
         match &sending.outcome {
             Some(Outcome::Refused { .. } | Outcome::RolledBack) => {
                 // Another append may have sent the same event, and stored it.
@@ -89,6 +97,10 @@ impl Found {
         }
         let pairs = sending.events.iter().zip(&stored).filter_map(|(sent, stored)| stored.map(|stored| (sent, stored)));
         for (sent, stored) in pairs {
+            if let Some(expected) = sent.expected.filter(|expected| stored.stream_version != expected + 1) {
+                let what = format!("it expected the stream at {expected}, and is {}", facts.event(stored));
+                self.elsewhere.add(|| told(facts, sending, &what));
+            }
             if sent.stream_id != stored.stream_id {
                 let what = format!("it was for stream {}, and is {}", sent.stream_id, facts.event(stored));
                 self.streams.add(|| told(facts, sending, &what));
@@ -111,6 +123,8 @@ impl Found {
             self.answers.told(|n| format!("{} told another place than the log has", was(n))),
             self.refused.told(|n| format!("{} refused and yet in the log", was(n))),
             self.taken_back.told(|n| format!("{} rolled back and yet in the log", was(n))),
+            self.elsewhere.told(|n| format!("{} stored though the stream was not where it was expected", was(n))),
+            self.unfounded.told(|n| format!("{} refused without a reason", was(n))),
             self.unsent.told(|n| format!("{} in the log that nobody sent", is(n))),
         ]
         .into_iter()
@@ -134,7 +148,7 @@ fn told(facts: &Facts<'_>, sending: &Sending, what: &str) -> Vec<String> {
         Some(Outcome::Stored { last, sendings }) => {
             format!("acknowledged at {last} after {}", count(u64::from(*sendings), "sending"))
         }
-        Some(Outcome::Refused { why }) => format!("refused ({why})"),
+        Some(Outcome::Refused { why, .. }) => format!("refused ({why})"),
         Some(Outcome::RolledBack) => "rolled back".to_owned(),
         Some(Outcome::Unknown { why }) => format!("given up ({why})"),
         None => "never answered".to_owned(),

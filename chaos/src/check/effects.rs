@@ -65,6 +65,8 @@ struct Watch<'a> {
     unwanted: Finding,
     order: Finding,
     repeats: Finding,
+    /// How many came again in all.
+    repeated: u64,
     same_term: Finding,
 }
 
@@ -92,6 +94,7 @@ impl<'a> Watch<'a> {
             unwanted: Finding::new("G8"),
             order: Finding::new("G19"),
             repeats: Finding::new("G29"),
+            repeated: 0,
             same_term: Finding::new("G29"),
         }
     }
@@ -184,6 +187,7 @@ impl<'a> Watch<'a> {
             return;
         }
         run.repeated += 1;
+        self.repeated += 1;
         if run.repeated == self.role.batch + 1 {
             self.repeats.add(|| {
                 let since = facts.time(run.since);
@@ -202,8 +206,24 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// In all: one batch for each takeover, and for each time that the store could not be reached.
+    fn too_many(&self) -> Option<Violation> {
+        let (role, occasions) =
+            (self.role, self.facts.takeovers(self.role.id) + self.facts.evidence.faults.len() as u64);
+        let allowed = occasions * role.batch as u64;
+        if self.repeated <= allowed {
+            return None;
+        }
+        let mut finding = Finding::new("G29");
+        finding.line(|| {
+            format!("{} came again, and {occasions} takeovers and faults account for {allowed}", self.repeated)
+        });
+        finding.told(|_| format!("{}: more came again than takeovers and faults account for", role.id))
+    }
+
     fn told(self) -> Vec<Violation> {
         let (facts, role, id) = (self.facts, self.role, self.role.id);
+        let too_many = self.too_many();
         let duties = facts.duties(role);
         let mut missing: BTreeMap<&str, Finding> = BTreeMap::new();
         for (at, event) in facts.evidence.log.iter().enumerate() {
@@ -227,6 +247,7 @@ impl<'a> Watch<'a> {
             self.repeats.told(|n| {
                 format!("{id}: more than {} came again, {}", count(role.batch as u64, "event"), count(n, "time"))
             }),
+            too_many,
             self.same_term.told(|n| format!("{id}: {} again without a takeover or a fault", count(n, "event"))),
             self.unwanted.told(|n| format!("{id}: {} of events that it does not want", count(n, "effect"))),
         ];

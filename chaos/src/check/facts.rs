@@ -1,7 +1,7 @@
 //! What all checks look things up in.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
@@ -82,6 +82,13 @@ impl<'a> Facts<'a> {
     pub(super) fn duties(&self, role: &'a Role) -> Duties<'_> {
         let (letters, checkpoint) = (self.letters.get(role.id), self.checkpoint(role.id));
         Duties { role, letters, checkpoint: checkpoint.unwrap_or(0) }
+    }
+
+    /// How often somebody else, or the same instance anew, went on for a subscriber.
+    pub(super) fn takeovers(&self, subscriber_id: &str) -> u64 {
+        let writes = self.evidence.audit.iter().filter(|write| write.subscriber_id == subscriber_id);
+        let terms: HashSet<u64> = writes.map(|write| write.term).collect();
+        (terms.len() as u64).saturating_sub(1)
     }
 
     /// How often a subscriber was rebuilt.

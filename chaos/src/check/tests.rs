@@ -79,6 +79,17 @@ fn letters_that_are_open_or_about_nothing_are_found() {
 }
 
 #[test]
+fn a_letter_of_one_who_has_no_reason_to_fail_is_found() {
+    assert_eq!(
+        broken(|evidence| {
+            let letter = evidence.letters.iter().find(|letter| letter.state == "replayed").unwrap().clone();
+            evidence.letters.push(Letter { subscriber_id: "projection:effects".to_owned(), ..letter });
+        }),
+        "G22"
+    );
+}
+
+#[test]
 fn an_event_without_a_row_and_without_a_letter_is_found() {
     assert_eq!(broken(|evidence| evidence.letters.retain(|letter| letter.state != "discarded")), "G21");
 }

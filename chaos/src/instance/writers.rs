@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, stream_id};
 use tokio::sync::watch;
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 use super::{Job, Journal, now};
 use crate::base::{Base, Held};
@@ -72,6 +72,15 @@ struct Draft {
     again: bool,
 }
 
+/// The version that a stream has to be at, if it is one.
+fn expected_version(expected: ExpectedVersion) -> Option<u64> {
+    match expected {
+        ExpectedVersion::NoStream => Some(0),
+        ExpectedVersion::Exact(version) => Some(version),
+        ExpectedVersion::Any | ExpectedVersion::StreamExists => None,
+    }
+}
+
 impl<S: Base> Writer<S> {
     async fn run(mut self, mut wanted: watch::Receiver<bool>, busy: watch::Sender<bool>) {
         // Ends with the instance.
@@ -111,11 +120,15 @@ impl<S: Base> Writer<S> {
             };
             let events = if how == How::Batch { self.random.usize(2..10) } else { self.random.usize(1..3) };
             let facts: Vec<Fact> = (0..events).map(|_| self.fact(number)).collect();
-            sent.extend(facts.iter().map(|_| Sent { id: Uuid::nil(), stream_id: stream }));
-            append = Some(started.expecting(expected).events(facts));
+            let mut expects = expected_version(expected);
+            append = Some(facts.into_iter().fold(started.expecting(expected), |append, fact| {
+                // From the seed, as everything is: what becomes of an event in a shaky handler follows from its id.
+                let id = Builder::from_random_bytes(self.random.u128(..).to_be_bytes()).into_uuid();
+                sent.push(Sent { id, stream_id: stream, expected: expects.take() });
+                append.event_with_id(id, fact)
+            }));
         }
         let append = append.unwrap_or_else(|| Append::to(stream_id("thing", "0")));
-        append.event_ids().zip(&mut sent).for_each(|(id, sent)| sent.id = id);
         let held = (how == How::Unit).then(|| self.held());
         let patience = (self.random.u32(0..100) < 3).then(|| Duration::from_micros(self.random.u64(0..3_000)));
         Draft { append, how, sent, held, patience, again: self.random.u32(0..100) < 5 }
@@ -175,7 +188,8 @@ impl<S: Base> Writer<S> {
             // A transaction of one's own that failed before its commit was rolled back with everything in it; whether its
             // writer tries again is up to it. Here it does, as a plain append with the same ids.
             if !error.is_retryable() {
-                return Outcome::Refused { why: error.to_string() };
+                let conflict = matches!(error, Error::Conflict { .. });
+                return Outcome::Refused { conflict, why: error.to_string() };
             }
             if started.elapsed() > GIVE_UP_AFTER {
                 return Outcome::Unknown { why: error.to_string() };

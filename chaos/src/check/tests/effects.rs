@@ -48,6 +48,26 @@ fn an_effect_out_of_order_is_found() {
     );
 }
 
+/// Each batch is small enough by itself.
+#[test]
+fn an_engine_that_delivers_everything_twice_is_found() {
+    assert_eq!(
+        broken(|evidence| {
+            let role = place("projection:effects");
+            let (own, others): (Vec<Effect>, Vec<Effect>) =
+                evidence.effects.drain(..).partition(|effect| effect.role == role);
+            let again = |chunk: &[Effect]| {
+                let end = chunk.last().unwrap().at;
+                let late = |(n, effect): (usize, &Effect)| Effect { at: end + 1 + n as u64, ..effect.clone() };
+                [chunk.to_vec(), chunk.iter().enumerate().map(late).collect()].concat()
+            };
+            evidence.effects = own.chunks(20).flat_map(again).chain(others).collect();
+            evidence.effects.sort_by_key(|effect| effect.at);
+        }),
+        "G29"
+    );
+}
+
 #[test]
 fn an_effect_of_what_is_not_in_the_log_is_found() {
     assert_eq!(broken(|evidence| evidence.effects[40].id = Uuid::from_u128(5)), "G15");

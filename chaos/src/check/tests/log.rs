@@ -21,7 +21,8 @@ fn an_acknowledged_append_that_is_gone_is_found() {
     assert_eq!(
         broken(|evidence| {
             let (id, stream_id, at) = (Uuid::from_u128(7), Uuid::from_u128(8), START);
-            let (events, outcome) = (vec![Sent { id, stream_id }], Some(Outcome::Stored { last: 7, sendings: 1 }));
+            let (events, outcome) =
+                (vec![Sent { id, stream_id, expected: None }], Some(Outcome::Stored { last: 7, sendings: 1 }));
             let ended_at = Some(at + 1);
             evidence.appends.push(Sending { by: OLD, append: 900, how: How::Single, events, at, outcome, ended_at });
         }),
@@ -93,7 +94,7 @@ fn an_append_in_another_stream_or_order_is_found() {
 #[test]
 fn what_was_refused_or_rolled_back_and_is_there_is_found() {
     for (outcome, guarantee) in
-        [(Outcome::RolledBack, "G1"), (Outcome::Refused { why: "a conflict".to_owned() }, "G11")]
+        [(Outcome::RolledBack, "G1"), (Outcome::Refused { conflict: true, why: "a conflict".to_owned() }, "G11")]
     {
         let found = broken(|evidence| {
             let sending = with_outcome(evidence, |outcome| matches!(outcome, Some(Outcome::Stored { .. })));
@@ -101,6 +102,29 @@ fn what_was_refused_or_rolled_back_and_is_there_is_found() {
         });
         assert_eq!(found, guarantee);
     }
+}
+
+#[test]
+fn an_expectation_that_does_not_hold_is_found() {
+    let elsewhere = |evidence: &mut Evidence| {
+        let sending = with_outcome(evidence, |outcome| matches!(outcome, Some(Outcome::Stored { .. })));
+        sending.events[0].expected = Some(77);
+    };
+    assert_eq!(broken(elsewhere), "G2");
+}
+
+#[test]
+fn a_refusal_without_a_reason_is_found() {
+    let refused = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Refused { .. }));
+    let without_expectation = |evidence: &mut Evidence| {
+        with_outcome(evidence, refused).events.iter_mut().for_each(|event| event.expected = None);
+    };
+    assert_eq!(broken(without_expectation), "G2");
+    let otherwise = |evidence: &mut Evidence| {
+        let why = "damaged: cannot append".to_owned();
+        with_outcome(evidence, refused).outcome = Some(Outcome::Refused { conflict: false, why });
+    };
+    assert_eq!(broken(otherwise), "G2");
 }
 
 #[test]
