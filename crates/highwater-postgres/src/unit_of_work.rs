@@ -14,7 +14,7 @@ use crate::write::{self, Within};
 pub type PgTx = Transaction<'static, Postgres>;
 
 impl PgEventStore {
-    /// Starts a unit of work on a transaction of the store's own pool.
+    /// Starts a unit of work on a transaction of the store's [`pool`](Self::pool) for the application.
     ///
     /// ```no_run
     /// # use highwater::prelude::*;

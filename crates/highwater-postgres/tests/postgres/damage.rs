@@ -66,14 +66,17 @@ async fn assert_named(store: &PgEventStore, said: &str, severity: Severity) {
     assert!(found.advice.is_some(), "{found}");
 }
 
+/// JSON like any other, as far as the store can tell: only who knows the enum can say more.
+const FINE: &str = "";
+
 /// What is set in event 2, what readers of everything and of the stream are told, and a part of what `diagnose` says.
 const DAMAGES: [(&str, Told, Told, &str); 17] = {
     use Told::{Damaged, Nothing, Undecodable};
     [
         ("data = NULL", Damaged, Damaged, "event 2: it has no id"),
-        ("data = '7'", Undecodable, Undecodable, "one is missing"),
-        ("data = '{\"text\":\"\\u0000\"}'", Nothing, Nothing, "one is missing"),
-        ("data = '{\"text\":\"\\ud800\"}'", Undecodable, Undecodable, "one is missing"),
+        ("data = '7'", Undecodable, Undecodable, FINE),
+        ("data = '{\"text\":\"\\u0000\"}'", Nothing, Nothing, FINE),
+        ("data = '{\"text\":\"\\ud800\"}'", Undecodable, Undecodable, FINE),
         ("metadata = '[]'", Undecodable, Undecodable, "event 2: its metadata"),
         ("metadata = NULL", Damaged, Damaged, "event 2: it has no id"),
         ("id = NULL", Damaged, Damaged, "event 2: it has no id"),
@@ -113,7 +116,12 @@ async fn whoever_reads_a_damaged_event_is_told_and_diagnose_names_it() {
             let before = store.read_all(0, &EventTypes::All, ReadLimit::events(100)).await.unwrap();
             assert_eq!((before.records.len(), before.complete_to), (1, 1), "{set}: what lies before it can be read");
         }
-        assert_named(&store, said, Severity::Bad).await;
+        if said == FINE {
+            let findings = store.diagnose().await.unwrap();
+            assert!(!findings.iter().any(|finding| finding.found.contains("event 2")), "{set}: {findings:#?}");
+        } else {
+            assert_named(&store, said, Severity::Bad).await;
+        }
         // Who does not meet it does not care.
         assert_eq!(store.read_events::<Note>(SOUND).collect().await.unwrap().len(), 2, "{set}");
         let struck = store.read_all(0, &EventTypes::only(["Struck"]), ReadLimit::events(100)).await.unwrap();
