@@ -37,7 +37,8 @@ impl Run {
                 let path = entry?.path();
                 match path.file_name().and_then(|name| name.to_str()) {
                     Some("report.html" | "schedule.json" | "summary.json") => {}
-                    _ if path.is_dir() => fs::remove_dir_all(path)?,
+                    // A disk, which ends with the namespace that it is mounted in.
+                    _ if path.is_dir() => {}
                     _ => fs::remove_file(path)?,
                 }
             }

@@ -47,7 +47,7 @@ fn holds(name: &str, arguments: &str, run: &str) {
     let summary: Summary = serde_json::from_slice(&summary).unwrap();
     let done: u64 = summary.faults.values().map(|faults| faults.count - faults.failed).sum();
     assert!(done >= 4 && summary.events > 500, "{said}");
-    assert!(!summary.takeovers.is_empty() && summary.letters.values().sum::<u64>() > 0, "{said}");
+    assert!(!summary.takeovers.is_empty(), "{said}");
     let report = fs::read_to_string(folder.0.join(run).join("report.html")).unwrap();
     assert!(report.contains("<svg"), "a page with a timeline");
 }
