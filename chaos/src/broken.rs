@@ -23,7 +23,7 @@ use crate::base::{Base, Held as Open, Place, Statements};
 /// How long a reader that skips holes waits for one.
 const HOLE_PATIENCE: Duration = Duration::from_millis(100);
 /// What lies between two writes that should have been one: time for a crash.
-const BETWEEN: Duration = Duration::from_millis(40);
+const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What is wrong with an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]

@@ -93,7 +93,7 @@ fn an_engine_that_skips_holes_is_caught() {
 
 #[test]
 fn an_engine_that_writes_letters_apart_is_caught() {
-    is_caught("loose-letter", "--seed 6 --minutes 0.3 --only kill", &["G20", "G21", "G23"]);
+    is_caught("loose-letter", "--seed 6 --minutes 0.5 --only kill", &["G20", "G21", "G23"]);
 }
 
 #[test]

@@ -48,12 +48,14 @@ impl Fate {
 #[derive(Debug)]
 pub(super) struct Shaky {
     poison: PathBuf,
+    /// Where letters are what is wrong there are more of them: what would fail once never succeeds.
+    brittle: bool,
     tried: Mutex<HashSet<Uuid>>,
 }
 
 impl Shaky {
-    pub(super) fn new(folder: &Path) -> Self {
-        Self { poison: poison_path(folder), tried: Mutex::default() }
+    pub(super) fn new(folder: &Path, brittle: bool) -> Self {
+        Self { poison: poison_path(folder), brittle, tried: Mutex::default() }
     }
 
     /// Fails, panics or hangs if it is this event's turn.
@@ -62,6 +64,7 @@ impl Shaky {
         match Fate::of(id) {
             Fate::Poison if self.poison.exists() => Err("poison".into()),
             Fate::PermanentPoison if self.poison.exists() => Err(Permanent::new("poison, and permanent").into()),
+            Fate::Fails if self.brittle => Err(Permanent::new("brittle").into()),
             Fate::Fails if first() => Err("fails the first time".into()),
             Fate::Panics if first() => panic!("panics the first time"),
             Fate::Hangs if first() => future::pending().await,

@@ -10,6 +10,7 @@ use highwater::{
 use super::shaky::Shaky;
 use super::{Job, Journal, delivery_to, now};
 use crate::base::Base;
+use crate::broken::Flaw;
 use crate::cast::{Fact, Kind, ROLES, Role};
 use crate::record::Entry;
 
@@ -29,7 +30,9 @@ impl<S: Base> Cast<S> {
     /// Subscribes, and tries again for as long as the database is away. One that is there already stays.
     pub(super) async fn join(&self, role: &'static Role) -> Result<(), BoxError> {
         loop {
-            let taker = Taker { role, shaky: role.shaky.then(|| Shaky::new(&self.job.folder)), cast: self.clone() };
+            let brittle = self.job.flaw == Some(Flaw::LooseLetter);
+            let shaky = role.shaky.then(|| Shaky::new(&self.job.folder, brittle));
+            let taker = Taker { role, shaky, cast: self.clone() };
             let joined = match role.kind {
                 Kind::Transactional => self.bus.subscribe(Within(taker)).await,
                 Kind::Effects | Kind::Saga => self.bus.subscribe(Outside(taker)).await,
