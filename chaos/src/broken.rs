@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 use crate::base::{Base, Held as Open, Place, Statements};
 
+/// How long handling takes after the checkpoint was stored: time for a crash.
+const HANDLING: Duration = Duration::from_millis(25);
 /// How long a reader that skips holes waits for one.
 const HOLE_PATIENCE: Duration = Duration::from_millis(100);
 /// What lies between two writes that should have been one: time for a crash.
@@ -136,7 +138,7 @@ impl Base for Broken {
             drop(store.await);
             drop(apart.commit().await);
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(HANDLING).await;
     }
 
     async fn append_held(&self, append: &Append, held: Open) -> Result<Option<Appended>, Error> {

@@ -24,6 +24,8 @@ pub struct Evidence {
     pub checkpoints: Vec<(String, u64)>,
     /// Dead letters, whatever has become of them.
     pub letters: Vec<Letter>,
+    /// Whether they were left as they were at the end, so that open ones show nothing.
+    pub letters_left: bool,
     /// What the nemesis did.
     pub faults: Vec<Done>,
     /// What was seen from outside, from time to time.

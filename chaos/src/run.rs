@@ -216,6 +216,7 @@ async fn end<S: Base>(
     catch_up(nemesis, evidence, if broken { CATCH_UP_BROKEN_MAX } else { CATCH_UP_MAX }).await?;
     // What has become of the letters of a broken engine says nothing that is not known already.
     if broken {
+        evidence.letters_left = true;
         return Ok(());
     }
     let deadline = Instant::now() + REPLAY_MAX;

@@ -25,7 +25,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
         if role(&letter.subscriber_id).is_some_and(|role| !role.shaky) {
             unfounded.line(|| told(letter));
         }
-        if is_open(letter) {
+        if is_open(letter) && !facts.evidence.letters_left {
             open.line(|| told(letter));
         }
         // An effect may have come before the letter, from a leader that did not live to store it. A row may not; and only a
