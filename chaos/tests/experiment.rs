@@ -83,7 +83,7 @@ fn an_engine_without_fencing_is_caught() {
 
 #[test]
 fn an_engine_that_stores_the_checkpoint_first_is_caught() {
-    is_caught("checkpoint-first", "--seed 4 --minutes 0.25 --only kill", &["G19", "G21"]);
+    is_caught("checkpoint-first", "--seed 4 --minutes 0.45 --only kill", &["G19", "G21"]);
 }
 
 #[test]
