@@ -6,9 +6,12 @@ use std::fs;
 use std::path::{self, Path, PathBuf};
 use std::process::Command;
 
-use crate::Error;
+use crate::{Error, account};
 
 const VARIABLE: &str = "HIGHWATER_POSTGRES_BIN";
+
+/// Names the folder of servers that were fetched, one folder per major version.
+const SERVERS_VARIABLE: &str = "HIGHWATER_SERVERS";
 
 /// Debian's packages install below here, one folder per major version, and not in PATH.
 const DEBIAN_ROOT: &str = "/usr/lib/postgresql";
@@ -29,6 +32,37 @@ pub fn bin_dir() -> Result<PathBuf, Error> {
         path: env::var_os("PATH").unwrap_or_default(),
     }
     .search()
+}
+
+/// The folder with `postgres` and `initdb` of a major version, wherever [`bin_dir`] may be: below `/usr/lib/postgresql`, or
+/// where the scripts of this repository keep the servers that they have fetched.
+pub fn bin_dir_of(major: u32) -> Result<PathBuf, Error> {
+    find_version(major, Path::new(DEBIAN_ROOT), &fetched()?)
+}
+
+fn find_version(major: u32, debian_root: &Path, fetched: &Path) -> Result<PathBuf, Error> {
+    let mut places = [debian_root, fetched].map(|root| root.join(major.to_string()).join("bin")).into_iter();
+    places.find(|folder| has_server(folder)).ok_or_else(|| {
+        Error::NotInstalled(format!(
+            "PostgreSQL {major} is not on this machine, neither below {} nor below {}: `scripts/servers {major}` fetches it",
+            debian_root.display(),
+            fetched.display()
+        ))
+    })
+}
+
+/// As in scripts/lib/servers.sh.
+fn fetched() -> Result<PathBuf, Error> {
+    if let Some(named) = env::var_os(SERVERS_VARIABLE).filter(|named| !named.is_empty()) {
+        return path::absolute(&named).map_err(Error::io(format!("find {}", Path::new(&named).display())));
+    }
+    if account::effective_uid()? == 0 {
+        // The server will run under another account, which could not get to a folder below root's.
+        return Ok(PathBuf::from("/var/cache/highwater/servers"));
+    }
+    let cache = env::var_os("XDG_CACHE_HOME").filter(|named| !named.is_empty()).map(PathBuf::from);
+    let cache = cache.or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".cache")));
+    Ok(cache.unwrap_or_default().join("highwater/servers"))
 }
 
 /// The program `pgbouncer`: from PATH, or where Debian's package installs it, which is not in everybody's PATH.
@@ -189,6 +223,18 @@ mod tests {
     fn no_server_anywhere_says_what_to_install() {
         let error = Machine::new().places().search().unwrap_err().to_string();
         assert!(error.contains("apt-get install postgresql"), "{error}");
+    }
+
+    #[test]
+    fn a_version_is_found_where_it_is_installed_before_where_it_was_fetched_to() {
+        let machine = Machine::new().with("fetched/18/bin", BOTH).with("debian/15/bin", BOTH);
+        let find =
+            |machine: &Machine, major| find_version(major, &machine.0.join("debian"), &machine.0.join("fetched"));
+        assert_eq!(find(&machine, 18).unwrap(), machine.0.join("fetched/18/bin"));
+        let machine = machine.with("debian/18/bin", BOTH);
+        assert_eq!(find(&machine, 18).unwrap(), machine.0.join("debian/18/bin"));
+        let error = find(&machine, 17).unwrap_err().to_string();
+        assert!(error.contains("PostgreSQL 17 is not") && error.contains("scripts/servers 17"), "{error}");
     }
 
     #[test]

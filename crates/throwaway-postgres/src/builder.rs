@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Error, ThrowawayPostgres};
+use crate::{Error, ThrowawayPostgres, binaries};
 
 /// What every server gets. Later lines win, so that [`Builder::setting`] can change any of them.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -26,6 +26,7 @@ pub struct Builder {
     settings: Vec<(String, String)>,
     trusted: Vec<String>,
     parent: Option<PathBuf>,
+    major: Option<u32>,
 }
 
 impl Builder {
@@ -34,6 +35,13 @@ impl Builder {
     /// The port cannot be set: it is chosen on start and given on the command line.
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts a server of this major version, wherever [`bin_dir_of`](crate::bin_dir_of) finds it, instead of the one that
+    /// all others are of.
+    pub fn major(mut self, major: u32) -> Self {
+        self.major = Some(major);
         self
     }
 
@@ -61,7 +69,8 @@ impl Builder {
     /// Creates the cluster, starts its server, and waits until it accepts connections.
     pub fn start(self) -> Result<ThrowawayPostgres, Error> {
         let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
-        ThrowawayPostgres::create(&parent, &self.configuration(), &self.admissions())
+        let bin_dir = self.major.map_or_else(binaries::bin_dir, binaries::bin_dir_of)?;
+        ThrowawayPostgres::create(&parent, &bin_dir, &self.configuration(), &self.admissions())
     }
 
     /// The lines to append to what `initdb` wrote.

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::builder::line;
+use crate::poll::poll;
 use crate::service::{Kind, Service};
-use crate::{Builder, Error, binaries, folder};
+use crate::session::Session;
+use crate::{Builder, Error, folder, process};
 
 /// Name of the data folder inside the temporary one.
 pub(crate) const DATA: &str = "data";
@@ -22,6 +24,7 @@ pub(crate) const USER: &str = "highwater";
 
 const INITDB_MAX: Duration = Duration::from_secs(120);
 const RELOAD_MAX: Duration = Duration::from_secs(60);
+const KILL_MAX: Duration = Duration::from_secs(10);
 
 static POSTGRES: Kind = Kind {
     name: "postgres",
@@ -50,10 +53,9 @@ impl ThrowawayPostgres {
         Builder::default()
     }
 
-    pub(crate) fn create(parent: &Path, configuration: &str, admissions: &str) -> Result<Self, Error> {
-        let bin_dir = binaries::bin_dir()?;
-        Self::create_with(parent, &bin_dir, |service| {
-            initialise(service, &bin_dir, configuration)?;
+    pub(crate) fn create(parent: &Path, bin_dir: &Path, configuration: &str, admissions: &str) -> Result<Self, Error> {
+        Self::create_with(parent, bin_dir, |service| {
+            initialise(service, bin_dir, configuration)?;
             append(&service.folder().join(DATA).join("pg_hba.conf"), admissions)
         })
     }
@@ -86,7 +88,7 @@ impl ThrowawayPostgres {
         self.service.folder().join(DATA)
     }
 
-    /// The folder with the server's programs, and `pg_isready`, `pgbench` and so on beside them.
+    /// The folder with the server's programs. Whether clients are beside them, as `psql`, depends on the installation.
     pub fn bin_dir(&self) -> &Path {
         &self.bin_dir
     }
@@ -110,6 +112,22 @@ impl ThrowawayPostgres {
     /// after a crash. Does nothing if it is stopped.
     pub fn crash(&mut self) -> Result<(), Error> {
         self.service.end("QUIT")
+    }
+
+    /// Ends one process of the server with SIGKILL, as the kernel does when memory runs out: `pg_backend_pid()` says which.
+    ///
+    /// The server ends every other connection, recovers from the log and accepts connections again, all under the same
+    /// [`pid`](Self::pid) and `pg_postmaster_start_time()`. Returns when the process is gone, which is before that. A
+    /// process that is not this server's own is an error and is left alone.
+    pub fn kill_backend(&self, backend: u32) -> Result<(), Error> {
+        let server = self.pid();
+        if server.is_none() || process::parent(backend) != server {
+            let source = io::Error::new(io::ErrorKind::NotFound, "it is not a process of this server");
+            return Err(Error::io(format!("kill backend {backend}"))(source));
+        }
+        process::send_signal(backend, "KILL").map_err(Error::io(format!("kill backend {backend}")))?;
+        let gone = poll(KILL_MAX, || Ok::<_, Error>((!process::is_running(backend)).then_some(())))?;
+        gone.ok_or_else(|| self.service.problem(format!("backend {backend} still ran {KILL_MAX:?} after SIGKILL")))
     }
 
     /// Starts a stopped, crashed or killed server on its old port and data, and waits until it accepts connections.
@@ -140,9 +158,12 @@ impl ThrowawayPostgres {
         self.service.signal("HUP")?;
         self.service.wait_until_logged(logged, "received SIGHUP, reloading configuration files")?;
         // That line is the beginning. The process that writes it accepts a connection only when it is done.
-        let port = self.port().to_string();
-        let args = ["--quiet", "--host=127.0.0.1", "-p", &port];
-        self.service.run(&self.bin_dir.join("pg_isready"), &args, RELOAD_MAX)?;
+        // Whatever else it answers, it has: it may be a replica that lets nobody in yet.
+        if let Err(error) = Session::open(self.port(), RELOAD_MAX)
+            && error.kind() != io::ErrorKind::Other
+        {
+            return Err(self.service.problem(format!("postgres does not answer after a reload: {error}")));
+        }
         if self.service.log_since(logged)?.contains("contains errors") {
             let refused = self.service.problem(format!("postgres refused to set {name} to '{value}'"));
             fs::write(&path, before).map_err(Error::io(format!("write {}", path.display())))?;

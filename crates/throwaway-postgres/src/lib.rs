@@ -14,7 +14,8 @@
 //! its replica. [`ThrowawayPgBouncer`] is a connection pooler in front of a
 //! server. Both keep the same promises.
 //!
-//! It speaks no SQL but `CHECKPOINT`: connect to [`url`](ThrowawayPostgres::url) with the client under test.
+//! It needs `initdb`, `postgres` and `pg_ctl`, and no client. The SQL it speaks is about the server itself: connect to
+//! [`url`](ThrowawayPostgres::url) with the client under test.
 //! Everything blocks; a server takes about a second to start. It needs Linux (`/proc`, and `setpriv` of util-linux).
 //!
 //! ```
@@ -34,6 +35,7 @@ mod account;
 mod binaries;
 mod builder;
 mod cluster;
+mod copy;
 mod error;
 mod folder;
 mod launcher;
@@ -42,8 +44,9 @@ mod poll;
 mod process;
 mod replica;
 mod service;
+mod session;
 
-pub use binaries::bin_dir;
+pub use binaries::{bin_dir, bin_dir_of};
 pub use builder::Builder;
 pub use cluster::ThrowawayPostgres;
 pub use error::Error;

@@ -4,7 +4,8 @@
 //! the command ends, and the exit code is that of the command. SIGINT, SIGTERM and SIGHUP are passed on to it, and exit
 //! with 128 + signal once it has ended; a Ctrl-C reaches the command from the terminal as well, hence twice.
 //!
-//! `throwaway-postgres --bindir` prints the folder of the server's programs, or what to install.
+//! `throwaway-postgres --bindir` prints the folder of the server's programs, or what to install; `--bindir MAJOR` that of a
+//! server of this version.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -14,9 +15,9 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use throwaway_postgres::{ThrowawayPostgres, bin_dir, send_signal};
+use throwaway_postgres::{ThrowawayPostgres, bin_dir, bin_dir_of, send_signal};
 
-const USAGE: &str = "usage: throwaway-postgres [--durable] COMMAND ARGS…  |  throwaway-postgres --bindir";
+const USAGE: &str = "usage: throwaway-postgres [--durable] COMMAND ARGS…  |  throwaway-postgres --bindir [MAJOR]";
 
 // As `env` and `timeout` have them: one's own failure, a command that cannot run, one that does not exist.
 const FAILED: u8 = 125;
@@ -38,6 +39,11 @@ fn run(mut args: Vec<OsString>) -> Result<ExitCode, Box<dyn Error>> {
     match args.split_first() {
         Some((flag, [])) if flag == "--bindir" && !durable => {
             println!("{}", bin_dir()?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some((flag, [major])) if flag == "--bindir" && !durable => {
+            let major = major.to_str().and_then(|major| major.parse().ok()).ok_or(USAGE)?;
+            println!("{}", bin_dir_of(major)?.display());
             Ok(ExitCode::SUCCESS)
         }
         Some((program, args)) if !program.to_string_lossy().starts_with('-') => {

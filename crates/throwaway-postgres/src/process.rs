@@ -44,6 +44,12 @@ pub fn is_running(pid: u32) -> bool {
     }
 }
 
+/// The process that started this one; `None` if there is no such process.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// A child process with the rights of `account`, which is sent SIGQUIT when this process ends.
 pub(crate) struct Process {
     child: Child,

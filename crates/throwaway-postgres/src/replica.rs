@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::builder::line;
 use crate::cluster::{self, AUTO_CONF, DATA, USER};
+use crate::copy::copy;
 use crate::poll::poll;
 use crate::service::Service;
+use crate::session::Session;
 use crate::{Error, ThrowawayPostgres};
 
-const BACKUP_MAX: Duration = Duration::from_secs(120);
 const PROMOTE_MAX: Duration = Duration::from_secs(60);
 const CHECKPOINT_MAX: Duration = Duration::from_secs(60);
 const FORGET_MAX: Duration = Duration::from_secs(10);
@@ -32,7 +33,7 @@ impl ThrowawayPostgres {
 
     /// Like [`replica`](Self::replica), with its folder below `parent`, which exists.
     pub fn replica_in(&self, parent: &Path) -> Result<Self, Error> {
-        let replica = Self::create_with(parent, &self.bin_dir, |service| copy(service, self))?;
+        let replica = Self::create_with(parent, &self.bin_dir, |service| follow(service, self))?;
         replica.service.wait_until_logged(0, STREAMS)?;
         Ok(replica)
     }
@@ -66,7 +67,7 @@ impl ThrowawayPostgres {
         let data_dir = self.data_dir();
         fs::remove_dir_all(&data_dir).map_err(Error::io(format!("remove {}", data_dir.display())))?;
         cluster::make_data_dir(&self.service)?;
-        copy(&self.service, primary)?;
+        follow(&self.service, primary)?;
         let logged = self.service.log_length();
         self.start_again()?;
         self.service.wait_until_logged(logged, STREAMS)?;
@@ -97,8 +98,7 @@ impl ThrowawayPostgres {
         self.set("synchronous_standby_names", "*")?;
         // The process that makes checkpoints also is who makes commits wait: with one made, it has read the setting. And a
         // checkpoint gives the replica something to confirm.
-        let args = ["--no-psqlrc", "--quiet", "--dbname", &self.url(), "--command", "CHECKPOINT"];
-        self.service.run(&self.bin_dir.join("psql"), &args, CHECKPOINT_MAX)?;
+        self.run("CHECKPOINT", CHECKPOINT_MAX)?;
         self.service.wait_until_logged(logged, &is_synchronous(replica))
     }
 
@@ -108,11 +108,15 @@ impl ThrowawayPostgres {
         if !self.data_dir().join("pg_replslot").join(&name).exists() {
             return Ok(());
         }
-        let (program, address) = (self.bin_dir.join("pg_receivewal"), address_of(self));
-        let args = ["--drop-slot", "--slot", &name, "-d", &address];
+        let sql = format!("SELECT pg_drop_replication_slot('{name}')");
         // The connection of the replica may not have ended yet.
-        let dropped = poll(FORGET_MAX, || Ok(self.service.run(&program, &args, FORGET_MAX).ok()))?;
-        dropped.map_or_else(|| self.service.run(&program, &args, FORGET_MAX), Ok)
+        let dropped = poll(FORGET_MAX, || Ok(self.run(&sql, FORGET_MAX).ok()))?;
+        dropped.map_or_else(|| self.run(&sql, FORGET_MAX), Ok)
+    }
+
+    fn run(&self, sql: &str, limit: Duration) -> Result<(), Error> {
+        let done = Session::open(self.port(), limit).and_then(|mut session| session.query(sql));
+        done.map(drop).map_err(|error| self.service.problem(format!("{sql} failed: {error}")))
     }
 
     /// Makes a replica a server of its own: returns when it accepts writes and follows nobody any more.
@@ -126,16 +130,12 @@ impl ThrowawayPostgres {
 }
 
 /// Copies the data of the primary while it runs, with what it takes to follow it.
-fn copy(service: &Service, primary: &ThrowawayPostgres) -> Result<(), Error> {
-    let (name, address) = (name_of(service.port()), address_of(primary));
-    let slot = ["--create-slot", "--slot", &name];
-    let copy = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "-D", DATA, "-d", &address];
-    service.run(&primary.bin_dir.join("pg_basebackup"), &[slot.as_slice(), &copy].concat(), BACKUP_MAX)?;
-    cluster::append(&service.folder().join(DATA).join(AUTO_CONF), &own_settings(&name))
-}
-
-fn address_of(primary: &ThrowawayPostgres) -> String {
-    format!("host=127.0.0.1 port={} user={USER} sslmode=disable gssencmode=disable", primary.port())
+fn follow(service: &Service, primary: &ThrowawayPostgres) -> Result<(), Error> {
+    let name = name_of(service.port());
+    copy(service, primary, &name)?;
+    let address = format!("host=127.0.0.1 port={} user={USER} sslmode=disable gssencmode=disable", primary.port());
+    let own = own_settings(&name) + &line("primary_conninfo", &address) + &line("primary_slot_name", &name);
+    cluster::append(&service.folder().join(DATA).join(AUTO_CONF), &own)
 }
 
 /// What a primary logs when its commits begin to wait for this replica, which has caught up by then.

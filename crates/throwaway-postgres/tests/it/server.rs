@@ -1,7 +1,9 @@
 //! The life of a server inside the process that owns it.
 
 use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use throwaway_postgres::{Error, ThrowawayPostgres, is_running, send_signal};
@@ -71,6 +73,33 @@ fn a_server_that_somebody_killed_starts_again() {
 
     postgres.start_again().unwrap();
     assert!(responds(&postgres));
+}
+
+#[test]
+fn a_killed_backend_has_the_server_recover_and_no_other_process_is_killed() {
+    let postgres = ThrowawayPostgres::start().unwrap();
+    let server = postgres.pid();
+    let mut session = Command::new(postgres.bin_dir().join("psql"))
+        .args(["-At", "-d", &postgres.url(), "-c", "SELECT pg_backend_pid()", "-c", "SELECT pg_sleep(600)"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    BufReader::new(session.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+    let pid: u32 = pid.trim().parse().unwrap();
+
+    let refused = postgres.kill_backend(session.id()).unwrap_err().to_string();
+    assert!(refused.contains("not a process of this server"), "{refused}");
+    assert!(is_running(session.id()));
+
+    postgres.kill_backend(pid).unwrap();
+    assert!(!session.wait().unwrap().success());
+    eventually("the server has recovered", || responds(&postgres));
+    assert!(postgres.log().contains("was terminated by signal 9"), "{}", postgres.log());
+    assert!(postgres.log().contains("automatic recovery in progress"), "{}", postgres.log());
+    assert_eq!(postgres.pid(), server);
+    assert!(postgres.kill_backend(pid).is_err());
 }
 
 #[test]
