@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{Backend, Error, EventTypes, OpenWriter, Overview, ReadLimit, Record};
+use highwater::{Backend, Error, EventTypes, Overview, ReadLimit, Record};
 
 use crate::failure::{Failure, note};
-use crate::words;
 
 /// Records in a page.
 const PAGE_EVENTS: usize = 1_000;
@@ -67,7 +66,7 @@ impl<'a, B: Backend> Reading<'a, B> {
         if waiting >= WORTH_SAYING && !self.told {
             self.told = true;
             let writers = self.store.open_writers().await?;
-            let who: Vec<_> = writers.iter().map(describe).collect();
+            let who: Vec<_> = writers.iter().map(ToString::to_string).collect();
             if !who.is_empty() {
                 note(&format!("waiting for what is still being written, after {}: {}", self.after, who.join("; ")));
             }
@@ -107,7 +106,7 @@ pub(crate) async fn saying_who_is_waited_for<B: Backend, T>(
                 break;
             }
             // Whoever does the work says what is wrong with the store.
-            let who: Vec<_> = store.open_writers().await.unwrap_or_default().iter().map(describe).collect();
+            let who: Vec<_> = store.open_writers().await.unwrap_or_default().iter().map(ToString::to_string).collect();
             if !who.is_empty() {
                 note(&format!("waiting for what is still being written: {}", who.join("; ")));
                 break;
@@ -119,12 +118,4 @@ pub(crate) async fn saying_who_is_waited_for<B: Backend, T>(
         done = work => done,
         never = watch => never,
     }
-}
-
-pub(crate) fn describe(writer: &OpenWriter) -> String {
-    let pid = writer.pid.map_or_else(|| writer.transaction.clone(), |pid| format!("process {pid}"));
-    let name = writer.application_name.as_deref().filter(|name| !name.is_empty());
-    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
-    let age = writer.age.map(|age| format!(", open for {}", words::duration(age))).unwrap_or_default();
-    format!("{pid}{name}{age}")
 }

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
     Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
-    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, OpenWriter, Page, Planned, ReadLimit, Refused,
-    Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, OpenWriter, Page, Planned, ReadLimit,
+    Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
 };
 use uuid::Uuid;
 
@@ -186,6 +186,10 @@ impl<B: Backend> Leadership for Flaky<B> {
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.leaders()))
     }
+
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        Box::pin(self.pass(Call::Look, self.inner.lock_holders(subscriber_ids)))
+    }
 }
 
 impl<B: Backend> DeadLetters for Flaky<B> {
@@ -268,6 +272,10 @@ impl<B: Backend> Backend for Flaky<B> {
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<B::Tx>, Error>> {
         Box::pin(self.pass(Call::Begin(fence), self.inner.begin(fence, letter)))
+    }
+
+    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<B::Tx>, Error>> {
+        Box::pin(self.pass(Call::Begin(fence), self.inner.begin_closing(fence)))
     }
 
     fn commit<'a>(&'a self, tx: B::Tx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use highwater::{
     Backend, Checkpoints, Claim, Coordinator, Error, Fence, Instance, Invalid, Leader, LeaderHold, Leadership,
-    LeadershipGuard, LeadershipSettings, LocalCoordinator, ProjectorCoordinator, Refused, ReliableDeliveryConfig,
+    LeadershipGuard, LeadershipSettings, LocalCoordinator, LockHolder, ProjectorCoordinator, Refused,
+    ReliableDeliveryConfig,
 };
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
@@ -437,4 +438,29 @@ pub(crate) async fn names_that_cannot_be_led_are_refused<H: Harness>(harness: Ar
     assert!(first.is_held() && second.is_held());
     assert_led(&coordinator, &long[0]).await;
     close([coordinator]).await;
+}
+
+/// Who has the lock of a name, as the store tells it.
+async fn holders<B: Backend>(store: &B, names: &[&str]) -> Vec<LockHolder> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    within("the holders", store.lock_holders(&names)).await.expect("it can be asked who has a lock")
+}
+
+pub(crate) async fn it_is_told_who_has_a_lock_whether_it_leads_or_not<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    assert_eq!(holders(&store, &[NAME]).await, [], "nobody has what nobody wants");
+    // Only the lock, without a term.
+    let candidate = store.candidate(&Instance::here(None), &LeadershipSettings::from(&config()));
+    let held = within("the lock", candidate.hold(NAME)).await.expect("it is free");
+    let told = holders(&harness.reopen(&store, Settings::default()).await, &["report:weekly", NAME, NAME]).await;
+    assert!(matches!(&told[..], [one] if one.subscriber_id == NAME && one.pid.is_some()), "{told:?}");
+    within("the release", held.release(None)).await;
+    assert_eq!(holders(&store, &[NAME]).await, []);
+    within("closing", candidate.close()).await;
+    let one = coordinator(&store);
+    let guard = lead(&one, NAME).await;
+    assert_eq!(holders(&store, &[NAME]).await.len(), 1, "who leads has it as well");
+    drop(guard);
+    eventually("nobody has it", async || holders(&store, &[NAME]).await.is_empty()).await;
+    close([one]).await;
 }

@@ -223,6 +223,7 @@ macro_rules! for_each_case {
                 who_waits_is_told_who_leads [30];
                 without_coordination_everybody_leads_and_the_last_one_writes [17, 30];
                 names_that_cannot_be_led_are_refused [28];
+                it_is_told_who_has_a_lock_whether_it_leads_or_not [30];
             }
             following {
                 a_late_subscriber_gets_everything [19];
@@ -291,6 +292,8 @@ macro_rules! for_each_case {
                 whoever_waits_in_vain_is_told_how_far_it_is [26];
                 whoever_waits_is_told_of_a_dead_letter [24, 26];
                 caught_up_means_that_everything_is_handled [26];
+                lag_counts_against_what_is_committed [26, 32];
+                health_names_who_holds_readers_back_at_once [26];
                 health_names_what_is_wrong [26];
                 health_names_who_has_fallen_behind [26];
                 health_names_who_does_not_even_begin [26];
@@ -316,6 +319,7 @@ macro_rules! for_each_case {
                 a_takeover_whose_answer_is_lost_is_made_again [17, 29];
                 whoever_is_overtaken_stands_by_and_leads_again [17, 30];
                 whoever_has_lost_leadership_handles_nothing_more [29, 30];
+                a_subscriber_that_nobody_leads_is_a_problem_that_names_who_has_its_lock [26, 30, 36];
                 however_often_leaders_die_everything_counts_once [19, 20, 29];
                 the_work_is_spread [31];
                 without_spread_everything_stays_where_it_is [31];

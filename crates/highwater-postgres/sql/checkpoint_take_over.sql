@@ -17,4 +17,4 @@ leader AS (
         since = now(), term = excluded.term, nonce = excluded.nonce, session = excluded.session
     WHERE l.term < excluded.term
 )
-SELECT t.term, t.nonce, t.last_global_sequence, t.fresh, pg_postmaster_start_time() FROM taken t
+SELECT t.term, t.nonce, t.last_global_sequence, t.fresh, {schema}.life() FROM taken t

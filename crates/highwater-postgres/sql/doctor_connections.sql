@@ -1,5 +1,9 @@
 -- How many connections there may be and are: of everybody, of this role, and to this database. -1: as many as there are.
-SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint AS room,
+-- Servers since 16 keep some back for roles that were granted them.
+SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
+        - CASE WHEN EXISTS (SELECT FROM pg_roles p
+                            WHERE p.rolname = 'pg_use_reserved_connections' AND pg_has_role(p.oid, 'USAGE'))
+            THEN 0 ELSE coalesce(current_setting('reserved_connections', true), '0')::bigint END AS room,
     (SELECT coalesce(sum(s.numbackends), 0)::bigint FROM pg_stat_database s) AS used,
     r.rolconnlimit::bigint AS role_room,
     (SELECT count(*) FROM pg_stat_activity a WHERE a.usesysid = r.oid) AS role_used,

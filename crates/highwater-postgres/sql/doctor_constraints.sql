@@ -1,17 +1,24 @@
--- Constraints of ours that are missing, known by what they say and not by their name.
-SELECT format('ALTER TABLE %s.%s ADD %s', '{schema_text}', w.relation, w.definition)
+-- Constraints of ours that are missing or were never validated, known by what they say and not by their name.
+SELECT CASE
+    WHEN c.conname IS NULL THEN format('ALTER TABLE %s.%s ADD %s', '{schema_text}', w.relation, w.definition)
+    ELSE format('ALTER TABLE %s.%s VALIDATE CONSTRAINT %I', '{schema_text}', w.relation, c.conname)
+END
 FROM (VALUES
     ('events', 'CHECK ((stream_version > 0))'),
     ('events', 'CHECK (((octet_length(event_type) >= 1) AND (octet_length(event_type) <= 255)))'),
     ('events', 'CHECK ((schema_version > 0))'),
     ('events', 'CHECK ((json_typeof(metadata) = ''object''::text))'),
+    ('events', 'CHECK ((created_at <@ ''["0001-01-01 00:00:00+00","10000-01-01 00:00:00+00")''::tstzrange))'),
     ('event_bus_dlq', 'CHECK ((state = ANY (ARRAY[''dead''::text, ''parked''::text, ''replayed''::text, ''discarded''::text, ''archived''::text])))'),
     ('event_bus_requests', 'CHECK ( CASE ask WHEN ''replay''::text THEN (letter IS NOT NULL) WHEN ''replay_stream''::text THEN (stream_id IS NOT NULL) WHEN ''replay_all''::text THEN true WHEN ''discard''::text THEN ((letter IS NOT NULL) AND (reason IS NOT NULL)) WHEN ''rebuild''::text THEN true ELSE false END)')
 ) AS w (relation, definition)
-WHERE NOT EXISTS (
-    SELECT FROM pg_constraint c
-    WHERE c.conrelid = to_regclass('{schema_text}.' || w.relation) AND c.contype = 'c' AND c.convalidated
-        AND regexp_replace(pg_get_constraintdef(c.oid), '\s+', ' ', 'g') = w.definition)
+LEFT JOIN LATERAL (
+    SELECT k.conname, k.convalidated FROM pg_constraint k
+    WHERE k.conrelid = to_regclass('{schema_text}.' || w.relation) AND k.contype = 'c'
+        AND regexp_replace(regexp_replace(pg_get_constraintdef(k.oid), '\s+', ' ', 'g'), ' NOT VALID$', '') = w.definition
+    ORDER BY k.convalidated DESC LIMIT 1
+) c ON true
+WHERE c.convalidated IS NOT TRUE
 UNION ALL
 SELECT 'ALTER TABLE {schema_text}.event_bus_dlq_attempts ADD FOREIGN KEY (letter) REFERENCES {schema_text}.event_bus_dlq ON DELETE CASCADE'
 WHERE NOT EXISTS (

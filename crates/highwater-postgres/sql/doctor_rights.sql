@@ -10,6 +10,10 @@ FROM (
     FROM unnest(ARRAY['events', 'event_bus_checkpoints', 'event_bus_pauses', 'event_bus_dlq', 'event_bus_dlq_attempts',
         'event_bus_requests', 'event_bus_leaders', 'event_bus_instances']) AS t (name)
     UNION ALL
+    SELECT 1, 'read', 'table', 'server_life', 'SELECT'
+    UNION ALL
+    SELECT 1, 'read', 'function', f.name, 'EXECUTE' FROM unnest(ARRAY['life', 'insist_on_life']) AS f (name)
+    UNION ALL
     SELECT 1, 'read', 'sequence', 'events_global_sequence_seq', 'SELECT'
     UNION ALL
     SELECT 2, 'append', 'function', f.name, 'EXECUTE'

@@ -1,4 +1,8 @@
--- How far the sequences are; NULL where the role may not see it, or where nothing was drawn yet. $1 is the schema.
-SELECT s.sequencename::text AS name, s.last_value, s.max_value FROM pg_sequences s
-WHERE s.schemaname = $1 AND s.sequencename IN ('events_global_sequence_seq', 'event_bus_terms')
-ORDER BY s.sequencename COLLATE "C" DESC
+-- How far the sequences are; NULL where the role may not see it, or where nothing was drawn yet. The log's is read as a table:
+-- pg_sequences takes the lock by which readers know writers, and would hold them back.
+SELECT 'events_global_sequence_seq' AS name, q.last_value, s.seqmax AS max_value
+FROM {schema}.events_global_sequence_seq q
+JOIN pg_sequence s ON s.seqrelid = '{schema_text}.events_global_sequence_seq'::regclass
+UNION ALL
+SELECT t.sequencename::text, t.last_value, t.max_value FROM pg_sequences t
+WHERE t.schemaname = $1 AND t.sequencename = 'event_bus_terms'

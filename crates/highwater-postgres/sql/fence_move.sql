@@ -1,3 +1,6 @@
+-- See fence_lock.
 UPDATE {schema}.event_bus_checkpoints
-SET last_global_sequence = $5, last_event_id = coalesce($6, last_event_id), updated_at = now()
-WHERE subscriber_id = $1 AND term = $2 AND nonce = $3 AND last_global_sequence = $4
+SET last_global_sequence = $5, last_event_id = coalesce($6, last_event_id), updated_at = now(),
+    settled_to = $7, settled_in = {sequence}
+WHERE subscriber_id = $1 AND term = $2 AND nonce = $3
+    AND current_setting('highwater.fence', true) = pg_current_xact_id_if_assigned()::text AND last_global_sequence = $4

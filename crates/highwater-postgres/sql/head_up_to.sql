@@ -1,1 +1,1 @@
-SELECT coalesce(max(global_sequence), 0) FROM {schema}.events WHERE global_sequence <= $1
+SELECT coalesce(max(global_sequence), 0), {life} FROM {schema}.events WHERE global_sequence <= $1

@@ -1,5 +1,5 @@
 -- By virtualtransaction alone: a prepared transaction has no pid.
-SELECT pg_is_in_recovery(), coalesce(array_agg(l.virtualtransaction), '{}')
+SELECT coalesce(array_agg(l.virtualtransaction), '{}'), {life}
 FROM pg_locks l
 WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())

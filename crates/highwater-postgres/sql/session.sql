@@ -1,6 +1,6 @@
 -- For connections of our own, and ($2) for transactions of the caller's that are about to append. Settles what the order
 -- rests on, and makes sure that a host which vanishes in the middle of a transaction does not hold every reader back for
--- hours: $3 is how many milliseconds a transaction may be left idle.
+-- hours: $3 is how many milliseconds a transaction may be left idle, $4 whether transactions are the application's.
 SELECT
     set_config('default_transaction_isolation', 'read committed', $2),
     set_config('tcp_keepalives_idle', '5', $2),
@@ -9,10 +9,14 @@ SELECT
     set_config('tcp_user_timeout', '10000', $2),
     -- A role's own would end connections that are kept for when they are needed.
     set_config('idle_session_timeout', '0', $2),
+    -- A role's own, on servers that know it (17 and later), would end whatever waits: a handler, or for another instance's
+    -- end. Of the application's transactions it is none of our business.
+    (SELECT set_config(s.name, '0', $2) FROM pg_settings s WHERE s.name = 'transaction_timeout' AND NOT $4),
     set_config('lock_timeout', coalesce($1, current_setting('lock_timeout')), $2),
     set_config('idle_in_transaction_session_timeout',
         (SELECT CASE WHEN s.setting::integer BETWEEN 1 AND $3 THEN s.setting ELSE $3::text END
          FROM pg_settings s WHERE s.name = 'idle_in_transaction_session_timeout'), $2),
     set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,
-        $2)
+        $2),
+    upper(current_setting('transaction_isolation')) AS isolation

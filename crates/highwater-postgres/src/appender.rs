@@ -4,7 +4,7 @@
 //! one group is put together and sent while another waits for the disk; no two of them ever work on the same stream. Each
 //! caller gets an answer of its own. Dropping a caller's future takes back its append if it is still in the queue; if it is
 //! under way it is stored whole or not at all, as if the caller had waited. The task ends when the last handle of the
-//! store is gone and everything is answered.
+//! store is gone and everything is answered; nothing that a server answers ends it before.
 //!
 //! ```text
 //! callers ──► queue ──► group ──► lane: one statement, one commit ──► answers
@@ -17,10 +17,11 @@ mod waiting;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use highwater::{AppendQueue, Appended, Backlog, QueuedAppend};
+use highwater::{AppendQueue, Appended, Appender, Backlog, QueuedAppend};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -42,23 +43,49 @@ pub(crate) fn start(
     config: &PgConfig,
     announcer: &Announcer,
 ) -> AppendQueue {
-    let (queue, backlog) = AppendQueue::new(config.append_queue_max, config.append_timeout);
-    let lane = || Lane::new(connector.clone(), sql.clone(), announcer.clone(), config.append_timeout);
-    let task = Task {
-        backlog,
-        idle: (0..config.append_connections_max).map(|_| lane()).collect(),
-        in_flight: HashSet::new(),
-        in_flight_events: 0,
-        waiting: WaitingRoom::new(pool, sql.clone(), announcer.clone(), config.append_timeout),
+    let lanes = Lanes {
+        connector: connector.clone(),
+        pool,
+        sql: sql.clone(),
+        announcer: announcer.clone(),
+        timeout: config.append_timeout,
+        count: config.append_connections_max,
         events_max: config.group_events_max,
         bytes_max: config.group_bytes_max,
     };
-    tokio::spawn(task.run());
-    queue
+    AppendQueue::start(config.append_queue_max, config.append_timeout, lanes)
 }
 
-struct Task {
-    backlog: Backlog,
+struct Lanes {
+    connector: Connector,
+    pool: PgPool,
+    sql: Arc<Sql>,
+    announcer: Announcer,
+    timeout: Duration,
+    count: usize,
+    events_max: usize,
+    bytes_max: usize,
+}
+
+impl Appender for Lanes {
+    async fn run(&self, backlog: &mut Backlog) {
+        let Self { connector, pool, sql, announcer, timeout, .. } = self;
+        let lane = || Lane::new(connector.clone(), sql.clone(), announcer.clone(), *timeout);
+        let task = Task {
+            backlog,
+            idle: (0..self.count).map(|_| lane()).collect(),
+            in_flight: HashSet::new(),
+            in_flight_events: 0,
+            waiting: WaitingRoom::new(pool.clone(), sql.clone(), announcer.clone(), *timeout),
+            events_max: self.events_max,
+            bytes_max: self.bytes_max,
+        };
+        task.run().await;
+    }
+}
+
+struct Task<'a> {
+    backlog: &'a mut Backlog,
     idle: Vec<Lane>,
     /// The streams that lanes are working on, and how many events.
     in_flight: HashSet<Uuid>,
@@ -68,7 +95,7 @@ struct Task {
     bytes_max: usize,
 }
 
-impl Task {
+impl Task<'_> {
     async fn run(mut self) {
         let mut busy = FuturesUnordered::new();
         loop {

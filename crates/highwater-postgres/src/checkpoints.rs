@@ -11,8 +11,9 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 
 use crate::connect::life;
-use crate::error::{failed, in_time, sqlstate};
+use crate::error::{failed, failed_in_life, in_time, sqlstate};
 use crate::leadership::take_over_for_good;
+use crate::own_pool::{ANSWER_TIMEOUT, InTime};
 use crate::row::{about, counted, signed};
 use crate::sql::Sql;
 use crate::store::PgEventStore;
@@ -24,8 +25,6 @@ pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The same where the one who waits leads: others wait for it to come to an end, and whoever is frozen is ended meanwhile.
 const TAKE_OVER_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long to wait for an answer, waiting for such a checkpoint included.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Checkpoints for PgEventStore {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
@@ -33,7 +32,7 @@ impl Checkpoints for PgEventStore {
             in_time(ANSWER_TIMEOUT, "take over in time", async {
                 let taken = match claim.session {
                     Some(_) => take_over_for_good(self, claim).await,
-                    None => take_over(&self.inner.sql, claim).fetch_one(&self.inner.own_pool).await,
+                    None => take_over(&self.inner.sql, claim).fetch_one_in_time(&self.inner.own_pool).await,
                 };
                 taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
                     Some("55P03") => held("take over: another transaction holds the checkpoint", error),
@@ -53,28 +52,26 @@ impl Checkpoints for PgEventStore {
 
     fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
         Box::pin(async move {
-            in_time(ANSWER_TIMEOUT, "read a checkpoint in time", async {
-                let query = sqlx::query(self.inner.sql.checkpoint.clone()).bind(subscriber_id);
-                let row = query.fetch_optional(&self.inner.own_pool).await;
-                let found = row.and_then(|row| row.as_ref().map(checkpoint).transpose());
-                found.map_err(|e| failed("read a checkpoint", e))
-            })
-            .await
+            let query = sqlx::query(self.inner.sql.checkpoint.clone()).bind(subscriber_id);
+            let row = query.fetch_optional_in_time(&self.inner.own_pool).await;
+            let found = row.and_then(|row| row.as_ref().map(checkpoint).transpose());
+            found.map_err(|e| failed_in_life("read a checkpoint", e))
         })
     }
 
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
         Box::pin(async move {
-            let rows = sqlx::query(self.inner.sql.checkpoints.clone()).fetch_all(&self.inner.own_pool).await;
+            let rows = sqlx::query(self.inner.sql.checkpoints.clone()).fetch_all_in_time(&self.inner.own_pool).await;
             let found = rows.and_then(|rows| rows.iter().map(checkpoint).collect());
-            found.map_err(|e| failed("read checkpoints", e))
+            found.map_err(|e| failed_in_life("read checkpoints", e))
         })
     }
 
     fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
         Box::pin(async move {
             let statement = if paused { &self.inner.sql.pause } else { &self.inner.sql.resume };
-            let known = sqlx::query_scalar(statement.clone()).bind(subscriber_id).fetch_one(&self.inner.own_pool).await;
+            let known =
+                sqlx::query_scalar(statement.clone()).bind(subscriber_id).fetch_one_in_time(&self.inner.own_pool).await;
             known.map_err(|e| self.failed("pause or resume a subscriber", e))
         })
     }
@@ -83,7 +80,10 @@ impl Checkpoints for PgEventStore {
         Box::pin(async move {
             self.look("see in time which subscribers are paused", async {
                 let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
-                query.fetch_all(&self.inner.own_pool).await.map_err(|e| failed("see which subscribers are paused", e))
+                query
+                    .fetch_all_in_time(&self.inner.own_pool)
+                    .await
+                    .map_err(|e| failed("see which subscribers are paused", e))
             })
             .await
         })
@@ -94,7 +94,7 @@ impl Checkpoints for PgEventStore {
     }
 
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
-        Box::pin(in_time(ANSWER_TIMEOUT, "read reports in time", self.read_reports()))
+        Box::pin(self.read_reports())
     }
 }
 

@@ -6,19 +6,19 @@ mod server;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use highwater::Error;
-use sqlx::Connection;
+use highwater::{Error, Invalid};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{Connection, Row};
 use tokio::time::Instant;
 
-use crate::error::failed;
+use crate::error::{failed, failed_in_life, in_time, sqlstate};
 use crate::hosts::{Doubts, Hosts};
 use crate::sql::Sql;
 use crate::write::IDLE_MAX;
-use server::{check, look};
+use server::{Incarnation, check, look};
 
 pub(crate) use resting::Resting;
-pub(crate) use server::{Incarnation, Server, fit, life};
+pub(crate) use server::{Server, fit};
 
 /// How long a transaction of ours may be left idle before the server ends it.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
@@ -60,11 +60,7 @@ impl Connector {
     /// A connection named after what it is for. Refuses a replica, another cluster than before, and a server that was
     /// replaced; among several hosts also one that is read-only. The host that was the primary is asked first, then the
     /// others, each for its share of the time that is left: one that never answers must not use up all of it.
-    pub(crate) async fn connect(
-        &self,
-        purpose: &str,
-        lock_timeout: Option<Duration>,
-    ) -> Result<(PgConnection, Incarnation), Error> {
+    pub(crate) async fn connect(&self, purpose: &str, lock_timeout: Option<Duration>) -> Result<PgConnection, Error> {
         let deadline = Instant::now() + self.timeout;
         let mut wrong = Vec::new();
         let turn = self.hosts.in_turn();
@@ -99,12 +95,12 @@ impl Connector {
         &self,
         options: &PgConnectOptions,
         lock_timeout: Option<Duration>,
-    ) -> Result<(PgConnection, Incarnation), Error> {
+    ) -> Result<PgConnection, Error> {
         let mut connection = PgConnection::connect_with(options).await.map_err(|e| failed("connect", e))?;
         fit(connection.server_version_num())?;
         set_up(&mut connection, &self.sql, lock_timeout).await.map_err(|e| failed("set up a connection", e))?;
-        let server = self.look(&mut connection).await?;
-        Ok((connection, self.recognise(&server)?))
+        self.still_primary(&mut connection).await?;
+        Ok(connection)
     }
 
     /// The same for what may be lost when the server crashes: commits do not wait for the disk.
@@ -112,17 +108,35 @@ impl Connector {
         &self,
         purpose: &str,
         lock_timeout: Option<Duration>,
-    ) -> Result<(PgConnection, Incarnation), Error> {
-        let (mut connection, incarnation) = self.connect(purpose, lock_timeout).await?;
-        let done = sqlx::query(self.sql.asynchronous.clone()).execute(&mut connection).await;
-        done.map_err(|e| failed("set up a connection", e))?;
-        Ok((connection, incarnation))
+    ) -> Result<PgConnection, Error> {
+        let mut connection = self.connect(purpose, lock_timeout).await?;
+        let setting_up = sqlx::query(self.sql.asynchronous.clone()).execute(&mut connection);
+        in_time(self.timeout, "set up a connection in time", async {
+            setting_up.await.map_err(|e| failed("set up a connection", e))
+        })
+        .await?;
+        Ok(connection)
     }
 
-    /// Whether the server at the other end is what it was when the connection was opened.
+    /// The life of the server at the other end; see `migrations/0008_life.sql`.
+    pub(crate) async fn life(&self, connection: &mut PgConnection) -> Result<u64, Error> {
+        let cannot_tell = |e| failed_in_life("identify the server", e);
+        match ask_life(connection, &self.sql).await {
+            // Nobody has asked before in this life, and the role only reads by default.
+            Err(error) if sqlstate(&error).as_deref() == Some("25006") => {
+                let mut tx = connection.begin_with(self.sql.life_begin.clone()).await.map_err(cannot_tell)?;
+                let number = ask_life(&mut tx, &self.sql).await.map_err(cannot_tell)?;
+                tx.commit().await.map_err(cannot_tell)?;
+                Ok(number)
+            }
+            number => number.map_err(cannot_tell),
+        }
+    }
+
+    /// Whether the server at the other end is the primary, of the cluster that was seen before.
     pub(crate) async fn still_primary(&self, connection: &mut PgConnection) -> Result<(), Error> {
         let server = self.look(connection).await?;
-        self.recognise(&server).map(|_| ())
+        self.recognise(&server)
     }
 
     /// Who is at the other end.
@@ -130,15 +144,25 @@ impl Connector {
         look(connection, &self.sql).await.map_err(|e| failed("identify the server", e))
     }
 
-    fn recognise(&self, server: &Server) -> Result<Incarnation, Error> {
+    fn recognise(&self, server: &Server) -> Result<(), Error> {
         let found = server.primary(self.hosts.are_several())?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         check(*seen, found)?;
         if seen.replace(found).is_some_and(|seen| seen != found) {
             self.hosts.moved();
         }
-        Ok(found)
+        Ok(())
     }
+}
+
+/// The number of the life that a connection leads to, drawn if nobody has asked for it before.
+pub(crate) async fn ask_life(connection: &mut PgConnection, sql: &Sql) -> Result<u64, sqlx::Error> {
+    sqlx::query_scalar(sql.life.clone()).fetch_one(connection).await.map(life)
+}
+
+/// The number of a life, as statements give it.
+pub(crate) fn life(number: i64) -> u64 {
+    number.cast_unsigned()
 }
 
 /// A pool whose connections are asked whether they are still there only after a short rest: the driver would ask every
@@ -153,7 +177,9 @@ pub(crate) fn pool_options(connections_max: u32, timeout: Duration, doubts: Doub
             let doubted = doubts.concern(meta.age);
             Box::pin(async move {
                 if !doubted && meta.idle_for > IDLE_MAX {
-                    connection.ping().await?;
+                    // One that does not answer is replaced, and not waited for until everybody's time is up.
+                    let answered = tokio::time::timeout(timeout / 4, connection.ping()).await;
+                    answered.map_err(|elapsed| sqlx::Error::Io(elapsed.into()))??;
                 }
                 Ok(!doubted)
             })
@@ -179,7 +205,12 @@ pub(crate) async fn set_up(
     sql: &Sql,
     lock_timeout: Option<Duration>,
 ) -> Result<(), sqlx::Error> {
-    session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, false).await
+    session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, Whose::Ours).await.map(drop)
+}
+
+/// The same for connections on which the application has transactions of its own.
+pub(crate) async fn set_up_for_application(connection: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
+    session(connection, sql, None, IDLE_IN_TRANSACTION, Whose::Application).await.map(drop)
 }
 
 /// The same for connections on which handlers work: they may take longer, and when they are given up, the server is to
@@ -190,7 +221,7 @@ pub(crate) async fn set_up_for_delivery(
     lock_timeout: Duration,
     idle_in_transaction: Duration,
 ) -> Result<(), sqlx::Error> {
-    session(connection, sql, Some(lock_timeout), idle_in_transaction, false).await?;
+    session(connection, sql, Some(lock_timeout), idle_in_transaction, Whose::Ours).await?;
     match sqlx::query(sql.watch_client.clone()).execute(connection).await {
         Err(error) if error.as_database_error().is_some() => {
             tracing::debug!(%error, "the server cannot notice by itself that a client has gone");
@@ -200,23 +231,39 @@ pub(crate) async fn set_up_for_delivery(
     }
 }
 
-/// The same for a transaction of the caller's, until it ends.
-pub(crate) async fn guard(transaction: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
-    session(transaction, sql, None, IDLE_IN_TRANSACTION, true).await
+/// The same for a transaction of the caller's, until it ends. One that does not see what others commit meanwhile is refused:
+/// it would take a stream that has grown for what it was, and find conflicts where there are none.
+pub(crate) async fn guard(transaction: &mut PgConnection, sql: &Sql) -> Result<(), Error> {
+    let isolation = session(transaction, sql, None, IDLE_IN_TRANSACTION, Whose::Caller).await;
+    match isolation.map_err(|error| failed("append", error))? {
+        level if level == "READ COMMITTED" || level == "READ UNCOMMITTED" => Ok(()),
+        level => Err(Invalid::Isolation(level).into()),
+    }
 }
 
+/// Whose transactions settings are for.
+#[derive(Clone, Copy, PartialEq)]
+enum Whose {
+    Ours,
+    Application,
+    /// The one that is open, and no other.
+    Caller,
+}
+
+/// Settles what a session or a transaction is like, and says how that is isolated.
 async fn session(
     connection: &mut PgConnection,
     sql: &Sql,
     lock_timeout: Option<Duration>,
     idle_in_transaction: Duration,
-    local: bool,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(sql.session.clone())
+    whose: Whose,
+) -> Result<String, sqlx::Error> {
+    let answer = sqlx::query(sql.session.clone())
         .bind(lock_timeout.map(|timeout| timeout.as_millis().to_string()))
-        .bind(local)
+        .bind(whose == Whose::Caller)
         .bind(i32::try_from(idle_in_transaction.as_millis()).unwrap_or(i32::MAX))
-        .execute(connection)
+        .bind(whose != Whose::Ours)
+        .fetch_one(connection)
         .await?;
-    Ok(())
+    answer.try_get("isolation")
 }

@@ -9,23 +9,20 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row, SqlStr};
 use uuid::Uuid;
 
-use crate::checkpoints::ANSWER_TIMEOUT;
-use crate::error::{failed, in_time};
+use crate::error::failed;
+use crate::own_pool::{DoneInTime, InTime, SCAN_TIMEOUT};
 use crate::row::{counted, record, signed, unsigned};
 use crate::store::PgEventStore;
 
 impl DeadLetters for PgEventStore {
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
         Box::pin(async move {
-            in_time(ANSWER_TIMEOUT, "see in time which streams are parked", async {
-                let query = sqlx::query(self.inner.sql.parked.clone()).bind(subscriber_id);
-                let rows = query.fetch_all(&self.inner.own_pool).await;
-                let parked = rows.and_then(|rows| {
-                    rows.iter().map(|row| Ok((row.try_get(0)?, counted(row.try_get(1)?)?))).collect::<Result<_, _>>()
-                });
-                parked.map_err(|e| failed("see which streams are parked", e))
-            })
-            .await
+            let query = sqlx::query(self.inner.sql.parked.clone()).bind(subscriber_id);
+            let rows = query.fetch_all_in_time(&self.inner.own_pool).await;
+            let parked = rows.and_then(|rows| {
+                rows.iter().map(|row| Ok((row.try_get(0)?, counted(row.try_get(1)?)?))).collect::<Result<_, _>>()
+            });
+            parked.map_err(|e| failed("see which streams are parked", e))
         })
     }
 
@@ -35,7 +32,7 @@ impl DeadLetters for PgEventStore {
                 .bind(query.after.map(|after| signed(after.global_sequence)))
                 .bind(query.after.map(|after| after.id))
                 .bind(i64::try_from(query.limit).unwrap_or(i64::MAX))
-                .fetch_all(&self.inner.own_pool)
+                .fetch_all_in_time(&self.inner.own_pool)
                 .await;
             let letters = rows.and_then(|rows| rows.iter().map(row::letter).collect());
             letters.map_err(|e| failed("list dead letters", e))
@@ -44,7 +41,7 @@ impl DeadLetters for PgEventStore {
 
     fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            let row = matching(&self.inner.sql.letters_count, query).fetch_one(&self.inner.own_pool).await;
+            let row = matching(&self.inner.sql.letters_count, query).fetch_one_in_time(&self.inner.own_pool).await;
             Ok(unsigned(row.and_then(|row| row.try_get(0)).map_err(|e| failed("count dead letters", e))?))
         })
     }
@@ -65,7 +62,7 @@ impl DeadLetters for PgEventStore {
                 .bind(ask.reason)
                 .bind(&request.requested_by)
                 .bind(request.requested_at)
-                .execute(&self.inner.own_pool)
+                .execute_in_time(&self.inner.own_pool)
                 .await;
             filed.map(|_| ()).map_err(|e| self.failed("file a request", e))
         })
@@ -75,7 +72,7 @@ impl DeadLetters for PgEventStore {
         Box::pin(async move {
             self.look("list requests in time", async {
                 let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
-                let rows = query.fetch_all(&self.inner.own_pool).await;
+                let rows = query.fetch_all_in_time(&self.inner.own_pool).await;
                 let requests = rows.and_then(|rows| row::readable_requests(&rows));
                 requests.map_err(|e| failed("list requests", e))
             })
@@ -86,7 +83,7 @@ impl DeadLetters for PgEventStore {
     fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
         Box::pin(async move {
             let query = sqlx::query(self.inner.sql.request.clone()).bind(id);
-            let row = query.fetch_optional(&self.inner.own_pool).await;
+            let row = query.fetch_optional_in_time(&self.inner.own_pool).await;
             let request = row.and_then(|row| row.as_ref().map(row::request).transpose());
             request.map_err(|e| failed("read a request", e))
         })
@@ -95,7 +92,8 @@ impl DeadLetters for PgEventStore {
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let query = sqlx::query(self.inner.sql.letters_purge.clone()).bind(subscriber_id).bind(before);
-            let done = query.execute(&self.inner.own_pool).await.map_err(|e| self.failed("purge dead letters", e))?;
+            let pool = self.inner.own_pool.within(SCAN_TIMEOUT);
+            let done = query.execute_in_time(&pool).await.map_err(|e| self.failed("purge dead letters", e))?;
             Ok(done.rows_affected())
         })
     }
@@ -104,11 +102,13 @@ impl DeadLetters for PgEventStore {
 impl PgEventStore {
     async fn detail(&self, id: Uuid) -> Result<Option<LetterDetail>, sqlx::Error> {
         let (sql, pool) = (&self.inner.sql, &self.inner.own_pool);
-        let Some(found) = sqlx::query(sql.letter.clone()).bind(id).fetch_optional(pool).await? else { return Ok(None) };
+        let Some(found) = sqlx::query(sql.letter.clone()).bind(id).fetch_optional_in_time(pool).await? else {
+            return Ok(None);
+        };
         let letter = row::letter(&found)?;
-        let event = sqlx::query(sql.find_ids.clone()).bind(vec![letter.event_id]).fetch_optional(pool).await?;
+        let event = sqlx::query(sql.find_ids.clone()).bind(vec![letter.event_id]).fetch_optional_in_time(pool).await?;
         let record = event.as_ref().map(record).transpose()?;
-        let attempts = sqlx::query(sql.letter_attempts.clone()).bind(id).fetch_all(pool).await?;
+        let attempts = sqlx::query(sql.letter_attempts.clone()).bind(id).fetch_all_in_time(pool).await?;
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
         Ok(Some(LetterDetail { letter, record, attempts }))
     }

@@ -6,18 +6,20 @@ mod pool;
 use std::time::Duration;
 
 use highwater::{Backend, Begun, BoxFuture, Closed, Closing, Error, Fence};
-use sqlx::Row;
 use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
 use uuid::Uuid;
 
-use crate::checkpoints::{ANSWER_TIMEOUT, held, term};
+use crate::checkpoints::{held, term};
 use crate::connect::life;
-use crate::error::{failed, is_lost, is_outage, sqlstate};
+use crate::error::{failed, failed_in_life, is_lost, is_outage, sqlstate};
+use crate::own_pool::{ANSWER_TIMEOUT, InTime};
 use crate::row::{counted, unsigned};
 use crate::store::PgEventStore;
 use crate::unit_of_work::PgTx;
+use crate::write;
 
-pub(crate) use pool::{PURPOSE, pool};
+pub(crate) use pool::{CLOSINGS_MAX, PURPOSE, pool};
 
 /// How long the end of a transaction may take before its outcome counts as unknown. A server that waits for a replica takes
 /// long, and one that has vanished never answers.
@@ -32,6 +34,10 @@ impl Backend for PgEventStore {
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
         Box::pin(self.begin_fenced(fence, letter))
+    }
+
+    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+        Box::pin(self.begin_on(&self.inner.closings, fence, None))
     }
 
     fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
@@ -61,7 +67,14 @@ impl Backend for PgEventStore {
 
 impl PgEventStore {
     async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
-        let mut tx = self.inner.deliveries.begin().await.map_err(|error| match error {
+        self.begin_on(&self.inner.deliveries, fence, letter).await
+    }
+
+    async fn begin_on(&self, pool: &PgPool, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
+        // Both within a time, and a connection that was waited for in vain is not begun on.
+        let beginning = tokio::time::timeout(ANSWER_TIMEOUT + self.inner.config.connect_timeout, pool.begin()).await;
+        let beginning = beginning.unwrap_or_else(|elapsed| Err(sqlx::Error::Io(elapsed.into())));
+        let mut tx = beginning.map_err(|error| match error {
             sqlx::Error::PoolTimedOut => Error::Unavailable {
                 action: "begin a transaction: all transaction_connections_max connections were in use all the time, or \
                          none could be opened",
@@ -82,7 +95,7 @@ impl PgEventStore {
 
     /// Locks the checkpoint, then looks who may write it: in this order, so that whoever was still committing has ended.
     async fn enter(&self, tx: &mut PgTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
-        let failed = |e| self.failed("begin a transaction", e);
+        let failed = |e| self.noted(failed_in_life("begin a transaction", e));
         let row = sqlx::query(self.inner.sql.fence_lock.clone())
             .bind(&*fence.subscriber_id)
             .fetch_optional(&mut **tx)
@@ -104,7 +117,7 @@ impl PgEventStore {
     }
 
     async fn commit_fenced(&self, mut tx: PgTx, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
-        match closing::close(&mut tx, &self.inner.sql, fence, closing).await {
+        match closing::close(&mut tx, &self.inner.sql, fence, self.inner.settled.to(fence.incarnation), closing).await {
             Ok(Some(closed)) => {
                 tx.commit().await.map_err(|error| match is_lost(&error) {
                     true => Error::UnknownOutcome { source: error.into() },
@@ -113,11 +126,14 @@ impl PgEventStore {
                 Ok(closed)
             }
             Ok(None) => {
+                let open = write::still_open(&mut tx, &self.inner.sql).await;
                 roll_back(tx).await;
+                // The handler has ended it, so that it did not hold the checkpoint any more.
+                open?;
                 // From outside: what the transaction itself sees may be the handler's doing.
                 let row = sqlx::query_scalar(self.inner.sql.fence_term.clone())
                     .bind(&*fence.subscriber_id)
-                    .fetch_optional(&self.inner.own_pool)
+                    .fetch_optional_in_time(&self.inner.own_pool)
                     .await;
                 let term: Option<i64> = row.map_err(|e| failed("see who has taken over", e))?;
                 Err(fenced(fence, term.map(unsigned)))
@@ -136,8 +152,9 @@ fn check(row: &PgRow, fence: &Fence) -> Result<Result<u64, Error>, sqlx::Error> 
     if holds != fence.term {
         return Ok(Err(fenced(fence, Some(holds.number))));
     }
-    if life(row.try_get(3)?) != fence.incarnation {
-        let reason = "the server was restarted or replaced since the subscriber began".to_owned();
+    // None: nobody has asked for it in this life yet.
+    if row.try_get::<Option<i64>, _>(3)?.map(life) != Some(fence.incarnation) {
+        let reason = "the server was restarted, recovered or replaced since the subscriber began".to_owned();
         return Ok(Err(Error::Interrupted { reason }));
     }
     Ok(Ok(counted(row.try_get(0)?)?))
@@ -149,7 +166,12 @@ fn fenced(fence: &Fence, term: Option<u64>) -> Error {
 
 /// Explicitly: a dropped transaction only queues its ROLLBACK, and whoever wants the checkpoint next would wait for it.
 async fn roll_back(tx: PgTx) {
-    if let Err(lost) = tx.rollback().await {
-        tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
+    match tokio::time::timeout(ANSWER_TIMEOUT, tx.rollback()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(lost)) => {
+            tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
+        }
+        // The pool closes it.
+        Err(_) => tracing::debug!("a rollback was not answered in time; the server rolls back by itself"),
     }
 }

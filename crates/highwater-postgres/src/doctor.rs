@@ -15,9 +15,9 @@ mod words;
 use highwater::{BoxFuture, Diagnose, Error, Finding, Planned, diagnose_subscribers};
 use sqlx::Row;
 
-use crate::checkpoints::ANSWER_TIMEOUT;
 use crate::error::{failed, in_time};
 use crate::hosts::everything;
+use crate::own_pool::{ANSWER_TIMEOUT, DoneInTime, InTime};
 use crate::row::unsigned;
 use crate::store::PgEventStore;
 
@@ -107,15 +107,18 @@ fn not_seen(topic: &'static str, error: &Error) -> Finding {
 }
 
 impl PgEventStore {
-    /// Checks what the order of the log rests on: that `global_sequence` is an identity column that draws from its own
-    /// sequence, one by one and without a cache, and that the sequence has not fallen behind the events.
+    /// Checks what the order of the log rests on: that the server shows who draws numbers, that `global_sequence` is an
+    /// identity column that draws from its own sequence, one by one and without a cache, and that the sequence has not
+    /// fallen behind the events. Draws nothing, holds nobody back, and needs no more rights than reading.
     ///
     /// # Errors
     /// [`Error::Unfit`] with everything that is wrong and what to do about it.
     pub async fn verify(&self) -> Result<(), Error> {
         let read_failed = |e| failed("check the layout of the database", e);
+        let probed = sqlx::query(self.inner.sql.probe.clone()).execute_in_time(&self.inner.own_pool).await;
+        probed.map_err(read_failed)?;
         let row = sqlx::query(self.inner.sql.basis.clone())
-            .fetch_optional(&self.inner.own_pool)
+            .fetch_optional_in_time(&self.inner.own_pool)
             .await
             .map_err(read_failed)?;
         let Some(row) = row else {

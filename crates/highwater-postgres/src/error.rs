@@ -12,9 +12,11 @@ pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<String> {
 /// Whether the connection is gone, or about to be.
 pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     match sqlstate(error) {
-        // Shutdown, crash, start-up, terminated for being idle; and everything about the connection itself.
+        // Shutdown, crash, start-up, terminated for being idle or for taking too long; and everything about the connection
+        // itself.
         Some(code) => {
-            matches!(code.as_str(), "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03") || code.starts_with("08")
+            let ended = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"];
+            ended.contains(&code.as_str()) || code.starts_with("08")
         }
         None => !matches!(error, sqlx::Error::RowNotFound | sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_)),
     }
@@ -52,9 +54,21 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
         }
         // What was prepared in a session is gone, or there before.
         "26000" | "42P05" => crate::pooler::no_session(&describe(&error)),
-        "HW002" => Error::Unfit { reason: describe(&error) },
+        // A table that cannot be adopted; arguments that no version of this library sends.
+        "HW002" | "HW008" => Error::Unfit { reason: describe(&error) },
+        "HW007" => Error::Altered { reason: describe(&error) },
+        "HW006" => Error::NotPrimary { reason: describe(&error) },
+        "HW005" => Error::Interrupted { reason: describe(&error) },
         "HW004" => Error::BeingFilled { reason: describe(&error) },
         _ => Error::Unavailable { action, source: error.into() },
+    }
+}
+
+/// The same for a statement that asks which life of the server it is: on a replica there is no such table to be read.
+pub(crate) fn failed_in_life(action: &'static str, error: sqlx::Error) -> Error {
+    match sqlstate(&error).as_deref() {
+        Some("0A000") => Error::NotPrimary { reason: describe(&error) },
+        _ => failed(action, error),
     }
 }
 
@@ -63,7 +77,11 @@ pub(crate) fn append_failed(error: sqlx::Error) -> Error {
     if is_lost(&error) {
         return Error::UnknownOutcome { source: error.into() };
     }
-    failed("append", error)
+    match sqlstate(&error).as_deref() {
+        // What an INSERT with RETURNING meets at a table with a rule that stores something else, or nothing.
+        Some("0A000") => Error::Altered { reason: describe(&error) },
+        _ => failed("append", error),
+    }
 }
 
 fn describe(error: &sqlx::Error) -> String {

@@ -6,7 +6,7 @@
 //! **floor**: a number that all of its own numbers lie above. The lowest floor is settled. When nobody holds the lock,
 //! everything drawn so far is.
 //!
-//! Pure: no clock, no connection, nothing remembered beyond the connection that owns it. A frontier lives and dies with
+//! Pure: no clock, no connection. It begins with what is known to be settled; floors live and die with
 //! the one connection its observations are made on, because after a crash or a failover numbers may be issued again.
 //!
 //! ```text
@@ -29,10 +29,15 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
+    /// Begins where everything is known to be settled.
+    pub(crate) fn starting_at(settled: u64) -> Self {
+        Self { settled, ..Self::default() }
+    }
+
     /// Takes in an observation: `last_value` must have been read before `holders`, in a statement of its own. Returns the
     /// number up to which everything is settled for statements that begin from now on.
     pub(crate) fn observe(&mut self, last_value: u64, holders: Vec<String>) -> u64 {
-        let newcomer = self.previous.unwrap_or(self.settled);
+        let newcomer = self.previous.unwrap_or(0).max(self.settled);
         let before = std::mem::take(&mut self.floors);
         self.floors = holders
             .into_iter()
@@ -67,6 +72,13 @@ mod tests {
     #[test]
     fn without_holders_everything_drawn_is_settled() {
         assert_eq!(Frontier::default().observe(100, vec![]), 100);
+    }
+
+    #[test]
+    fn what_was_settled_before_stays_so_whatever_is_open() {
+        let mut frontier = Frontier::starting_at(80);
+        assert_eq!(frontier.observe(100, holders(&["a"])), 80);
+        assert_eq!(frontier.observe(100, vec![]), 100);
     }
 
     #[test]

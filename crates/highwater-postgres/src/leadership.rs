@@ -5,7 +5,6 @@
 //! well inside that. No table of heartbeats, and no clocks to agree on.
 
 mod candidate;
-mod clock;
 mod evict;
 mod key;
 mod members;
@@ -14,7 +13,7 @@ mod session;
 mod thread;
 
 use highwater::{
-    BoxFuture, Candidate, Coordinator, Error, Instance, Leader, LeaderHold, Leadership, LeadershipSettings,
+    BoxFuture, Candidate, Coordinator, Error, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -22,6 +21,7 @@ use sqlx::postgres::PgRow;
 pub(crate) use evict::take_over_for_good;
 
 use crate::error::failed;
+use crate::own_pool::InTime;
 use crate::row::counted;
 use crate::store::PgEventStore;
 
@@ -37,13 +37,30 @@ impl Leadership for PgEventStore {
         Box::pin(async move {
             self.look("see in time who leads", async {
                 let asking = sqlx::query(self.inner.sql.leaders.clone()).bind(self.inner.schema.as_str());
-                let rows = asking.fetch_all(&self.inner.own_pool).await;
+                let rows = asking.fetch_all_in_time(&self.inner.own_pool).await;
                 let leaders = rows.and_then(|rows| rows.iter().map(leader).collect());
                 leaders.map_err(|e| failed("see who leads", e))
             })
             .await
         })
     }
+
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        Box::pin(async move {
+            let asking = sqlx::query(self.inner.sql.lock_holders.clone()).bind(self.inner.schema.as_str());
+            let rows = asking.bind(subscriber_ids).fetch_all_in_time(&self.inner.own_pool).await;
+            let holders = rows.and_then(|rows| rows.iter().map(lock_holder).collect());
+            holders.map_err(|e| failed("see who has the locks of subscribers", e))
+        })
+    }
+}
+
+/// A lock without a process belongs to a prepared transaction.
+fn lock_holder(row: &PgRow) -> Result<LockHolder, sqlx::Error> {
+    let mut holder = LockHolder::of(row.try_get::<String, _>(0)?);
+    holder.pid = row.try_get::<Option<i32>, _>(1)?.and_then(|pid| u32::try_from(pid).ok());
+    (holder.role, holder.application_name) = (row.try_get(2)?, row.try_get(3)?);
+    Ok(holder)
 }
 
 /// An instance, in four neighbouring columns.

@@ -10,7 +10,9 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::error::failed;
+use crate::error::{failed, in_time};
+use crate::own_pool::InTime;
+use crate::reader::READ_TIMEOUT;
 use crate::row::{self, Stopped, signed, unsigned};
 use crate::store::PgEventStore;
 
@@ -41,7 +43,7 @@ impl Log for PgEventStore {
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
             let head: i64 = sqlx::query_scalar(self.inner.sql.head.clone())
-                .fetch_one(&self.inner.own_pool)
+                .fetch_one_in_time(&self.inner.own_pool)
                 .await
                 .map_err(|e| failed("read the head of the log", e))?;
             Ok(unsigned(head))
@@ -54,7 +56,7 @@ impl Log for PgEventStore {
 
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
         Box::pin(async move {
-            let rows = sqlx::query(self.inner.sql.open_writers.clone()).fetch_all(&self.inner.own_pool).await;
+            let rows = sqlx::query(self.inner.sql.open_writers.clone()).fetch_all_in_time(&self.inner.own_pool).await;
             let writers = rows.and_then(|rows| rows.iter().map(open_writer).collect());
             writers.map_err(|e| failed("list open writers", e))
         })
@@ -73,17 +75,18 @@ impl PgEventStore {
             Direction::Backwards => &self.inner.sql.read_stream_backwards,
         };
         let limit = ReadLimit { events: read.limit.events.clamp(1, STREAM_EVENTS_MAX), ..read.limit };
-        let mut connection = self.inner.own_pool.acquire().await.map_err(read_failed)?;
+        let mut connection = self.inner.own_pool.lend().await.map_err(read_failed)?;
         let rows = sqlx::query(statement.clone())
             .bind(stream_id)
             .bind(signed(read.from))
             // One more than asked for tells whether the stream ends here.
             .bind(limit.events as i64 + 1)
             .fetch(&mut *connection);
-        let (mut records, stopped) = row::take(rows, limit, 0, |_| true).await.map_err(read_failed)?;
-        if matches!(stopped, Stopped::Bytes | Stopped::Damaged) {
-            // The rest of the result may be large; a new connection is cheaper than swallowing it.
-            drop(connection.detach());
+        let reading = async { row::take(rows, limit, 0, |_| true).await.map_err(read_failed) };
+        let (mut records, stopped) = in_time(READ_TIMEOUT, "read a stream in time", reading).await?;
+        if !matches!(stopped, Stopped::Bytes | Stopped::Damaged) {
+            // Otherwise the rest of the result may be large; a new connection is cheaper than swallowing it.
+            connection.give_back();
         }
         let end = stopped == Stopped::End && records.len() <= limit.events;
         records.truncate(limit.events);
@@ -92,12 +95,14 @@ impl PgEventStore {
 }
 
 fn open_writer(row: &PgRow) -> Result<OpenWriter, sqlx::Error> {
-    let mut writer = OpenWriter::new(row.try_get::<String, _>(0)?);
-    writer.pid = row.try_get(1)?;
-    let age: Option<f64> = row.try_get(2)?;
+    let mut writer = OpenWriter::new(row.try_get::<String, _>("virtualtransaction")?);
+    writer.pid = row.try_get("pid")?;
+    writer.role = row.try_get("role")?;
+    let age: Option<f64> = row.try_get("age")?;
     writer.age = age.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
-    writer.application_name = row.try_get(3)?;
-    writer.last_statement = row.try_get(4)?;
+    writer.application_name = row.try_get("application_name")?;
+    writer.last_statement = row.try_get("last_statement")?;
+    writer.may_only_have_looked = row.try_get("may_only_have_looked")?;
     if writer.age.is_none() {
         let hidden = "it belongs to another role; pg_read_all_stats shows what it runs and since when";
         writer.hidden = Some(hidden.to_owned());

@@ -30,7 +30,7 @@ struct Adopt {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration {
         version: 1,
         name: "events",
@@ -97,6 +97,24 @@ const MIGRATIONS: [Migration; 7] = [
         creates: &[],
         oldest: 3,
     },
+    Migration {
+        version: 8,
+        name: "life",
+        does: "creates the table that tells one life of the server from the next",
+        sql: include_str!("../migrations/0008_life.sql"),
+        adopt: None,
+        creates: &["server_life"],
+        oldest: 3,
+    },
+    Migration {
+        version: 9,
+        name: "append_checked",
+        does: "makes the functions that append check what is stored, and the table check the times of events",
+        sql: include_str!("../migrations/0009_append_checked.sql"),
+        adopt: None,
+        creates: &[],
+        oldest: 3,
+    },
 ];
 
 const LATEST: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -120,13 +138,13 @@ impl PgEventStore {
     /// [`Error::Unfit`] when the database was laid out by a newer version of the library, or when what the order rests on
     /// has been tampered with; [`Error::Denied`] when there is something to do and the role may not.
     pub async fn initialize(&self) -> Result<(), Error> {
-        let mut connection = self.inner.own_pool.acquire().await.map_err(|e| failed("initialize", e))?;
+        // Whoever stops waiting in the middle leaves a transaction open: it ends with the connection. There is no time-out: a
+        // large table takes long, and so does another instance that is at it.
+        let mut connection = self.inner.own_pool.lend().await.map_err(|e| failed("initialize", e))?;
         if self.layout(&mut connection).await?.version < LATEST {
-            // Whoever stops waiting in the middle leaves a transaction open: it ends with the connection.
-            connection.close_on_drop();
             self.migrate(&mut connection).await?;
         }
-        drop(connection);
+        connection.give_back();
         self.verify().await
     }
 
@@ -161,7 +179,12 @@ impl PgEventStore {
                 .await
                 .map_err(failed)?;
         }
-        tx.commit().await.map_err(failed)
+        tx.commit().await.map_err(failed)?;
+        // Rows from before are no reason not to work; diagnosing names them.
+        if let Err(error) = sqlx::query(inner.sql.validate.clone()).execute(connection).await {
+            tracing::warn!(%error, "rows from before do not keep a constraint of the events table; diagnose the store");
+        }
+        Ok(())
     }
 
     async fn layout(&self, connection: &mut PgConnection) -> Result<Layout, Error> {

@@ -1,4 +1,5 @@
-//! Connections for reading in order. Each has a frontier of its own, which is thrown away with it.
+//! Connections for reading in order. Each has a frontier of its own, which is thrown away with it; how far the order is settled
+//! is shared by all of a store, and begins with what was proved before.
 //!
 //! Statements of one read run on one connection, each by itself, outside any transaction: first the sequence, then the
 //! holders of its lock, then the highest committed event, then the page. Whatever goes wrong in between, and whoever stops
@@ -8,15 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use highwater::{Error, EventTypes, Page, ReadLimit, Record};
-use sqlx::Row;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Postgres, Row};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::connect::{Connector, Incarnation};
-use crate::error::failed;
+use crate::connect::{Connector, life};
+use crate::error::{failed_in_life, in_time, sqlstate};
 use crate::frontier::Frontier;
 use crate::row::{self, Stopped, signed, unsigned};
+use crate::settled::Settled;
 use crate::sql::Sql;
 use crate::write::{self, IDLE_MAX};
 
@@ -26,7 +28,7 @@ const SCAN_MAX: u64 = 50_000;
 /// Records of one statement, whatever the caller asks for.
 const EVENTS_MAX: usize = 20_000;
 /// How long one statement may take, including the caller's taking in of what it returns.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The readers that wait for work, and the right to have one.
 pub(crate) struct Readers {
@@ -35,11 +37,13 @@ pub(crate) struct Readers {
     idle: Mutex<Vec<Reader>>,
     places: Semaphore,
     timeout: Duration,
+    settled: Arc<Settled>,
 }
 
 struct Reader {
     connection: PgConnection,
-    incarnation: Incarnation,
+    /// Every observation says which life of the server it is of. One of another voids everything learnt before.
+    life: u64,
     frontier: Frontier,
     /// Records in the page before: the next is often as long.
     expected: usize,
@@ -48,8 +52,14 @@ struct Reader {
 }
 
 impl Readers {
-    pub(crate) fn new(connector: Connector, sql: Arc<Sql>, connections_max: usize, timeout: Duration) -> Self {
-        Self { connector, sql, idle: Mutex::default(), places: Semaphore::new(connections_max), timeout }
+    pub(crate) fn new(
+        connector: Connector,
+        sql: Arc<Sql>,
+        connections_max: usize,
+        timeout: Duration,
+        settled: Arc<Settled>,
+    ) -> Self {
+        Self { connector, sql, idle: Mutex::default(), places: Semaphore::new(connections_max), timeout, settled }
     }
 
     /// One page; see [`highwater::Log::read_all`].
@@ -78,10 +88,12 @@ impl Readers {
         })?;
         let _place = place.expect("the semaphore is never closed");
         let mut reader = self.reader().await?;
+        reader.frontier.settle(self.settled.to(reader.life));
         let done = tokio::time::timeout(READ_TIMEOUT, work(&mut reader)).await;
         // An error, or a future that is dropped at the await above, drops the reader.
         let (found, reusable) =
             done.map_err(|elapsed| Error::Unavailable { action: "read in time", source: elapsed.into() })??;
+        self.settled.raise(reader.life, reader.frontier.settled());
         if reusable {
             reader.used = Instant::now();
             self.idle().push(reader);
@@ -99,9 +111,15 @@ impl Readers {
                 return Ok(reader);
             }
         }
-        let (connection, incarnation) = self.connector.connect("read", None).await?;
+        let mut connection = self.connector.connect("read", None).await?;
+        let (life, proved) = in_time(self.timeout, "learn how far the order is settled in time", async {
+            let life = self.connector.life(&mut connection).await?;
+            Ok((life, proved(&mut connection, &self.sql).await?))
+        })
+        .await?;
+        let frontier = Frontier::starting_at(proved);
         let now = Instant::now();
-        Ok(Reader { connection, incarnation, frontier: Frontier::default(), expected: 0, opened: now, used: now })
+        Ok(Reader { connection, life, frontier, expected: 0, opened: now, used: now })
     }
 
     fn pop(&self) -> Option<Reader> {
@@ -126,6 +144,10 @@ impl Reader {
         if self.frontier.settled() <= after && *types == EventTypes::All {
             let (records, reusable) = self.read_contiguous(sql, after, limit).await?;
             if let Some(records) = records {
+                if reusable && after > self.frontier.settled() {
+                    // Begun somewhere that nobody has proved: what follows proves nothing either, until this does.
+                    self.settle(sql, self.frontier.settled()).await?;
+                }
                 let complete_to = records.last().map_or(after, |last| last.global_sequence);
                 return Ok((self.page(records, complete_to), reusable));
             }
@@ -142,7 +164,7 @@ impl Reader {
 
     fn page(&mut self, records: Vec<Record>, complete_to: u64) -> Page {
         self.expected = records.len();
-        Page { records, complete_to, incarnation: self.incarnation.number() }
+        Page { records, complete_to, incarnation: self.life }
     }
 
     /// At the tail: as long as each number follows the one before, nothing can lie between them, settled or not. `None`
@@ -157,6 +179,7 @@ impl Reader {
             .bind(signed(after))
             .bind(i64::MAX)
             .bind(limit.events as i64)
+            .bind(self.life.cast_signed())
             .fetch(&mut self.connection);
         let mut next = after;
         let contiguous = |record: &Record| {
@@ -164,6 +187,9 @@ impl Reader {
             record.global_sequence == next
         };
         let (records, stopped) = row::take(rows, limit, self.expected, contiguous).await.map_err(read_failed)?;
+        if let Some(last) = records.last().filter(|_| after <= self.frontier.settled()) {
+            self.frontier.settle(last.global_sequence);
+        }
         let nothing_contiguous = records.is_empty() && stopped == Stopped::Unwanted;
         Ok(((!nothing_contiguous).then_some(records), matches!(stopped, Stopped::End | Stopped::Unwanted)))
     }
@@ -172,27 +198,30 @@ impl Reader {
     /// the sequence was read may have drawn a number up to there; whoever does not can only draw higher ones; and what
     /// they committed is visible to a statement that begins after they were seen to have ended.
     async fn settle(&mut self, sql: &Sql, after: u64) -> Result<(), Error> {
-        let last_value: i64 =
-            sqlx::query_scalar(sql.last_value.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
-        if unsigned(last_value) <= after {
+        let row = sqlx::query(sql.last_value.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
+        let last_value = unsigned(self.observed(&row)?);
+        if last_value <= after {
             // Nothing beyond was ever drawn. Not an observation: the holders were not looked at.
             return Ok(());
         }
         let row = sqlx::query(sql.holders.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
-        if row.try_get(0).map_err(read_failed)? {
-            return Err(Error::NotPrimary { reason: "the server is a replica, in recovery".to_owned() });
-        }
-        let holders: Vec<String> = row.try_get(1).map_err(read_failed)?;
-        let bound = self.frontier.observe(unsigned(last_value), holders);
+        let bound = self.frontier.observe(last_value, self.observed(&row)?);
         if bound > after {
-            let highest: i64 = sqlx::query_scalar(sql.head_up_to.clone())
-                .bind(signed(bound))
-                .fetch_one(&mut self.connection)
-                .await
-                .map_err(read_failed)?;
+            let highest = sqlx::query(sql.head_up_to.clone()).bind(signed(bound)).fetch_one(&mut self.connection).await;
+            let highest = self.observed(&highest.map_err(read_failed)?)?;
             self.frontier.settle(unsigned(highest));
         }
         Ok(())
+    }
+
+    /// What a row says, if it comes from the life of the server that everything before came from.
+    fn observed<'r, T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>>(&self, row: &'r PgRow) -> Result<T, Error> {
+        let number: Option<i64> = row.try_get(1).map_err(read_failed)?;
+        if number.map(life) != Some(self.life) {
+            let reason = "the server was restarted, recovered or replaced meanwhile".to_owned();
+            return Err(Error::Interrupted { reason });
+        }
+        row.try_get(0).map_err(read_failed)
     }
 
     /// Below the frontier: what is missing there was rolled back.
@@ -212,6 +241,7 @@ impl Reader {
         };
         let mut query =
             sqlx::query(statement.clone()).bind(signed(after)).bind(signed(up_to)).bind(limit.events as i64);
+        query = query.bind(self.life.cast_signed());
         if let Some(names) = names {
             query = query.bind(names);
         }
@@ -223,6 +253,18 @@ impl Reader {
     }
 }
 
+/// How far the order was proved to be settled by whoever read before, in this process or another.
+async fn proved(connection: &mut PgConnection, sql: &Sql) -> Result<u64, Error> {
+    match sqlx::query_scalar(sql.settled_to.clone()).fetch_one(connection).await {
+        Ok(proved) => Ok(unsigned(proved)),
+        Err(error) if sqlstate(&error).as_deref() == Some("42501") => {
+            tracing::debug!(%error, "the role may not see checkpoints, so reading starts without what they prove");
+            Ok(0)
+        }
+        Err(error) => Err(read_failed(error)),
+    }
+}
+
 fn read_failed(error: sqlx::Error) -> Error {
-    failed("read in order", error)
+    failed_in_life("read in order", error)
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
-use highwater::{ReadLimit, Record};
+use highwater::{ReadLimit, Record, columns};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -25,7 +25,7 @@ fn numbered(row: &PgRow, number: i64) -> Result<Record, sqlx::Error> {
         id: Uuid::from_bytes(fixed(row, 1)?),
         stream_id: Uuid::from_bytes(fixed(row, 2)?),
         stream_version: positive(i64::from_be_bytes(fixed(row, 3)?))?,
-        event_type: named(text(row, 4)?)?,
+        event_type: columns::named(text(row, 4)?).map_err(sqlx::Error::Decode)?,
         schema_version: u32::try_from(i32::from_be_bytes(fixed(row, 5)?))
             .map_err(|why| sqlx::Error::Decode(why.into()))?,
         data: json(row, 6)?,
@@ -62,23 +62,12 @@ fn time(micros: i64) -> Result<DateTime<Utc>, sqlx::Error> {
     found.ok_or_else(|| sqlx::Error::Decode("created_at is beyond the times that can be represented".into()))
 }
 
-/// Numbers that only ever count up, as they are stored. What is negative was not written by us, and is no 0.
 pub(crate) fn counted(number: i64) -> Result<u64, sqlx::Error> {
-    u64::try_from(number)
-        .map_err(|_| sqlx::Error::Decode(format!("{number} is stored where nothing is negative").into()))
+    columns::counted(number).map_err(sqlx::Error::Decode)
 }
 
-/// The same where counting begins at 1: what was no number at all is read as 0 by some drivers.
 pub(crate) fn positive(number: i64) -> Result<u64, sqlx::Error> {
-    match counted(number)? {
-        0 => Err(sqlx::Error::Decode("0 is stored where counting begins at 1".into())),
-        number => Ok(number),
-    }
-}
-
-/// A text that is not empty.
-fn named(text: String) -> Result<String, sqlx::Error> {
-    if text.is_empty() { Err(sqlx::Error::Decode("its type has no name".into())) } else { Ok(text) }
+    columns::positive(number).map_err(sqlx::Error::Decode)
 }
 
 /// Says which row it is that cannot be read.

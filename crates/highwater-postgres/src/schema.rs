@@ -2,6 +2,15 @@
 
 use highwater::Invalid;
 
+/// The number of the server's life, as a term of a statement; see `migrations/0008_life.sql`.
+const LIFE: &str = "((SELECT l.number FROM {schema}.server_life l) \
+    # (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint # {sequence})";
+
+/// Which sequence numbers come from: its file, whose path names the database. One that was restarted or made anew, or that
+/// came with a copy of the database, is another.
+const SEQUENCE: &str =
+    "hashtextextended(pg_relation_filepath('{schema_text}.events_global_sequence_seq') COLLATE \"C\", 0)";
+
 /// A schema name that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SchemaName(String);
@@ -35,8 +44,10 @@ impl SchemaName {
         format!("\"{}\"", self.0.replace('"', "\"\""))
     }
 
-    /// Fills a statement's `{schema}` (an identifier) and `{schema_text}` (the same inside a string literal).
+    /// Fills a statement's `{schema}` (an identifier), `{schema_text}` (the same inside a string literal), `{life}` (the
+    /// number of the server's life, NULL where nobody has asked for it yet) and `{sequence}` (which sequence it is).
     pub(crate) fn render(&self, sql: &str) -> String {
+        let sql = sql.replace("{life}", LIFE).replace("{sequence}", SEQUENCE);
         let ident = self.ident();
         let text = ident.replace('\'', "''");
         // In one pass: a name may itself look like a placeholder.

@@ -10,14 +10,16 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::appender;
-use crate::checkpoints::{ANSWER_TIMEOUT, Writer};
+use crate::checkpoints::Writer;
 use crate::config::PgConfig;
 use crate::connect::{self, Connector, Resting, Server};
 use crate::deliver;
 use crate::error::{failed, in_time};
 use crate::hosts::{self, Hosts, Watch};
+use crate::own_pool::{ANSWER_TIMEOUT, OwnPool};
 use crate::reader::Readers;
 use crate::schema::SchemaName;
+use crate::settled::Settled;
 use crate::sql::Sql;
 use crate::wakeups::PgWakeups;
 
@@ -44,15 +46,18 @@ pub(crate) struct Inner {
     pub(crate) config: PgConfig,
     pub(crate) schema: SchemaName,
     pub(crate) sql: Arc<Sql>,
-    pub(crate) own_pool: PgPool,
+    pub(crate) own_pool: OwnPool,
     /// For the application, which may leave a connection inside a transaction: a `begin` that nobody waits for any more
     /// does, in the driver as it is. What this store writes by itself must not end up there.
     pub(crate) application_pool: PgPool,
     pub(crate) deliveries: PgPool,
+    /// For fenced transactions in which no handler works.
+    pub(crate) closings: PgPool,
     pub(crate) readers: Readers,
     pub(crate) connector: Connector,
     /// The way to a session of one's own.
     pub(crate) direct: Connector,
+    pub(crate) settled: Arc<Settled>,
     pub(crate) checkpoints: Writer,
     pub(crate) appender: AppendQueue,
     pub(crate) wakeups: PgWakeups,
@@ -105,10 +110,10 @@ impl PgEventStore {
         let hosts = Hosts::new(options)?;
         let connector = Connector::new(hosts.clone(), sql.clone(), config.connect_timeout);
         let watch = match hosts.are_several() {
-            true => Some(Watch::start(connector.clone(), connector.connect("watch", None).await?.0)),
+            true => Some(Watch::start(connector.clone(), connector.connect("watch", None).await?)),
             false => None,
         };
-        let pool = match pool_options(&hosts, &sql, &config)
+        let pool = match pool_options(&hosts, &sql, &config, false)
             .connect_with(hosts.options(hosts.primary(), None))
             .await
             .map_err(|e| failed("connect", e))
@@ -118,26 +123,38 @@ impl PgEventStore {
         };
         let server = who_answers(&pool, &connector).await?;
         let direct = direct(&connector, &server, &config).await?;
-        let deliveries = deliver::pool(&hosts, &sql, &config);
-        let application =
-            pool_options(&hosts, &sql, &config).connect_lazy_with(hosts.options(hosts.primary(), Some(APPLICATION)));
-        let led = [(&pool, None), (&application, Some(APPLICATION)), (&deliveries, Some(deliver::PURPOSE))];
+        let deliveries = deliver::pool(&hosts, &sql, &config, config.transaction_connections_max);
+        let closings = deliver::pool(&hosts, &sql, &config, deliver::CLOSINGS_MAX);
+        let application = pool_options(&hosts, &sql, &config, true)
+            .connect_lazy_with(hosts.options(hosts.primary(), Some(APPLICATION)));
+        let delivering = Some(deliver::PURPOSE);
+        let led =
+            [(&pool, None), (&application, Some(APPLICATION)), (&deliveries, delivering), (&closings, delivering)];
         hosts.lead(led.map(|(pool, purpose)| (pool.clone(), purpose)).to_vec());
         let wakeups = PgWakeups::new(connector.clone(), direct.clone(), sql.clone(), schema.channel());
-        let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, config.connect_timeout);
-        let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout);
+        let settled: Arc<Settled> = Arc::default();
+        let readers = Readers::new(
+            connector.clone(),
+            sql.clone(),
+            config.read_connections_max,
+            config.connect_timeout,
+            settled.clone(),
+        );
+        let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout, settled.clone());
         let appender = appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
         let pool_connections_max = config.pool_connections_max as usize;
         let inner = Inner {
             config,
             schema,
             sql,
-            own_pool: pool,
+            own_pool: OwnPool::new(pool),
             application_pool: application,
             deliveries,
+            closings,
             readers,
             connector,
             direct,
+            settled,
             checkpoints,
             appender,
             wakeups,
@@ -173,7 +190,7 @@ impl PgEventStore {
             let looked = looking.await;
             // The driver takes connections back in a task of its own: whoever looks next would be given another one.
             for _ in 0..RETURNED_WITHIN_MS {
-                if self.inner.own_pool.num_idle() == self.inner.own_pool.size() as usize {
+                if self.inner.own_pool.rests() {
                     break;
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -197,7 +214,7 @@ impl PgEventStore {
     }
 }
 
-fn pool_options(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> PgPoolOptions {
+fn pool_options(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig, for_application: bool) -> PgPoolOptions {
     let (sql, several) = (sql.clone(), hosts.are_several());
     let resting = Resting::default();
     let opening = resting.clone();
@@ -212,7 +229,10 @@ fn pool_options(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> PgPoolOptio
                 if connect::fit(connection.server_version_num()).is_err() {
                     return Ok(());
                 }
-                connect::set_up(connection, &sql, None).await?;
+                match for_application {
+                    true => connect::set_up_for_application(connection, &sql).await?,
+                    false => connect::set_up(connection, &sql, None).await?,
+                }
                 connect::insist_on_primary(connection, &sql, several).await
             })
         })
@@ -241,7 +261,7 @@ async fn direct(connector: &Connector, server: &Server, config: &PgConfig) -> Re
     let refused = |reason: String| Error::from(Invalid::Setting { name: "leadership_url", reason });
     let options = hosts::parse(url).ok_or_else(|| refused(hosts::FORM.to_owned()))?;
     let direct = connector.by_way_of(Hosts::new(options)?);
-    let (mut connection, _) = direct.connect("leadership", None).await?;
+    let mut connection = direct.connect("leadership", None).await?;
     match direct.look(&mut connection).await?.differs_from(server) {
         Some(difference) => Err(refused(format!("it leads to another place than the store's own URL: {difference}"))),
         None => Ok(direct),

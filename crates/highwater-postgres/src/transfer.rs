@@ -13,6 +13,7 @@ use sqlx::{Connection, Row};
 use crate::connect::Connector;
 use crate::dead_letters::row;
 use crate::error::{failed, sqlstate};
+use crate::own_pool::{InTime, SCAN_TIMEOUT};
 use crate::pooler::{self, Session};
 use crate::row::{counted, signed, unsigned};
 use crate::store::PgEventStore;
@@ -51,7 +52,7 @@ impl Transfer for PgEventStore {
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
             let query = sqlx::query_scalar(self.inner.sql.events_count.clone()).bind(signed(up_to));
-            let count = query.fetch_one(&self.inner.own_pool).await;
+            let count = query.fetch_one_in_time(&self.inner.own_pool.within(SCAN_TIMEOUT)).await;
             Ok(unsigned(count.map_err(|e| failed("count events", e))?))
         })
     }
@@ -66,7 +67,7 @@ impl Transfer for PgEventStore {
                 .bind(after.map(|after| after.requested_at))
                 .bind(after.map(|after| after.id))
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-                .fetch_all(&self.inner.own_pool)
+                .fetch_all_in_time(&self.inner.own_pool)
                 .await;
             let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
             requests.map_err(|e| failed("list requests", e))
@@ -78,7 +79,7 @@ impl PgEventStore {
     /// A connection that holds the lock of whoever fills. The lock goes with it.
     async fn lock_filling(&self) -> Result<PgConnection, Error> {
         let direct = &self.inner.direct;
-        let (mut connection, _) = direct.connect("fill", Some(LOCK_TIMEOUT)).await?;
+        let mut connection = direct.connect("fill", Some(LOCK_TIMEOUT)).await?;
         insist_on_a_session(&mut connection, direct, self).await?;
         let lock = sqlx::query(self.inner.sql.filling_lock.clone()).bind(self.schema()).execute(&mut connection).await;
         match lock {
@@ -93,7 +94,7 @@ impl PgEventStore {
     }
 
     async fn unfinished(&self) -> Result<Option<Unfinished>, Error> {
-        let row = sqlx::query(self.inner.sql.filling.clone()).fetch_optional(&self.inner.own_pool).await;
+        let row = sqlx::query(self.inner.sql.filling.clone()).fetch_optional_in_time(&self.inner.own_pool).await;
         let found = row.and_then(|row| {
             let unfinished = |row: sqlx::postgres::PgRow| {
                 let (source, since): (String, DateTime<Utc>) = (row.try_get(0)?, row.try_get(1)?);
@@ -111,7 +112,7 @@ async fn insist_on_a_session(
     direct: &Connector,
     store: &PgEventStore,
 ) -> Result<(), Error> {
-    let (mut other, _) = direct.connect("fill", None).await?;
+    let mut other = direct.connect("fill", None).await?;
     let session = pooler::is_own_session(connection, &mut other, &store.inner.sql).await;
     match session.map_err(|e| failed("see whether a connection is a session of its own", e))? {
         Session::Own => other.close().await.map_err(|e| failed("close a connection", e)),

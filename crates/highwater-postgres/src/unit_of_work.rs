@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use highwater::{Append, Appended, Error, Prepared, Wakeups};
+use sqlx::postgres::PgConnection;
 use sqlx::{Postgres, Transaction};
 
 use crate::connect;
-use crate::error::{append_failed, failed, is_lost, sqlstate};
+use crate::error::{append_failed, failed, in_time, is_lost, sqlstate};
+use crate::own_pool::ANSWER_TIMEOUT;
 use crate::store::PgEventStore;
 use crate::write::{self, Within};
 
@@ -30,17 +32,20 @@ impl PgEventStore {
     /// # Errors
     /// When no connection can be had.
     pub async fn begin(&self) -> Result<UnitOfWork<'static>, Error> {
-        let pool = self.inner.application_pool.clone();
+        let cannot_begin = |e| failed("begin a transaction", e);
+        let connection = self.inner.application_pool.acquire().await.map_err(cannot_begin)?;
         // In a task of its own, which comes to its end also when nobody waits for it any more: the driver does not take a
-        // `BEGIN` back whose answer it has not seen, and the connection would go on to others with it.
-        let beginning = tokio::spawn(async move { pool.begin().await });
-        let begun = beginning
-            .await
-            .map_err(|gone| Error::Unavailable { action: "begin a transaction", source: gone.into() })?;
-        Ok(self.unit_of_work(begun.map_err(|e| failed("begin a transaction", e))?))
+        // `BEGIN` back whose answer it has not seen, and the connection would go on to others with it. Each such task has a
+        // connection, so there are no more of them than connections.
+        let begun = tokio::spawn(Transaction::begin(connection, None));
+        let begun = in_time(ANSWER_TIMEOUT, "begin a transaction in time", async {
+            begun.await.map_err(|gone| Error::Unavailable { action: "begin a transaction", source: gone.into() })
+        });
+        Ok(self.unit_of_work(begun.await?.map_err(cannot_begin)?))
     }
 
-    /// Makes a unit of work of a transaction that the application has begun, from its own pool.
+    /// Makes a unit of work of a transaction that the application has begun, from its own pool. Also of use without appends:
+    /// unlike sqlx's, its [`commit`](UnitOfWork::commit) says so when nothing was committed.
     pub fn unit_of_work<'c>(&self, tx: Transaction<'c, Postgres>) -> UnitOfWork<'c> {
         UnitOfWork { store: self.clone(), tx, appends: Vec::new() }
     }
@@ -52,8 +57,13 @@ impl PgEventStore {
     /// something new until the [`Announcement`] is sent after the commit, or until somebody looks. In a handler that was
     /// handed its transaction, the bus sends it.
     ///
+    /// What is returned is where the events are *if the transaction commits*. That is for the caller to see to, and sqlx's
+    /// `commit` does not tell: should a later statement fail and the error be swallowed, PostgreSQL rolls back, and `commit`
+    /// says `Ok`. Commit with `store.unit_of_work(tx).commit()`, which gives an error then.
+    ///
     /// # Errors
-    /// As [`append`](highwater::Log::append). The transaction must be rolled back then.
+    /// As [`append`](highwater::Log::append); [`Error::Aborted`] when a statement in the transaction has failed before, or has
+    /// ended it. The transaction must be rolled back then.
     pub async fn append_on(
         &self,
         tx: &mut Transaction<'_, Postgres>,
@@ -77,7 +87,8 @@ impl PgEventStore {
     }
 
     async fn guard(&self, tx: &mut Transaction<'_, Postgres>) -> Result<(), Error> {
-        connect::guard(tx, &self.inner.sql).await.map_err(|e| failed("append", e))
+        write::still_open(tx, &self.inner.sql).await?;
+        connect::guard(tx, &self.inner.sql).await
     }
 
     /// What a statement's failure inside a transaction says about an append. The transaction is over, so this looks from
@@ -91,16 +102,18 @@ impl PgEventStore {
         match sqlstate(&error).as_deref() {
             Some("55P03") => Ok((None, Error::StreamHeld { waited: wait })),
             Some("23505") => {
-                let mut connection = self.inner.own_pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
-                let stored = write::stored_before(&mut connection, &self.inner.sql, append).await?;
-                let conflict = write::current_conflict(&mut connection, &self.inner.sql, append).await?;
+                let looking = async |connection: &mut PgConnection| {
+                    let stored = write::stored_before(connection, &self.inner.sql, append).await?;
+                    Ok((stored, write::current_conflict(connection, &self.inner.sql, append).await?))
+                };
+                let (stored, conflict) = self.inner.own_pool.work("look up event ids", looking).await?;
                 Ok((stored, conflict.unwrap_or_else(|| append_failed(error))))
             }
             _ if is_lost(&error) => {
                 // Nothing was committed yet, so the outcome is known.
                 Ok((None, Error::Unavailable { action: "append", source: error.into() }))
             }
-            _ => Ok((None, self.failed("append", error))),
+            _ => Ok((None, self.noted(append_failed(error)))),
         }
     }
 }
@@ -134,6 +147,8 @@ impl<'c> UnitOfWork<'c> {
     ///
     /// # Errors
     /// As [`append`](highwater::Log::append); then everything is rolled back, the application's writes included.
+    /// [`Error::Aborted`] when a statement of the application's has failed and the error was swallowed, when a statement has
+    /// ended the transaction (`COMMIT`, `ROLLBACK`), or when a deferred constraint does not hold.
     /// [`Error::UnknownOutcome`] when the connection was lost during the COMMIT: try the whole unit of work again with the
     /// same appends.
     pub async fn commit(mut self) -> Result<Vec<Appended>, Error> {
@@ -142,9 +157,11 @@ impl<'c> UnitOfWork<'c> {
             Ok(prepared) => prepared,
             Err(error) => return Err(self.roll_back(error).await),
         };
-        if !prepared.is_empty()
-            && let Err(error) = self.store.guard(&mut self.tx).await
-        {
+        let fit = match prepared.is_empty() {
+            true => write::still_open(&mut self.tx, &self.store.inner.sql).await,
+            false => self.store.guard(&mut self.tx).await,
+        };
+        if let Err(error) = fit {
             return Err(self.roll_back(error).await);
         }
         let mut done = Vec::with_capacity(prepared.len());
@@ -164,7 +181,11 @@ impl<'c> UnitOfWork<'c> {
             let stored = done.iter().filter(|appended| appended.repeated).count();
             return Err(self.roll_back(Error::PartlyStored { stored, total: done.len() }).await);
         }
-        self.tx.commit().await.map_err(append_failed)?;
+        self.tx.commit().await.map_err(|error| match sqlstate(&error) {
+            // A deferred constraint, or a serialization failure.
+            Some(code) if code.starts_with("23") || code.starts_with("40") => Error::Aborted { source: error.into() },
+            _ => append_failed(error),
+        })?;
         if let Some(highest) = done.iter().map(|appended| appended.global_sequence).max() {
             self.store.announce(highest);
         }
@@ -196,11 +217,14 @@ impl<'c> UnitOfWork<'c> {
         if stored.is_none() {
             return Err(error);
         }
-        let mut connection = store.inner.own_pool.acquire().await.map_err(|e| failed("look up event ids", e))?;
-        let mut done = Vec::with_capacity(all.len());
-        for append in all {
-            done.extend(write::stored_before(&mut connection, &store.inner.sql, append).await?);
-        }
+        let looking = async |connection: &mut PgConnection| {
+            let mut done = Vec::with_capacity(all.len());
+            for append in all {
+                done.extend(write::stored_before(connection, &store.inner.sql, append).await?);
+            }
+            Ok(done)
+        };
+        let done = store.inner.own_pool.work("look up event ids", looking).await?;
         if done.len() < all.len() {
             return Err(Error::PartlyStored { stored: done.len(), total: all.len() });
         }

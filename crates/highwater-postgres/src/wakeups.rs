@@ -16,6 +16,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::connect::Connector;
+use crate::error::{failed, in_time};
 use crate::hosts::{Hosts, everything};
 use crate::pooler::{self, Session};
 use crate::row::unsigned;
@@ -26,6 +27,10 @@ use crate::store::PgEventStore;
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
 /// How long to wait before trying a lost connection again: at first, and at most.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How often the listening connection is asked for an answer, and how long that may take: a connection whose other end has
+/// vanished says nothing, which is what an idle one says as well.
+const PING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5));
 
 /// What begins a hint about leadership; all others are numbers.
 const RELEASED: &str = "released ";
@@ -109,9 +114,23 @@ impl Announcer {
     }
 }
 
-/// Wakes everybody, with the highest number so far.
+/// Wakes everybody, with the highest number so far. From another process it may be any number: every role that may connect
+/// can send one.
 fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
     hints.send_modify(|highest| *highest = global_sequence.max(*highest));
+}
+
+/// Takes back a hint of a number that has never been issued. `hinted` was the highest before it was asked what has been
+/// issued: a hint that came since is not concerned, because its number may have been issued since.
+fn cap(hints: &watch::Sender<u64>, hinted: u64, issued: u64) {
+    hints.send_if_modified(|highest| {
+        if *highest == hinted && hinted > issued {
+            tracing::debug!(hinted, issued, "dropped a hint of a number that has never been issued");
+            *highest = issued;
+        }
+        // Nobody is to be woken for it.
+        false
+    });
 }
 
 impl PgWakeups {
@@ -231,16 +250,16 @@ impl Mouth {
     }
 
     async fn say(&mut self, what: &str) -> Result<(), highwater::Error> {
-        let failed = |e| crate::error::failed("notify", e);
+        let failed = |e| failed("notify", e);
         let (open, _) = match &mut self.connection {
             Some(open) if !self.connector.doubts(open.1) => open,
             old => {
-                let (open, _) = self.connector.connect_asynchronous("notify", None).await?;
+                let open = self.connector.connect_asynchronous("notify", None).await?;
                 old.insert((open, Instant::now()))
             }
         };
-        sqlx::query(self.sql.notify.clone()).bind(&self.channel).bind(what).execute(open).await.map_err(failed)?;
-        Ok(())
+        let saying = sqlx::query(self.sql.notify.clone()).bind(&self.channel).bind(what).execute(open);
+        in_time(self.connector.timeout(), "notify in time", async { saying.await.map(drop).map_err(failed) }).await
     }
 }
 
@@ -319,8 +338,16 @@ impl Ear {
         let mut listener = listener.map_err(|elapsed| Deaf::Lost(elapsed.to_string()))??;
         *wait = RECONNECT.0;
         self.hearing.restored();
+        let mut due = tokio::time::interval_at(Instant::now() + PING.0, PING.0);
         loop {
-            match listener.try_recv().await? {
+            let heard = tokio::select! {
+                heard = listener.try_recv() => heard?,
+                _ = due.tick() => {
+                    self.ping(&mut listener).await?;
+                    continue;
+                }
+            };
+            match heard {
                 Some(notification) => match notification.payload().strip_prefix(RELEASED) {
                     // Nobody may be interested.
                     Some(hint) => drop(self.leadership.send(hint.into())),
@@ -329,6 +356,17 @@ impl Ear {
                 None => return Err(sqlx::Error::WorkerCrashed.into()),
             }
         }
+    }
+
+    /// Makes sure that the other end is there, and by the same answer that no hint is higher than what has been issued.
+    async fn ping(&self, listener: &mut PgListener) -> Result<(), Deaf> {
+        let hinted = *self.hints.borrow();
+        let asking = sqlx::query_scalar(self.sql.last_value.clone()).fetch_one(listener);
+        let issued: i64 = tokio::time::timeout(PING.1, asking)
+            .await
+            .map_err(|_| Deaf::Lost(format!("the listening connection has not answered within {:?}", PING.1)))??;
+        cap(&self.hints, hinted, unsigned(issued));
+        Ok(())
     }
 
     async fn start(&self, pool: &PgPool) -> Result<PgListener, Deaf> {
@@ -359,6 +397,21 @@ impl Ear {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_of_a_number_that_was_never_issued_is_taken_back_and_a_newer_one_is_not() {
+        let hints = watch::Sender::new(0);
+        raise(&hints, u64::MAX);
+        let hinted = *hints.borrow();
+        cap(&hints, hinted, 17);
+        assert_eq!(*hints.borrow(), 17);
+        let mut waiter = hints.subscribe();
+        raise(&hints, 19);
+        cap(&hints, 17, 18);
+        assert!(waiter.has_changed().unwrap() && *waiter.borrow_and_update() == 19, "it came after the question");
+        cap(&hints, 19, 19);
+        assert!(!waiter.has_changed().unwrap() && *waiter.borrow() == 19);
+    }
 
     #[test]
     fn a_loss_dates_from_its_beginning_and_is_told_by_its_latest_reason() {

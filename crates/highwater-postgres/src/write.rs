@@ -11,7 +11,7 @@ use sqlx::{Connection, Row};
 use uuid::Uuid;
 
 use crate::error::{append_failed, failed, sqlstate};
-use crate::row::{self, counted, signed, unsigned};
+use crate::row::{self, counted, positive, signed};
 use crate::sql::Sql;
 use columns::{Columns, Json};
 
@@ -69,12 +69,14 @@ async fn store_one(connection: &mut PgConnection, sql: &Sql, append: &Prepared) 
         .await?;
     match answer.as_deref() {
         None => Ok(Outcome::Held(vec![stream_id])),
-        Some(&[head]) => Ok(Outcome::Conflict(HashMap::from([(stream_id, unsigned(head))]))),
+        Some(&[head]) => Ok(Outcome::Conflict(HashMap::from([(stream_id, counted(head)?)]))),
         Some(&[head, number]) => {
-            let position = Position { stream_version: unsigned(head) + 1, global_sequence: unsigned(number) };
+            let position = Position { stream_version: counted(head)? + 1, global_sequence: positive(number)? };
             Ok(Outcome::Stored(Appended::new(vec![position], false).into_iter().collect()))
         }
-        Some(_) => Err(sqlx::Error::Decode("append_one answers with one or two numbers".into())),
+        Some(other) => {
+            Err(sqlx::Error::Decode(format!("the server gave {} numbers for one event", other.len()).into()))
+        }
     }
 }
 
@@ -113,7 +115,7 @@ async fn store_new(
         .bind(&columns.created_at)
         .fetch_one(connection)
         .await?;
-    Ok(Outcome::Stored(columns.answers(appends, &vec![0; columns.streams.len()], sequences)))
+    Ok(Outcome::Stored(columns.answers(appends, &vec![0; columns.streams.len()], &sequences)?))
 }
 
 async fn store_group(
@@ -139,13 +141,19 @@ async fn store_group(
         .await?;
     let heads: Vec<i64> = row.try_get(0)?;
     if let Some(held) = row.try_get::<Option<Vec<Uuid>>, _>(1)? {
-        return Ok(Outcome::Held(held));
+        // Were none of them ours, we would ask again without end.
+        return match held.iter().any(|stream| columns.streams.contains(stream)) {
+            true => Ok(Outcome::Held(held)),
+            false => {
+                Err(sqlx::Error::Decode("the server says that other streams than those of the append are held".into()))
+            }
+        };
     }
     let Some(sequences) = row.try_get::<Option<Vec<i64>>, _>(2)? else {
-        let heads = columns.streams.iter().copied().zip(heads.into_iter().map(unsigned));
-        return Ok(Outcome::Conflict(heads.collect()));
+        let heads = columns.streams.iter().zip(heads).map(|(stream, head)| Ok((*stream, counted(head)?)));
+        return Ok(Outcome::Conflict(heads.collect::<Result<_, sqlx::Error>>()?));
     };
-    Ok(Outcome::Stored(columns.answers(appends, &heads, sequences)))
+    Ok(Outcome::Stored(columns.answers(appends, &heads, &sequences)?))
 }
 
 /// The append as it was stored before, if it was. In a statement of its own, begun after whatever raised the doubt.
@@ -182,9 +190,7 @@ pub(crate) async fn store_alone(
     let mut last = None;
     for _ in 0..ATTEMPTS_MAX {
         let doubt = match store(connection, sql, &[append], wait).await {
-            Ok(Outcome::Stored(mut answers)) => {
-                return Alone::Answered(Ok(answers.pop().expect("one append, one answer")));
-            }
+            Ok(Outcome::Stored(answers)) => return Alone::Answered(only(answers).map_err(|e| failed("append", e))),
             Ok(Outcome::Held(_)) => return Alone::Held,
             Ok(Outcome::Conflict(heads)) => append.conflict(&heads),
             Err(error) => match sqlstate(&error).as_deref() {
@@ -222,6 +228,11 @@ pub(crate) async fn store_alone(
     Alone::Answered(Err(Error::Unavailable { action: "append: others were faster every time", source }))
 }
 
+fn only(answers: Vec<Appended>) -> Result<Appended, sqlx::Error> {
+    let mut answers = answers.into_iter();
+    answers.next().ok_or_else(|| sqlx::Error::Decode("an append has no answer".into()))
+}
+
 /// Stores one append inside a transaction that is the caller's. Cannot go again: an error has ended the transaction.
 pub(crate) async fn store_within(
     connection: &mut PgConnection,
@@ -231,11 +242,17 @@ pub(crate) async fn store_within(
 ) -> Result<Appended, Within> {
     let outcome = store(connection, sql, &[append], Some(wait)).await.map_err(Within::Failed)?;
     match outcome {
-        Outcome::Stored(mut answers) => Ok(answers.pop().expect("one append, one answer")),
+        Outcome::Stored(answers) => only(answers).map_err(Within::Failed),
         Outcome::Held(_) => Err(Within::Error(Error::StreamHeld { waited: wait })),
         Outcome::Conflict(heads) => match stored_before(connection, sql, append).await {
             Ok(Some(appended)) => Ok(appended),
-            Ok(None) => Err(Within::Error(append.conflict(&heads).expect("one of the streams was not as expected"))),
+            Ok(None) => Err(append.conflict(&heads).map_or_else(
+                || {
+                    let why = "the server speaks of a conflict where all streams are as expected";
+                    Within::Failed(sqlx::Error::Decode(why.into()))
+                },
+                Within::Error,
+            )),
             Err(error) => Err(Within::Error(error)),
         },
     }
@@ -247,6 +264,21 @@ pub(crate) enum Within {
     Error(Error),
     /// The statement failed, and the transaction with it.
     Failed(sqlx::Error),
+}
+
+/// Makes sure that a transaction of somebody else's can still be committed: PostgreSQL answers the COMMIT of one in which a
+/// statement has failed by rolling back, and the driver does not pass that on.
+///
+/// # Errors
+/// [`Error::Aborted`] when a statement in it has failed, or has ended it.
+pub(crate) async fn still_open(transaction: &mut PgConnection, sql: &Sql) -> Result<(), Error> {
+    match sqlx::raw_sql(sql.still_open.clone()).execute(transaction).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(match sqlstate(&error).as_deref() {
+            Some("25P01" | "25P02") => Error::Aborted { source: error.into() },
+            _ => failed("look at the transaction", error),
+        }),
+    }
 }
 
 /// Whether a connection that has been idle still answers.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{AppendQueue, Appended, Backlog, Error, Prepared, QueuedAppend, SharedError};
+use highwater::{AppendQueue, Appended, Appender, Backlog, Error, Prepared, QueuedAppend, SharedError};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ use crate::error::{Code, code, commit_failed, failed};
 use crate::gate::{self, Gate, Permit};
 use crate::sql::Inserts;
 use crate::wakeups;
-use crate::write::{self, Heads};
+use crate::write::{self, Heads, NotInserted};
 
 /// Groups of fewer than so many events are waited for a little, so that callers who were just answered can join.
 const SMALL: usize = 64;
@@ -33,11 +33,8 @@ pub(crate) fn start(
     config: &SqliteConfig,
     hints: &watch::Sender<u64>,
 ) -> AppendQueue {
-    let (queue, backlog) = AppendQueue::new(config.append_queue_max, config.append_timeout);
-    let task = Task {
-        backlog,
+    let writer = Writer {
         connector: connector.clone(),
-        connection: None,
         gate: gate.clone(),
         sql: sql.clone(),
         hints: hints.clone(),
@@ -45,14 +42,11 @@ pub(crate) fn start(
         events_max: config.group_events_max,
         bytes_max: config.group_bytes_max,
     };
-    tokio::spawn(task.run());
-    queue
+    AppendQueue::start(config.append_queue_max, config.append_timeout, writer)
 }
 
-struct Task {
-    backlog: Backlog,
+struct Writer {
     connector: Connector,
-    connection: Option<SqliteConnection>,
     gate: Gate,
     sql: Arc<Inserts>,
     hints: watch::Sender<u64>,
@@ -64,14 +58,15 @@ struct Task {
 /// What a group's callers are to be told, in their order.
 type Answers = Vec<Result<Appended, Error>>;
 
-impl Task {
-    async fn run(mut self) {
+impl Appender for Writer {
+    async fn run(&self, backlog: &mut Backlog) {
+        let mut connection = None;
         loop {
-            self.backlog.fill();
-            if self.backlog.waiting.is_empty() && !self.backlog.arrived().await {
+            backlog.fill();
+            if backlog.waiting.is_empty() && !backlog.arrived().await {
                 return;
             }
-            let mut group = self.backlog.take_group(&HashSet::new(), self.events_max, self.bytes_max);
+            let mut group = backlog.take_group(&HashSet::new(), self.events_max, self.bytes_max);
             if group.is_empty() {
                 continue;
             }
@@ -83,7 +78,7 @@ impl Task {
             let (answered, events) =
                 (group.len(), group.iter().map(|request| request.append.records.len()).sum::<usize>());
             let stored = match permit {
-                Ok(permit) => self.store(&group, permit, deadline).await,
+                Ok(permit) => self.store(&mut connection, &group, permit, deadline).await,
                 Err(error) => Err(error),
             };
             match stored {
@@ -97,19 +92,27 @@ impl Task {
                 }
             }
             if answered > 1 && events < SMALL {
-                self.backlog.let_callers_run(answered).await;
+                backlog.let_callers_run(answered).await;
             }
         }
     }
+}
 
-    /// Stores a group in one transaction.
+impl Writer {
+    /// Stores a group in one transaction, on the connection that is kept for it.
     ///
     /// # Errors
     /// What concerns everybody: then nothing is stored, or it is unknown.
-    async fn store(&mut self, group: &[QueuedAppend], _permit: Permit, deadline: Instant) -> Result<Answers, Error> {
+    async fn store(
+        &self,
+        kept: &mut Option<SqliteConnection>,
+        group: &[QueuedAppend],
+        _permit: Permit,
+        deadline: Instant,
+    ) -> Result<Answers, Error> {
         let left = || deadline.saturating_duration_since(Instant::now());
         // Taken out: it is put back when it is known to be of use.
-        let mut connection = match self.connection.take() {
+        let mut connection = match kept.take() {
             Some(connection) => connection,
             None => self.connector.connect_writer().await.map_err(|e| failed("append", e))?,
         };
@@ -117,13 +120,13 @@ impl Task {
             && only.append.records.len() == 1
             && let Some(appended) = alone(&mut connection, &only.append, left()).await?
         {
-            self.connection = Some(connection);
+            *kept = Some(connection);
             return Ok(vec![Ok(appended)]);
         }
         gate::begin_on(&mut connection, left()).await?;
         let mut stored = together(&mut connection, &self.sql, group).await;
         if matches!(&stored, Ok(None)) {
-            // Somebody's ids are taken. Nothing is left of the attempt, and everybody goes singly.
+            // Somebody's ids are taken, or rows altered. Nothing is left of the attempt, and everybody goes singly.
             if !gate::rollback_on(&mut connection).await {
                 let source = "the transaction could not be taken back".into();
                 return Err(Error::Unavailable { action: "append", source });
@@ -138,7 +141,7 @@ impl Task {
             Err(error) => Err(error),
         };
         if stored.is_ok() || gate::rollback_on(&mut connection).await {
-            self.connection = Some(connection);
+            *kept = Some(connection);
         }
         stored.map(|answers| answers.unwrap_or_default())
     }
@@ -163,7 +166,8 @@ async fn alone(
     }
 }
 
-/// Everybody in as few statements as there can be. `None` when somebody's ids are taken: then it has to be taken back.
+/// Everybody in as few statements as there can be. `None` when somebody's ids are taken, or a trigger has altered somebody's
+/// rows: then it has to be taken back.
 async fn together(
     connection: &mut SqliteConnection,
     sql: &Inserts,
@@ -184,10 +188,11 @@ async fn together(
             Err(error) => return Err(error),
         });
     }
-    let mut inserted = match write::insert(connection, sql, &numbered).await {
+    let mut inserted = match write::insert(connection, sql, &heads, &numbered).await {
         Ok(inserted) => inserted.into_iter(),
-        Err(error) if code(&error) == Some(Code::Unique) => return Ok(None),
-        Err(error) => return Err(failed("append", error)),
+        Err(NotInserted::Failed(error)) if code(&error) == Some(Code::Unique) => return Ok(None),
+        Err(NotInserted::Altered(_)) => return Ok(None),
+        Err(NotInserted::Failed(error)) => return Err(failed("append", error)),
     };
     let answer =
         |answer: Option<_>| answer.unwrap_or_else(|| Ok(inserted.next().expect("one for each that was numbered")));
@@ -208,5 +213,12 @@ async fn singly(connection: &mut SqliteConnection, sql: &Inserts, group: &[Queue
 
 /// Whether an error is one caller's own: nothing of that append is stored, and the others are not touched by it.
 fn concerns_one(error: &Error) -> bool {
-    matches!(error, Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } | Error::Invalid(_))
+    matches!(
+        error,
+        Error::Conflict { .. }
+            | Error::IdTaken { .. }
+            | Error::PartlyStored { .. }
+            | Error::Invalid(_)
+            | Error::Altered { .. }
+    )
 }

@@ -26,6 +26,11 @@ impl Backend for SqliteEventStore {
         Box::pin(SqliteEventStore::initialize(self))
     }
 
+    /// There is one writer at a time, whatever it does.
+    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
+        Backend::begin(self, fence, None)
+    }
+
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
         Box::pin(async move {
             let what = format!("a transaction of delivery for {}", fence.subscriber_id);

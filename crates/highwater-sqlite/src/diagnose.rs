@@ -31,6 +31,7 @@ impl SqliteEventStore {
             ("writers", Box::pin(file::writers(self))),
             ("pages", Box::pin(file::pages(self))),
             ("growth", Box::pin(file::growth(self))),
+            ("instances", Box::pin(delivery::instances(self))),
         ];
         look_at(about_the_file, &mut findings).await;
         let (layout, complete) = layout::layout(self).await;

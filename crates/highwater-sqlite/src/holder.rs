@@ -1,4 +1,4 @@
-//! Which process has the database's write lock. SQLite does not tell; the kernel does.
+//! Which process has the database's write lock, or the lock on a file of ours. SQLite does not tell; the kernel does.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -28,6 +28,32 @@ impl Holder {
             locks.lines().find_map(|line| writer(line, inode)).map(|pid| Self { pid })
         })
     }
+
+    /// Whoever has a lock on a whole file, as far as it can be seen from here.
+    pub(crate) fn of_file(path: &Path) -> Vec<Self> {
+        let Ok(inode) = std::fs::metadata(path).map(|found| found.ino()) else { return Vec::new() };
+        let look = |_| {
+            let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+            let mut pids: Vec<u32> = locks.lines().filter_map(|line| owner(line, inode)).collect();
+            pids.sort_unstable();
+            pids.dedup();
+            (!pids.is_empty()).then(|| pids.into_iter().map(|pid| Self { pid }).collect())
+        };
+        (0..LOOKS).find_map(look).unwrap_or_default()
+    }
+
+    /// What the process is called.
+    pub(crate) fn name(self) -> Option<String> {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).ok()?;
+        Some(name.trim_end().to_owned())
+    }
+}
+
+/// `1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF`; what waits for it has an arrow before its kind.
+fn owner(line: &str, inode: u64) -> Option<u32> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
+    pid.parse().ok().filter(|_| file.rsplit(':').next().and_then(|inode| inode.parse().ok()) == Some(inode))
 }
 
 /// `1: POSIX ADVISORY WRITE 4711 08:01:1234 120 120`; what waits for it has an arrow before its kind.
@@ -40,22 +66,52 @@ fn writer(line: &str, inode: u64) -> Option<u32> {
     pid.parse().ok().filter(|_| is_it)
 }
 
+/// Whether a process is stopped, by SIGSTOP or a debugger: it does nothing, and so does not end what it has begun.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Its name, in brackets, may hold anything.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    matches!(state, Some("T" | "t"))
+}
+
 /// `process 4711 (sqlite3)`
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pid == std::process::id() {
             return write!(f, "this very process ({})", self.pid);
         }
-        match std::fs::read_to_string(format!("/proc/{}/comm", self.pid)) {
-            Ok(name) => write!(f, "process {} ({})", self.pid, name.trim_end()),
-            Err(_) => write!(f, "process {}", self.pid),
+        write!(f, "process {}", self.pid)?;
+        if let Some(name) = self.name() {
+            write!(f, " ({name})")?;
         }
+        if is_stopped(self.pid) {
+            write!(f, ", which is stopped: continue it (kill -CONT {0}) or end it (kill -KILL {0}),", self.pid)?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_has_locked_a_whole_file_is_its_owner_and_who_waits_for_it_is_not() {
+        assert_eq!(owner("5: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF", 1234), Some(4711));
+        assert_eq!(
+            owner("5: FLOCK  ADVISORY  READ 4711 08:01:1234 0 EOF", 1234),
+            Some(4711),
+            "it keeps others out as well"
+        );
+        for other in [
+            "5: FLOCK  ADVISORY  WRITE 4711 08:01:1235 0 EOF",
+            "5: -> FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF",
+            "5: POSIX  ADVISORY  WRITE 4711 08:01:1234 0 EOF",
+            "",
+        ] {
+            assert_eq!(owner(other, 1234), None, "{other}");
+        }
+    }
 
     #[test]
     fn only_who_has_the_byte_for_writing_is_taken_for_a_writer() {

@@ -3,20 +3,29 @@
 //!
 //! ```text
 //! shop.db-locks/leader-<hash>      one for each subscriber: who holds its lock leads
-//! shop.db-locks/instance-<n>       one for each instance that is there; by these it is known who lives
+//! shop.db-locks/instance-<n>       one for each instance that is there; in it stands a sign of life, which it renews
+//! shop.db-locks/next-<n>           of instance n, about to replace a leader's file
 //! ```
 //!
-//! In each file stands the session of whoever locked it last, or for whom it was let go. Files are never removed: somebody
-//! may be waiting on one while another creates it anew. They are closed when another program is executed, so a child does
-//! not keep what its parent has given back.
+//! A process that is frozen keeps its locks, and nothing can take them from it. So a standby that sees no new sign of life
+//! for `takeover_bound` replaces the leader's *file* by one that it has locked already. The name is what is led by: who was
+//! replaced finds another file under it, and knows before that by its own clock.
 //!
-//! What this deliberately does not do: a process that *hangs* keeps its locks.
+//! In each leader's file stands the session of whoever locked it last, or for whom it was released. Files are not removed, but
+//! for those that are replaced. They are closed when another program is executed, so a child does not keep what its parent
+//! has given back.
 
 mod candidate;
 mod files;
+mod keeper;
+mod notes;
+mod rights;
+mod silence;
+
+use std::collections::BTreeSet;
 
 use highwater::{
-    BoxFuture, Candidate, Coordinator, Error, Instance, Leader, LeaderHold, Leadership, LeadershipSettings,
+    BoxFuture, Candidate, Coordinator, Error, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
 };
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -44,8 +53,16 @@ impl Leadership for SqliteEventStore {
             let folder = Folder::beside(&self.inner.path);
             let alive = folder.alive()?;
             let leader =
-                |row: &SqliteRow| leader(row, |id| folder.holder(id).filter(|session| alive.contains(session)));
+                |row: &SqliteRow| leader(row, |id| folder.holder(id).filter(|session| alive.contains_key(session)));
             rows.iter().map(leader).collect::<Result<_, _>>().map_err(read_failed)
+        })
+    }
+
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        Box::pin(async move {
+            let folder = Folder::beside(&self.inner.path);
+            let ids: BTreeSet<&String> = subscriber_ids.iter().collect();
+            Ok(ids.into_iter().flat_map(|id| folder.lock_holders(id)).collect())
         })
     }
 }

@@ -35,8 +35,8 @@
 //!
 //! # What it deliberately does not do
 //!
-//! A leader that *hangs* is not taken over: its locks are the kernel's, and go when the process does. While a transaction is
-//! open nobody else can write, whichever subscriber or process they are.
+//! While a transaction is open nobody else can write, whichever subscriber or process they are; also when its process is
+//! stopped meanwhile, and then nobody can take over from it either. Errors and `diagnose` name that process.
 
 mod appender;
 mod backup;

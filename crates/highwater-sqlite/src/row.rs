@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
-use highwater::{ReadLimit, Record};
+use highwater::{ReadLimit, Record, columns};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ fn numbered(row: &SqliteRow, number: i64) -> Result<Record, sqlx::Error> {
         id,
         stream_id,
         stream_version: positive(row.try_get_unchecked(2)?)?,
-        event_type: named(row.try_get_unchecked(3)?)?,
+        event_type: columns::named(row.try_get_unchecked(3)?).map_err(sqlx::Error::Decode)?,
         schema_version: row.try_get_unchecked(4)?,
         data: row.try_get_unchecked(5)?,
         metadata: row.try_get_unchecked(6)?,
@@ -56,23 +56,12 @@ pub(crate) fn time_if_any(micros: Option<i64>) -> Result<Option<DateTime<Utc>>, 
     micros.map(time).transpose()
 }
 
-/// Numbers that only ever count up, as they are stored. What is negative was not written by us, and is no 0.
 pub(crate) fn counted(number: i64) -> Result<u64, sqlx::Error> {
-    u64::try_from(number)
-        .map_err(|_| sqlx::Error::Decode(format!("{number} is stored where nothing is negative").into()))
+    columns::counted(number).map_err(sqlx::Error::Decode)
 }
 
-/// The same where counting begins at 1: what was no number at all is read as 0 by some drivers.
-pub(crate) fn positive(number: i64) -> Result<u64, sqlx::Error> {
-    match counted(number)? {
-        0 => Err(sqlx::Error::Decode("0 is stored where counting begins at 1".into())),
-        number => Ok(number),
-    }
-}
-
-/// A text that is not empty.
-fn named(text: String) -> Result<String, sqlx::Error> {
-    if text.is_empty() { Err(sqlx::Error::Decode("its type has no name".into())) } else { Ok(text) }
+fn positive(number: i64) -> Result<u64, sqlx::Error> {
+    columns::positive(number).map_err(sqlx::Error::Decode)
 }
 
 /// Says which row it is that cannot be read.

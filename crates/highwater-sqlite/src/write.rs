@@ -1,6 +1,6 @@
 //! Storing appends in a transaction: what every way of appending shares.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use highwater::{Appended, Error, ExpectedVersion, Position, Prepared, already_stored};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
@@ -12,8 +12,12 @@ use crate::row::{self, counted, micros, signed, unsigned};
 use crate::sql::{self, Inserts, ROWS};
 
 /// Where streams are, as far as the transaction has looked, with what it has stored itself.
-#[derive(Debug, Default)]
-pub(crate) struct Heads(HashMap<Uuid, u64>);
+#[derive(Debug)]
+pub(crate) struct Heads {
+    heads: HashMap<Uuid, u64>,
+    /// Whether the table has triggers, so that what they leave of an append has to be looked at.
+    triggers: bool,
+}
 
 impl Heads {
     /// Looks where all streams of these appends are.
@@ -22,10 +26,34 @@ impl Heads {
             appends.iter().flat_map(|append| append.streams.iter().map(|(id, _)| *id)).collect();
         streams.sort_unstable();
         streams.dedup();
-        let heads: String =
-            sqlx::query_scalar(sql::heads).bind(row::ids(streams.iter().copied())).fetch_one(connection).await?;
+        let (heads, triggers): (String, bool) =
+            sqlx::query_as(sql::heads).bind(row::ids(streams.iter().copied())).fetch_one(connection).await?;
         let heads: Vec<u64> = serde_json::from_str(&heads).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        Ok(Self(streams.into_iter().zip(heads).collect()))
+        Ok(Self { heads: streams.into_iter().zip(heads).collect(), triggers })
+    }
+}
+
+/// Why nothing was inserted, or has to be taken back.
+#[derive(Debug)]
+pub(crate) enum NotInserted {
+    /// A trigger left something else of it than was sent.
+    Altered(String),
+    /// A statement failed.
+    Failed(sqlx::Error),
+}
+
+impl From<sqlx::Error> for NotInserted {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<NotInserted> for Error {
+    fn from(why: NotInserted) -> Self {
+        match why {
+            NotInserted::Altered(reason) => Self::Altered { reason },
+            NotInserted::Failed(error) => failed("append", error),
+        }
     }
 }
 
@@ -41,12 +69,12 @@ pub(crate) async fn number<'a>(
     heads: &mut Heads,
     append: &'a Prepared,
 ) -> Result<Result<Numbered<'a>, Appended>, Error> {
-    if let Some(conflict) = append.conflict(&heads.0) {
+    if let Some(conflict) = append.conflict(&heads.heads) {
         // Ids come before versions: the append may be stored already.
         return stored_before(connection, append).await?.map(Err).ok_or(conflict);
     }
     let next = |record: &highwater::NewRecord| {
-        let head = heads.0.entry(record.stream_id).or_default();
+        let head = heads.heads.entry(record.stream_id).or_default();
         *head += 1;
         *head
     };
@@ -58,8 +86,31 @@ pub(crate) async fn number<'a>(
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     sql: &Inserts,
+    heads: &Heads,
     appends: &[Numbered<'_>],
-) -> Result<Vec<Appended>, sqlx::Error> {
+) -> Result<Vec<Appended>, NotInserted> {
+    let mut numbers = insert_rows(connection, sql, appends).await?.into_iter();
+    let mut done = Vec::with_capacity(appends.len());
+    for Numbered { append, versions } in appends {
+        let positions: Vec<Position> = versions
+            .iter()
+            .zip(numbers.by_ref())
+            .map(|(&stream_version, global_sequence)| Position { stream_version, global_sequence })
+            .collect();
+        if heads.triggers {
+            insist_on_rows(connection, append, &positions).await?;
+        }
+        done.extend(Appended::new(positions, false));
+    }
+    Ok(done)
+}
+
+/// Inserts rows, and gives their numbers.
+async fn insert_rows(
+    connection: &mut SqliteConnection,
+    sql: &Inserts,
+    appends: &[Numbered<'_>],
+) -> Result<Vec<u64>, NotInserted> {
     let mut rows = appends.iter().flat_map(|numbered| {
         let Numbered { append, versions } = numbered;
         append.records.iter().zip(&append.schema_versions).zip(versions)
@@ -83,23 +134,36 @@ pub(crate) async fn insert(
             added.map_err(sqlx::Error::Encode)?;
         }
         let done = sqlx::query_with(statement, arguments).execute(&mut *connection).await?;
-        if done.rows_affected() != count as u64 {
-            let why = format!("{} of {count} events were stored: a trigger on the table?", done.rows_affected());
-            return Err(sqlx::Error::Protocol(why));
+        let (stored, last) = (done.rows_affected(), unsigned(done.last_insert_rowid()));
+        if stored != count as u64 || last < stored {
+            return Err(NotInserted::Altered(format!("of {count} events that were sent, {stored} would be stored")));
         }
         // Nobody else draws numbers meanwhile, so those of one statement follow each other.
-        let last = unsigned(done.last_insert_rowid());
-        numbers.extend(last + 1 - count as u64..=last);
+        numbers.extend(last + 1 - stored..=last);
         left -= count;
     }
-    let mut numbers = numbers.into_iter();
-    let appended = appends.iter().map(|numbered| {
-        let versions = numbered.versions.iter().copied();
-        let place = |(stream_version, global_sequence)| Position { stream_version, global_sequence };
-        Appended::new(versions.zip(numbers.by_ref()).map(place).collect(), false)
-            .expect("an append has at least one event: it was checked")
+    Ok(numbers)
+}
+
+/// Reads back what was just stored.
+async fn insist_on_rows(
+    connection: &mut SqliteConnection,
+    append: &Prepared,
+    positions: &[Position],
+) -> Result<(), NotInserted> {
+    let rows = sqlx::query(sql::find_ids).bind(row::ids(append.ids())).fetch_all(connection).await?;
+    let stored = rows.iter().map(row::record).collect::<Result<Vec<_>, _>>()?;
+    let stored: HashSet<_> =
+        stored.iter().map(|it| (it.id, it.stream_id, it.stream_version, it.global_sequence)).collect();
+    let as_sent = append.records.iter().zip(positions).filter(|(sent, position)| {
+        stored.contains(&(sent.id, sent.stream_id, position.stream_version, position.global_sequence))
     });
-    Ok(appended.collect())
+    match (append.records.len(), as_sent.count()) {
+        (sent, stored) if sent == stored => Ok(()),
+        (sent, stored) => Err(NotInserted::Altered(format!(
+            "of {sent} events that were sent, {stored} would be stored as they were sent"
+        ))),
+    }
 }
 
 /// Stores one append of one event, in a transaction that is this one statement: half of what a lone caller waits for is the
@@ -142,24 +206,23 @@ pub(crate) async fn store(
     sql: &Inserts,
     append: &Prepared,
 ) -> Result<Appended, Error> {
-    let append_failed = |e| failed("append", e);
     let mut heads = Heads::of(connection, &[append]).await.map_err(|e| failed("look up streams", e))?;
     let numbered = match number(connection, &mut heads, append).await? {
         Ok(numbered) => numbered,
         Err(stored_before) => return Ok(stored_before),
     };
-    // A statement is all or nothing by itself; several are not.
-    let inserted = match ROWS.contains(&append.records.len()) {
-        true => insert(connection, sql, &[numbered]).await,
-        false => insert_whole(connection, sql, numbered).await,
+    // A statement is all or nothing by itself, unless a trigger drops a row of it; several are not.
+    let inserted = match ROWS.contains(&append.records.len()) && !heads.triggers {
+        true => insert(connection, sql, &heads, &[numbered]).await,
+        false => insert_whole(connection, sql, &heads, numbered).await,
     };
     match inserted {
         Ok(mut appended) => Ok(appended.pop().expect("one append went in, so one answer came out")),
         // The versions are free, so it was an id.
-        Err(error) if code(&error) == Some(Code::Unique) => {
-            stored_before(connection, append).await?.ok_or_else(|| append_failed(error))
+        Err(NotInserted::Failed(error)) if code(&error) == Some(Code::Unique) => {
+            stored_before(connection, append).await?.ok_or_else(|| failed("append", error))
         }
-        Err(error) => Err(append_failed(error)),
+        Err(why) => Err(why.into()),
     }
 }
 
@@ -167,10 +230,11 @@ pub(crate) async fn store(
 async fn insert_whole(
     connection: &mut SqliteConnection,
     sql: &Inserts,
+    heads: &Heads,
     numbered: Numbered<'_>,
-) -> Result<Vec<Appended>, sqlx::Error> {
+) -> Result<Vec<Appended>, NotInserted> {
     sqlx::query(sql::savepoint).execute(&mut *connection).await?;
-    let inserted = insert(connection, sql, &[numbered]).await;
+    let inserted = insert(connection, sql, heads, &[numbered]).await;
     if let Err(error) = inserted {
         // A full disk may have ended the transaction, and the savepoint with it: what was said first is what is wrong.
         if let Err(gone) = sqlx::query(sql::savepoint_back).execute(&mut *connection).await {

@@ -3,7 +3,10 @@
 mod group;
 
 use std::collections::{HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
+
+use futures_util::FutureExt;
 
 use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
@@ -30,14 +33,32 @@ pub struct QueuedAppend {
     pub answer: oneshot::Sender<Result<Appended, Error>>,
 }
 
+/// What stores the appends of a queue.
+pub trait Appender: Send + Sync + 'static {
+    /// Answers everything that it takes from the backlog, and ends when the last clone of the queue is gone. May be called
+    /// again, after a panic: it remembers nothing from before.
+    fn run(&self, backlog: &mut Backlog) -> impl Future<Output = ()> + Send;
+}
+
 impl AppendQueue {
-    /// A queue for so many appends, whose callers wait so long for a place. Whoever has the other end answers everything
-    /// that it takes, and ends when the last clone is gone.
-    #[must_use]
-    pub fn new(max: usize, timeout: Duration) -> (Self, Backlog) {
+    /// A queue for so many appends, whose callers wait so long for a place, and a task in which they are stored. The task
+    /// ends when the last clone is gone. A panic in it is an error for the callers whose appends it had taken, and for
+    /// nobody after them.
+    pub fn start(max: usize, timeout: Duration, appender: impl Appender) -> Self {
         let (sender, queue) = mpsc::channel(max);
-        let backlog = Backlog { queue, open: true, waiting: VecDeque::new(), max, patience: PATIENCE_MAX };
-        (Self { queue: sender, timeout }, backlog)
+        let mut backlog = Backlog { queue, open: true, waiting: VecDeque::new(), max, patience: PATIENCE_MAX };
+        tokio::spawn(async move {
+            while AssertUnwindSafe(appender.run(&mut backlog)).catch_unwind().await.is_err() {
+                tracing::error!(
+                    "the appender panicked, which is a defect: the appends it had taken are of unknown outcome"
+                );
+                // One of these may be why. Their callers are told, as those of the appends under way are.
+                backlog.waiting.clear();
+                // Not before there is something to do, so that it cannot panic without end.
+                backlog.arrived().await;
+            }
+        });
+        Self { queue: sender, timeout }
     }
 
     /// Waits for a place in the queue, then for the answer.
@@ -57,8 +78,8 @@ impl AppendQueue {
                 Err(SendTimeoutError::Timeout(_)) => return Err(Error::Overloaded { waited: self.timeout }),
             },
         }
-        // Everything that is taken is answered; it only breaks off when the runtime is shut down, and then the statement
-        // may have been sent.
+        // Everything that is taken is answered; it only breaks off when the appender panics or the runtime is shut down,
+        // and then the statement may have been sent.
         answered.await.unwrap_or_else(|gone| Err(Error::UnknownOutcome { source: gone.into() }))
     }
 }
@@ -135,5 +156,55 @@ impl Backlog {
         }
         let came_back = self.waiting.len() > before;
         self.patience = if came_back { (self.patience * 2).min(PATIENCE_MAX) } else { (self.patience / 2).max(1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Append, Limits, NewRecord, Upcasters};
+
+    /// Answers nothing but by a panic, as often as its caller's event type says.
+    struct Panicking;
+
+    impl Appender for Panicking {
+        async fn run(&self, backlog: &mut Backlog) {
+            loop {
+                backlog.fill();
+                if backlog.waiting.is_empty() && !backlog.arrived().await {
+                    return;
+                }
+                for request in backlog.take_group(&HashSet::new(), 1, 1) {
+                    assert_ne!(request.append.records[0].event_type, "Panics", "as it is told to");
+                    request.answer(Err(Error::ShutDown));
+                }
+            }
+        }
+    }
+
+    fn append(event_type: &str) -> Prepared {
+        let record = NewRecord {
+            id: Uuid::now_v7(),
+            stream_id: Uuid::now_v7(),
+            event_type: event_type.to_owned(),
+            schema_version: 1,
+            data: "null".to_owned(),
+            metadata: "{}".to_owned(),
+            created_at: chrono::Utc::now(),
+        };
+        let append = Append::to(record.stream_id).record(record);
+        Prepared::new(&append, &Limits::default(), &Upcasters::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_appender_is_an_error_for_its_callers_and_the_next_append_works() {
+        let queue = AppendQueue::start(10, Duration::from_secs(5), Panicking);
+        for _ in 0..3 {
+            let (one, other) = tokio::join!(queue.append(append("Panics")), queue.append(append("Panics")));
+            for told in [one, other] {
+                assert!(matches!(told, Err(Error::UnknownOutcome { .. })), "{told:?}");
+            }
+            assert!(matches!(queue.append(append("Fine")).await, Err(Error::ShutDown)), "it answers again");
+        }
     }
 }

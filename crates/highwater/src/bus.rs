@@ -5,6 +5,7 @@ mod health;
 mod letters;
 mod reporter;
 mod subscription;
+mod unled;
 mod waiting;
 
 use std::collections::HashMap;
@@ -16,7 +17,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::delivery::driver::{Control, Driver, Shared};
-use crate::delivery::status::{Pace, Status};
+use crate::delivery::itself;
+use crate::delivery::status::{Ends, Pace, Short, Status};
 use crate::delivery::tail::Tail;
 use crate::{
     Backend, Coordinator, Error, InstanceMode, IntoSubscriber, LocalCoordinator, MemoryEventStore, Progress,
@@ -24,6 +26,7 @@ use crate::{
 };
 
 pub(crate) use letters::check_text;
+pub(crate) use unled::named;
 
 pub use health::{Health, Problem};
 pub use letters::{DeadLetterDesk, Filed};
@@ -86,8 +89,8 @@ struct Inner<B: Backend> {
     state: Mutex<State>,
     /// Something is to be looked at before its time.
     nudge: Notify,
-    /// Since when there has been something in the log that readers wait for, whenever somebody asked.
-    unsettled_since: Mutex<Option<Instant>>,
+    /// For how long there has been something in the log that readers wait for.
+    unsettled: Mutex<Short>,
     /// What other processes have been told of the subscribers here.
     said: reporter::Said,
 }
@@ -108,8 +111,8 @@ struct Entry {
     config: ReliableDeliveryConfig,
     /// None while it is being started.
     task: Mutex<Option<AbortHandle>>,
-    /// Since when it has been behind whenever somebody asked.
-    behind_since: Mutex<Option<Instant>>,
+    /// For how long it has been behind.
+    behind: Mutex<Short>,
     /// How fast another instance gets on, as far as it was seen from here.
     elsewhere: Mutex<Pace>,
 }
@@ -141,9 +144,9 @@ impl<B: Backend> EventBus<B> {
     ) -> Self {
         let tail = Arc::new(Tail::new(&config));
         let shared = Arc::new(Shared { tail, writer: Arc::default(), backend: store, coordinator });
-        let (state, unsettled_since) = (Mutex::default(), Mutex::default());
+        let (state, unsettled) = (Mutex::default(), Mutex::default());
         let said = reporter::Said::default();
-        let inner = Inner { config, shared, state, nudge: Notify::new(), unsettled_since, said };
+        let inner = Inner { config, shared, state, nudge: Notify::new(), unsettled, said };
         Self { inner: Arc::new(inner) }
     }
 
@@ -233,10 +236,11 @@ impl<B: Backend> EventBus<B> {
     /// # Errors
     /// [`Error::ShutdownTimedOut`] when some were not done within
     /// [`shutdown_timeout`](ReliableDeliveryConfig::shutdown_timeout). They were aborted: what was in hand is delivered
-    /// again at the next start.
+    /// again at the next start. [`Error::WaitsForItself`] inside a handler of this bus.
     pub async fn shutdown(&self) -> Result<(), Error> {
         let entries: Vec<_> = {
             let mut state = self.inner.state();
+            state.entries.values().try_for_each(|entry| entry.not_within("shutdown()"))?;
             state.shut_down = true;
             state.entries.values().cloned().collect()
         };
@@ -331,6 +335,11 @@ impl<B: Backend> Inner<B> {
     fn entry(&self, subscriber_id: &str) -> Option<Arc<Entry>> {
         self.state().entries.get(subscriber_id).cloned()
     }
+
+    /// Refuses to wait for a subscriber inside its own handler.
+    fn not_within(&self, subscriber_id: &str, action: &'static str) -> Result<(), Error> {
+        self.entry(subscriber_id).map_or(Ok(()), |entry| entry.not_within(action))
+    }
 }
 
 impl Entry {
@@ -346,28 +355,21 @@ impl Entry {
             status,
             config,
             task: Mutex::default(),
-            behind_since: Mutex::default(),
+            behind: Mutex::default(),
             elsewhere: Mutex::default(),
         }
     }
 
-    /// How far it has got, compared with where the log is settled. `stored`: its checkpoint, where another instance moves it.
-    fn progress(&self, frontier: u64, stored: Option<u64>) -> Progress {
+    /// How far it has got, compared with where the log ends. `stored`: its checkpoint, where another instance moves it.
+    fn progress(&self, ends: Ends, stored: Option<u64>) -> Progress {
         let mut status = self.status.borrow().clone();
         if let Some(stored) = stored {
             (status.handled, status.stored) = (stored, stored);
             status.rate = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner).seen(stored);
             (status.at, status.front_at) = (Instant::now(), None);
         }
-        // While writers are open that it has not seen begin, the log may say less than is known here.
-        let frontier = frontier.max(status.handled);
-        let mut since = self.behind_since.lock().unwrap_or_else(PoisonError::into_inner);
-        if status.handled >= frontier {
-            *since = None;
-        }
-        let behind =
-            if status.handled < frontier { since.get_or_insert_with(Instant::now).elapsed() } else { Duration::ZERO };
-        status.progress(frontier, behind)
+        let behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner).seen(status.handled, ends.head);
+        status.progress(ends, behind)
     }
 
     fn task(&self) -> MutexGuard<'_, Option<AbortHandle>> {
@@ -396,6 +398,14 @@ impl Entry {
 
     fn state(&self) -> SubscriptionState {
         self.status.borrow().state.clone()
+    }
+
+    /// Refuses to wait for it inside its own handler.
+    fn not_within(&self, action: &'static str) -> Result<(), Error> {
+        if itself::is_within(&self.status) {
+            return Err(Error::WaitsForItself { subscriber_id: self.id.to_string(), action });
+        }
+        Ok(())
     }
 }
 

@@ -62,7 +62,7 @@ pub struct ReliableDeliveryConfig {
     /// Whether several instances share the work. Default: [`InstanceMode::SingleInstance`].
     pub instance_mode: InstanceMode,
     /// After how long an instance that cannot be heard any more, because it hangs or is cut off, does not lead any more;
-    /// one that dies loses leadership at once. Where the backend can tell: docs/operating.md says which do. Default: 5 s.
+    /// one that dies loses leadership at once. Default: 5 s.
     pub takeover_bound: Duration,
     /// How often an instance that stands by tries to take over. Default: 100 ms.
     pub standby_interval: Duration,

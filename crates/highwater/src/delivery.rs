@@ -18,6 +18,7 @@ pub(crate) mod after_commit;
 pub(crate) mod catch_up;
 pub(crate) mod driver;
 pub(crate) mod handling;
+pub(crate) mod itself;
 mod journal;
 pub(crate) mod machine;
 mod replay;

@@ -80,6 +80,19 @@ pub enum Error {
     )]
     HoldsTransaction,
 
+    /// A subscriber's own handler waits for that subscriber, which goes on only when the handler has returned. Nothing was
+    /// changed: do it from elsewhere, or in a task of its own that the handler does not wait for.
+    #[error(
+        "the handler of {subscriber_id:?} would wait for itself: {action} waits for that subscriber, which continues only \
+         when its handler has returned; call it from elsewhere, or in a task that the handler does not wait for"
+    )]
+    WaitsForItself {
+        /// The subscriber.
+        subscriber_id: String,
+        /// What was called.
+        action: &'static str,
+    },
+
     /// A transaction that is still open holds the stream. Nothing was stored: try again later.
     #[error("stream held: another transaction has held a stream of this append for {waited:?}; nothing was stored")]
     StreamHeld {
@@ -150,6 +163,14 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// The database would have stored something else than was sent, because a trigger or a rule on the table of events drops
+    /// or changes rows. Nothing was stored: remove the trigger or the rule.
+    #[error("altered: {reason}; nothing was stored: remove the trigger or rule on the events table that does this")]
+    Altered {
+        /// What would have been stored.
+        reason: String,
+    },
+
     /// Another instance has taken over for this subscriber, or its checkpoint was deleted. Nothing was stored.
     #[error("fenced: {}", fenced(subscriber_id, *term))]
     Fenced {
@@ -159,9 +180,10 @@ pub enum Error {
         term: Option<u64>,
     },
 
-    /// What a handler did in its transaction keeps that from committing: a statement failed and the handler went on, or
-    /// a deferred constraint is violated. Nothing was stored: mend the handler.
-    #[error("the handler's transaction cannot be committed")]
+    /// What a handler or an application did in its transaction keeps that from committing: a statement failed and the error
+    /// was swallowed, a deferred constraint is violated, or the transaction was ended inside. Nothing was stored: fix that
+    /// code.
+    #[error("the transaction cannot be committed: a statement in it failed, or ended it")]
     Aborted {
         /// What the database said.
         #[source]
@@ -414,6 +436,12 @@ pub enum Invalid {
         /// What is wrong with it.
         reason: String,
     },
+    /// An append in a transaction of the application's that sees the streams as they were when it began.
+    #[error(
+        "the transaction is {0}, which sees streams as they were when it began: append in a READ COMMITTED one, or without a \
+         transaction"
+    )]
+    Isolation(String),
     /// A name that cannot be a subscriber's.
     #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
     SubscriberId(String),

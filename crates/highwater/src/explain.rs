@@ -7,11 +7,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+pub(crate) use self::words::{Span, shown};
 use crate::overview::PATIENCE;
 use crate::repair::REPAIR_LABEL;
 use crate::{
-    Backend, DeadLetter, Error, Leader, LeaderHold, LetterQuery, OpenWriter, Overview, Report, ReportedState,
-    SubscriberOverview,
+    Backend, DeadLetter, Error, Leader, LeaderHold, LetterQuery, LockHolder, OpenWriter, Overview, Report,
+    ReportedState, SubscriberOverview,
 };
 
 /// Says why a subscriber is where it is. It is asked of the store alone: no bus is needed, and none of the subscriber's code.
@@ -48,7 +49,12 @@ pub async fn explain_with_patience<B: Backend>(
     let subscriber = overview.subscribers.pop().ok_or_else(|| Error::UnknownSubscriber(subscriber_id.to_owned()))?;
     let open =
         if subscriber.dead_letters > 0 { store.letters(&LetterQuery::of(subscriber_id)).await? } else { Vec::new() };
-    let causes = causes(&overview, &subscriber, &open);
+    let mut causes = causes(&overview, &subscriber, &open);
+    if !subscriber.is_led() {
+        let holders = store.lock_holders(&[subscriber_id.to_owned()]).await?;
+        // Before anything else: no instance that is started can do anything about it.
+        causes.splice(..0, (!holders.is_empty()).then_some(Cause::LockHeld { holders }));
+    }
     Ok(Explanation { frontier: overview.frontier, head: overview.head, subscriber, causes })
 }
 
@@ -86,7 +92,7 @@ pub enum Cause {
         /// How long it will take; none when that cannot be said.
         time_left: Option<Duration>,
     },
-    /// Something behind where the log is settled waits for transactions to end.
+    /// What is committed behind where the log is settled waits for transactions to end.
     WaitingForWriters {
         /// At most so many events that it has still to handle before it waits for them itself.
         lag_events: u64,
@@ -103,6 +109,11 @@ pub enum Cause {
         last: Option<Leader>,
         /// When it was last heard of: its last report or checkpoint.
         heard_of: DateTime<Utc>,
+    },
+    /// Somebody has its lock and does not lead, which keeps everybody from leading.
+    LockHeld {
+        /// Who, as far as that can be seen.
+        holders: Vec<LockHolder>,
     },
     /// Somebody moved its checkpoint by hand while nobody processed for it, and nobody has gone on.
     MovedByHand {
@@ -198,11 +209,12 @@ fn causes(overview: &Overview, subscriber: &SubscriberOverview, open: &[DeadLett
     causes.extend(subscriber.still_since.map(|since| Cause::NotMoving { since, lag_events, leader }));
     // Of who is where it should be this matters less.
     let mut uncoordinated = uncoordinated(subscriber);
-    if lag_events > 0 {
+    if lag_events > 0 && !subscriber.held_back {
         causes.extend(uncoordinated.take());
     }
     if overview.head > overview.frontier {
         let (frontier, head, writers) = (overview.frontier, overview.head, overview.open_writers.clone());
+        let lag_events = frontier.saturating_sub(subscriber.checkpoint);
         causes.push(Cause::WaitingForWriters { lag_events, frontier, head, writers });
     }
     causes.extend(whereabouts(overview, subscriber));
@@ -268,6 +280,9 @@ fn uncoordinated(subscriber: &SubscriberOverview) -> Option<Cause> {
 
 /// How far it is. Of who is behind for another reason, that one says enough.
 fn whereabouts(overview: &Overview, subscriber: &SubscriberOverview) -> Option<Cause> {
+    if subscriber.held_back {
+        return None;
+    }
     if subscriber.lag_events > 0 {
         let troubled = subscriber.report.as_ref().and_then(trouble).is_some();
         let works = subscriber.is_led() && !subscriber.paused && !troubled && subscriber.still_since.is_none();

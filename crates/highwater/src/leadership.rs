@@ -4,6 +4,7 @@
 //! same on every backend. Locks decide who *tries*: what reaches the store is decided by terms, which every write names,
 //! so that two instances which both believe to lead for a moment cannot both write.
 
+mod clock;
 mod coordinator;
 mod guard;
 mod instance;
@@ -11,6 +12,7 @@ mod local;
 mod roll;
 mod spread;
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -19,6 +21,7 @@ use uuid::Uuid;
 
 use crate::{BoxFuture, Claim, Error, ReliableDeliveryConfig};
 
+pub use clock::{Moment, Seen, Validity};
 pub use coordinator::Coordinator;
 pub use guard::LeadershipGuard;
 pub use instance::Instance;
@@ -80,6 +83,10 @@ pub trait ProjectorCoordinator: Send + Sync {
     /// Who leads for a subscriber that this instance waits for, as far as that is known here.
     fn leader(&self, subscriber_id: &str) -> Option<Leader>;
 
+    /// For how long nobody has led for a subscriber that this instance waits for, as far as that is known here: somebody has
+    /// its lock, and does not lead. [`Leadership::lock_holders`] says who.
+    fn unled_for(&self, subscriber_id: &str) -> Option<Duration>;
+
     /// Gives everything back and ends. Calling it again is harmless.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
@@ -91,6 +98,10 @@ pub trait Leadership: Send + Sync {
 
     /// Who leads, or led last, for every subscriber; by subscriber. Any process may ask.
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>>;
+
+    /// Who has the locks of some subscribers now, whether or not it leads; by subscriber. Any process may ask. A lock that a
+    /// stranger has keeps everybody from leading.
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>>;
 }
 
 /// An instance that may lead: locks, and the others that want them too.
@@ -192,6 +203,42 @@ pub struct Leader {
     pub term: u64,
     /// Whether it still does.
     pub hold: LeaderHold,
+}
+
+/// Who has the lock of a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockHolder {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// The process: on PostgreSQL that of the server, by which a session is ended. None where it cannot be seen.
+    pub pid: Option<u32>,
+    /// The role of the session, where there are roles.
+    pub role: Option<String>,
+    /// The name that the session or the process has.
+    pub application_name: Option<String>,
+}
+
+impl LockHolder {
+    /// One of which nothing is known but that it is there.
+    #[must_use]
+    pub fn of(subscriber_id: impl Into<String>) -> Self {
+        Self { subscriber_id: subscriber_id.into(), pid: None, role: None, application_name: None }
+    }
+}
+
+/// `process 4711 (psql, role "intern")`
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}")?,
+            None => f.write_str("a process that cannot be seen from here")?,
+        }
+        let name = self.application_name.clone().filter(|name| !name.is_empty());
+        let role = self.role.as_ref().map(|role| format!("role {role:?}"));
+        let more: Vec<String> = [name, role].into_iter().flatten().collect();
+        if more.is_empty() { Ok(()) } else { write!(f, " ({})", more.join(", ")) }
+    }
 }
 
 /// Whether somebody still leads.

@@ -46,6 +46,7 @@ mod backend;
 mod bus;
 mod checkpoints;
 pub mod codec;
+pub mod columns;
 mod config;
 mod dead_letters;
 mod delivery;
@@ -73,7 +74,7 @@ mod upcast;
 mod wakeups;
 
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
-pub use append_queue::{AppendQueue, Backlog, QueuedAppend};
+pub use append_queue::{AppendQueue, Appender, Backlog, QueuedAppend};
 pub use backend::{Backend, Begun, Closed, Closing};
 pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
 pub use checkpoints::{
@@ -95,7 +96,7 @@ pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
 pub use explain::{Cause, Explanation, explain, explain_with_patience};
 pub use leadership::{
     Candidate, Coordinator, Held, Instance, Leader, LeaderHold, Leadership, LeadershipGuard, LeadershipSettings,
-    LocalCoordinator, Member, ProjectorCoordinator, View, Want,
+    LocalCoordinator, LockHolder, Member, Moment, ProjectorCoordinator, Seen, Validity, View, Want,
 };
 pub use limits::Limits;
 pub use log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};

@@ -1,11 +1,14 @@
 //! The contract of the log: what every backend promises, over raw records.
 
+mod open_writer;
+
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use uuid::Uuid;
 
+pub use self::open_writer::OpenWriter;
+pub(crate) use self::open_writer::named_writers;
 use crate::{Append, Appended, Error, EventTypes, Record, Upcasters};
 
 /// A boxed future, so that the contracts can be used as `dyn`.
@@ -55,7 +58,8 @@ pub trait Log: Send + Sync {
     /// not seen begin, it may be as low as 0.
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>>;
 
-    /// The transactions that readers may have to wait for: those that have drawn a number and are still open.
+    /// The transactions that readers may have to wait for: those that are open and may have drawn a number. One that has
+    /// only looked at where the numbers stand may be among them.
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>>;
 
     /// How old records are brought up to date.
@@ -125,37 +129,4 @@ pub struct Page {
     /// Which server, in which life, this page comes from. When it differs from the page before, positions remembered
     /// from that page are void: start again from the stored checkpoint.
     pub incarnation: u64,
-}
-
-/// A transaction that has drawn a number and is still open. What the role may not see is `None`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OpenWriter {
-    /// The transaction, as the backend calls it.
-    pub transaction: String,
-    /// The process of the server that runs it; none for a prepared transaction.
-    pub pid: Option<i32>,
-    /// How long it has been open.
-    pub age: Option<Duration>,
-    /// The name its application gave itself.
-    pub application_name: Option<String>,
-    /// What it ran last, or for a prepared transaction its name.
-    pub last_statement: Option<String>,
-    /// Why something is missing, in a sentence; `None` when nothing is.
-    pub hidden: Option<String>,
-}
-
-impl OpenWriter {
-    /// A writer of which only the name is known.
-    #[must_use]
-    pub fn new(transaction: impl Into<String>) -> Self {
-        Self {
-            transaction: transaction.into(),
-            pid: None,
-            age: None,
-            application_name: None,
-            last_statement: None,
-            hidden: None,
-        }
-    }
 }

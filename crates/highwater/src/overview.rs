@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::delivery::status::Ends;
 use crate::{
     Backend, Checkpoint, Error, EventTypes, Leader, LeaderHold, LetterQuery, OpenWriter, ReadLimit, Report,
     ReportedState, Unfinished,
@@ -60,10 +61,13 @@ pub struct SubscriberOverview {
     pub checkpoint_at: DateTime<Utc>,
     /// The number of the term that holds.
     pub term: u64,
-    /// How many numbers lie between its checkpoint and the frontier: at most so many events.
+    /// How many numbers lie between its checkpoint and the highest committed event: at most so many events.
     pub lag_events: u64,
-    /// The age of the oldest event beyond its checkpoint, whether it wants that or not; zero when there is none.
+    /// The age of the oldest event beyond its checkpoint, whether it wants that or not; zero when there is none. While it is
+    /// held back, that of the oldest transaction that it waits for.
     pub lag: Duration,
+    /// Whether it has handled everything that is settled, and what is committed beyond that waits for open transactions.
+    pub held_back: bool,
     /// Who leads, or led last; `None` when nobody is known to have.
     pub leader: Option<Leader>,
     /// Whether somebody paused it.
@@ -72,7 +76,7 @@ pub struct SubscriberOverview {
     pub report: Option<Report>,
     /// Events that it handles per second; zero when nobody says so, or nobody has said anything for a while.
     pub rate: f64,
-    /// How long it will take at this rate; none when that cannot be said.
+    /// How long it will take at this rate; none when that cannot be said, or when it is held back.
     pub time_left: Option<Duration>,
     /// Open dead letters.
     pub dead_letters: u64,
@@ -99,6 +103,7 @@ impl SubscriberOverview {
             Some(ReportedState::Retrying { .. }) => "retrying",
             Some(ReportedState::Disconnected) => "disconnected",
             _ if self.still_since.is_some() => "not moving",
+            _ if self.held_back => "held back",
             Some(ReportedState::Live) => "live",
             Some(ReportedState::CatchingUp) => "catching up",
             // Not said yet, or not any more.
@@ -127,16 +132,13 @@ impl Overview {
     /// The same for one subscriber at most, and with a patience of one's own.
     pub(crate) async fn look<B: Backend>(store: &B, only: Option<&str>, patience: Duration) -> Result<Self, Error> {
         let mut checkpoints = store.checkpoints().await?;
-        let (settled, head) = ends(store).await?;
-        // What somebody has passed is settled, also when that is not known here.
-        let reached = checkpoints.iter().map(|checkpoint| checkpoint.global_sequence).max().unwrap_or(0);
-        let mut frontier = read_on(store, settled.max(reached.min(head)), head).await?;
+        let Ends { frontier, head } = ends(store).await?;
+        let frontier = read_on(store, frontier, head).await?;
         checkpoints.retain(|checkpoint| only.is_none_or(|only| only == checkpoint.subscriber_id));
         let mut oldest = HashMap::new();
         let places: BTreeSet<u64> = checkpoints.iter().map(|checkpoint| checkpoint.global_sequence).collect();
         for at in places.range(..head).copied() {
             let page = store.read_all(at, &EventTypes::All, ReadLimit::events(1)).await?;
-            frontier = frontier.max(page.complete_to.min(head));
             oldest.extend(page.records.first().map(|record| (at, record.created_at)));
         }
         let open_writers = if head > frontier { store.open_writers().await? } else { Vec::new() };
@@ -145,7 +147,11 @@ impl Overview {
         let mut subscribers = Vec::with_capacity(checkpoints.len());
         for checkpoint in checkpoints {
             let oldest = oldest.get(&checkpoint.global_sequence).copied();
-            let mut subscriber = known.subscriber(checkpoint, frontier, oldest, patience);
+            let mut subscriber = known.subscriber(checkpoint, Ends { frontier, head }, oldest, patience);
+            if subscriber.held_back {
+                // What waits cannot be read; it came after the oldest of those that it waits for began.
+                subscriber.lag = open_writers.iter().filter_map(|writer| writer.age).max().unwrap_or_default();
+            }
             if known.has_letters {
                 let id = &subscriber.subscriber_id;
                 subscriber.dead_letters = store.count_letters(&LetterQuery::of(id)).await?;
@@ -159,8 +165,10 @@ impl Overview {
     }
 }
 
-/// Up to where the log is settled, and where it ends.
-pub(crate) async fn ends<B: Backend>(store: &B) -> Result<(u64, u64), Error> {
+/// Up to where the log is settled, and where it ends. The end comes first, and what is just being written is given a moment:
+/// what is not settled afterwards is held back. Where subscribers are says nothing about that: one that was started somewhere by
+/// hand reads on from there, whatever is open below.
+pub(crate) async fn ends<B: Backend>(store: &B) -> Result<Ends, Error> {
     let head = store.head().await?;
     let mut frontier = store.frontier().await?;
     for _ in 1..LOOKS.0 {
@@ -170,7 +178,12 @@ pub(crate) async fn ends<B: Backend>(store: &B) -> Result<(u64, u64), Error> {
         tokio::time::sleep(LOOKS.1).await;
         frontier = store.frontier().await?;
     }
-    Ok((frontier, head.max(frontier)))
+    if frontier < head {
+        // Numbers that follow one another are read whoever is open.
+        let next = store.read_all(frontier, &EventTypes::All, ReadLimit::events(1)).await?;
+        frontier = next.complete_to.max(frontier);
+    }
+    Ok(Ends { frontier, head: head.max(frontier) })
 }
 
 /// Up to where the log is settled if it is up to `from`. Who has not seen writers begin cannot say that at once; a reader finds
@@ -221,7 +234,7 @@ impl Known {
     fn subscriber(
         &self,
         checkpoint: Checkpoint,
-        frontier: u64,
+        ends: Ends,
         oldest: Option<DateTime<Utc>>,
         patience: Duration,
     ) -> SubscriberOverview {
@@ -234,7 +247,8 @@ impl Known {
             report.term == checkpoint.term.number && (is_led || report.state == ReportedState::Stopped)
         };
         let report = said.filter(counts);
-        let lag_events = frontier.saturating_sub(checkpoint.global_sequence);
+        let lag_events = ends.head.saturating_sub(checkpoint.global_sequence);
+        let held_back = lag_events > 0 && checkpoint.global_sequence >= ends.frontier;
         let now = Utc::now();
         let is_recent = |at: DateTime<Utc>| (now - at).to_std().map_or(true, |age| age < RATE_LASTS);
         let moves = |report: &&Report| is_recent(report.reported_at) || is_recent(checkpoint.updated_at);
@@ -249,7 +263,8 @@ impl Known {
             lag_events,
             lag: oldest.filter(|_| lag_events > 0).and_then(|at| (now - at).to_std().ok()).unwrap_or_default(),
             rate,
-            time_left: time_left(lag_events, rate),
+            time_left: time_left(lag_events, rate).filter(|_| !held_back),
+            held_back,
             leader,
             report,
             dead_letters: 0,
@@ -278,7 +293,7 @@ fn still_since(
         subscriber.report.as_ref().map(|report| &report.state),
         Some(ReportedState::Halted { .. } | ReportedState::Retrying { .. })
     );
-    if subscriber.lag_events == 0 || subscriber.paused || may_rest {
+    if subscriber.lag_events == 0 || subscriber.held_back || subscriber.paused || may_rest {
         return None;
     }
     let told = subscriber.report.as_ref().map(|report| report.reported_at);

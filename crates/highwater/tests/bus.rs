@@ -1,6 +1,8 @@
 //! What the engine does where no backend can be at fault.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
+#[path = "bus/itself.rs"]
+mod itself;
 mod support;
 
 use std::fmt;
@@ -11,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use highwater::prelude::*;
 use highwater::{
-    Backend, Checkpoints, Claim, EventTypes, LetterQuery, Repair, StartAt, Subscription, SubscriptionState,
+    Backend, Checkpoints, Claim, EventTypes, LetterQuery, Repair, StartAt, Subscription, SubscriptionState, Wakeups,
 };
 use highwater_contract::{Call, Flaky, Verdict};
 use support::{Listener, Note, eventually, quick, say, within};
@@ -392,20 +394,22 @@ async fn who_is_fenced_by_its_own_late_attempt_goes_on() {
     bus.shutdown().await.unwrap();
 }
 
+/// A store, a bus on it that reads nothing because time has passed, and how often that has read.
+fn counting() -> (MemoryEventStore, EventBus<Flaky<MemoryEventStore>>, Arc<AtomicUsize>) {
+    let (store, reads) = (MemoryEventStore::new(), Arc::new(AtomicUsize::new(0)));
+    let counted = reads.clone();
+    let counting = Flaky::new(store.clone(), move |call| {
+        counted.fetch_add(usize::from(matches!(call, Call::Read)), Ordering::SeqCst);
+        Verdict::Through
+    });
+    let bus = EventBus::new(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(600), ..quick() });
+    (store, bus, reads)
+}
+
 #[tokio::test]
 async fn live_subscribers_share_one_read_of_the_log() {
     const SUBSCRIBERS: usize = 50;
-    let store = MemoryEventStore::new();
-    let reads = Arc::new(AtomicUsize::new(0));
-    let counting = {
-        let reads = reads.clone();
-        Flaky::new(store.clone(), move |call| {
-            reads.fetch_add(usize::from(matches!(call, Call::Read)), Ordering::SeqCst);
-            Verdict::Through
-        })
-    };
-    // So that nothing is read because time has passed.
-    let bus = EventBus::new(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(600), ..quick() });
+    let (store, bus, reads) = counting();
     let seen = Arc::new(AtomicUsize::new(0));
     for n in 0..SUBSCRIBERS {
         let seen = seen.clone();
@@ -545,5 +549,28 @@ async fn a_checkpoint_beyond_the_end_of_the_log_is_named_and_nothing_is_passed_o
     let after = SubscriberOptions::new().start(StartAt::After(99));
     let waiting = observer_fn("projection:y", |_: Event<Note>| async { Ok(()) }).with_options(after);
     bus.subscribe(waiting).await.unwrap().caught_up().await.unwrap();
+    bus.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_of_a_number_that_does_not_exist_is_forgotten_and_real_ones_still_wake() {
+    let (store, bus, reads) = counting();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let observer = observer_fn("projection:x", move |event: Event<Note>| {
+        let told = tell.send(event.global_sequence);
+        async move { Ok(told?) }
+    });
+    let subscription = bus.subscribe(observer).await.unwrap();
+    eventually("it is live", async || subscription.state().is_live()).await;
+    store.announce(u64::MAX);
+    let before = reads.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let read = reads.load(Ordering::SeqCst) - before;
+    assert!((1..=20).contains(&read), "{read} reads in a minute in which nothing happened");
+    for _ in 0..3 {
+        let (at, began) = (say(&store, "real").await, tokio::time::Instant::now());
+        assert_eq!(within("it is delivered", told.recv()).await.unwrap(), Some(at));
+        assert!(began.elapsed() < Duration::from_secs(1), "after {:?}", began.elapsed());
+    }
     bus.shutdown().await.unwrap();
 }

@@ -112,6 +112,10 @@ impl ProjectorCoordinator for Fragile {
         None
     }
 
+    fn unled_for(&self, _: &str) -> Option<Duration> {
+        None
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Cell, Table};
 use crate::terminal::Paint;
-use crate::{reading, words};
+use crate::words;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +48,7 @@ fn tell(overview: &Overview, out: &mut Output) -> Result<(), Failure> {
         out.line(&out.paint(&words::one_line(&filling), Paint::Red))?;
     }
     for writer in &overview.open_writers {
-        let waiting = format!("readers wait for {}", reading::describe(writer));
+        let waiting = format!("readers wait for {writer}");
         out.line(&out.paint(&words::one_line(&waiting), Paint::Yellow))?;
     }
     if overview.subscribers.is_empty() {
@@ -104,7 +104,7 @@ pub(super) fn state(subscriber: &SubscriberOverview) -> Cell {
         "live" => Paint::Green,
         "catching up" => Paint::Bold,
         "paused" | "stopped" => Paint::Dim,
-        "retrying" => Paint::Yellow,
+        "retrying" | "held back" => Paint::Yellow,
         _ => Paint::Red,
     };
     Cell::painted(subscriber.state(), paint)
@@ -156,9 +156,11 @@ fn writer(writer: &OpenWriter) -> Value {
     json!({
         "transaction": writer.transaction,
         "pid": writer.pid,
+        "role": writer.role,
         "seconds": writer.age.map(|age| age.as_secs_f64()),
         "application": writer.application_name,
         "last_statement": writer.last_statement,
+        "may_only_have_looked": writer.may_only_have_looked,
         "hidden": writer.hidden,
     })
 }
@@ -186,6 +188,7 @@ fn subscriber(subscriber: &SubscriberOverview) -> Value {
         "checkpoint": subscriber.checkpoint,
         "checkpoint_at": words::exact(subscriber.checkpoint_at),
         "lag_events": subscriber.lag_events,
+        "held_back": subscriber.held_back,
         "lag_seconds": subscriber.lag.as_secs_f64(),
         "rate": subscriber.rate,
         "seconds_left": subscriber.time_left.map(|left| left.as_secs_f64()),

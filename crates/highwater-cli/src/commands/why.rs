@@ -35,8 +35,8 @@ impl Why {
         } else {
             let subscriber = &explanation.subscriber;
             let (id, state, at) = (&subscriber.subscriber_id, subscriber.state(), subscriber.checkpoint);
-            let frontier = words::number(explanation.frontier);
-            let line = format!("{id}: {state}, at {} of {frontier}.", words::number(at));
+            let head = words::number(explanation.head);
+            let line = format!("{id}: {state}, at {} of {head}.", words::number(at));
             out.line(&words::one_line(&line))?;
             for cause in &explanation.causes {
                 out.line(&words::one_line(&cause.to_string()))?;
@@ -87,6 +87,7 @@ fn name(cause: &Cause) -> &'static str {
         Cause::CatchingUp { .. } => "catching_up",
         Cause::WaitingForWriters { .. } => "waiting_for_writers",
         Cause::NobodyLeads { .. } => "nobody_leads",
+        Cause::LockHeld { .. } => "lock_held",
         Cause::MovedByHand { .. } => "moved_by_hand",
         Cause::Stopped { .. } => "stopped",
         Cause::Uncoordinated { .. } => "uncoordinated",

@@ -68,11 +68,6 @@ fn quantity(text: &str) -> Option<(usize, &'static str)> {
         }
     }
     let length = digits(text);
-    // A transaction, as PostgreSQL calls it.
-    if let Some(rest) = text[length..].strip_prefix('/').filter(|_| length > 0) {
-        let second = digits(rest);
-        return rest[second..].starts_with(" (pid ").then_some((length + 1 + second, "[transaction]"));
-    }
     let rest = text[length..].strip_prefix(' ').filter(|_| length > 0)?;
     let units = ["ms", "min", "s", "h", "d", "seconds", "second", "minutes", "minute"];
     let ends =

@@ -167,13 +167,14 @@ async fn an_open_transaction_is_named_with_who_holds_it_and_what_it_ran() {
 
     check("why_open_transaction", &because(&place, PICKY, "waiting_for_writers").await);
     let status = place.neutral(&place.run(&["status"]).await.fine());
-    assert!(status.contains("readers wait for process [pid] (nightly-import), open for [duration]"), "{status}");
+    let named = "readers wait for process [pid] (role [role], application nightly-import, open for [duration], last";
+    assert!(status.contains(named) && status.contains("held back"), "{status}");
     // A reader says whom it waits for, and goes on once that has ended.
     let mut events = place.command(&["events", "--json"]).spawn().unwrap();
     let mut notes = BufReader::new(events.stderr.take().unwrap()).lines();
     let note = tokio::time::timeout(PATIENCE, notes.next_line()).await.expect("it says so in time").unwrap().unwrap();
     assert!(note.contains("waiting for what is still being written, after 1: process "), "{note}");
-    assert!(note.contains("(nightly-import), open for"), "{note}");
+    assert!(note.contains("application nightly-import, open for"), "{note}");
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
     assert_eq!(notes.next_line().await.unwrap(), None, "it says so once");
     let events = Ran::of(events).await;

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use highwater::{
-    Backend, Checkpoints, Claim, Coordinator, EventBus, FailurePolicy, InstanceMode, LeaderHold, LetterQuery, Log,
-    ProjectorCoordinator, ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState,
+    Backend, Cause, Checkpoints, Claim, Coordinator, Diagnose, EventBus, FailurePolicy, Instance, InstanceMode,
+    LeaderHold, Leadership, LeadershipSettings, LetterQuery, Log, Problem, ProjectorCoordinator,
+    ReliableDeliveryConfig, Severity, SubscriberOptions, Subscription, SubscriptionState,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -545,4 +546,48 @@ pub(crate) async fn what_is_in_trouble_is_not_moved<H: Harness>(harness: Arc<H>)
         assert_eq!(observer.calls(), events);
     }
     end(second).await;
+}
+
+pub(crate) async fn a_subscriber_that_nobody_leads_is_a_problem_that_names_who_has_its_lock<H: Harness>(
+    harness: Arc<H>,
+) {
+    const ID: &str = "projection:denied";
+    let store = harness.fresh(Settings::default()).await;
+    let bound = Duration::from_millis(300);
+    let bus = instance(&*harness, &store, ReliableDeliveryConfig { takeover_bound: bound, ..settled() }).await;
+    let observer = Observer::new(ID).shared();
+    let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
+    in_state(&subscription, "it leads", leads).await;
+    within("unsubscribing", subscription.unsubscribe()).await.expect("it stops");
+    // Somebody has the lock and does nothing with it; for as long as one that hangs may.
+    let stranger = store.candidate(&Instance::here(None), &LeadershipSettings::from(&settled()));
+    let held = within("the lock", stranger.hold(ID)).await.expect("it is free");
+    let denied = bus.subscribe(observer).await.expect("it can be subscribed");
+    in_state(&denied, "it stands by", SubscriptionState::is_standby).await;
+    let problem = async || {
+        let problems = bus.health().await.problems.into_iter();
+        problems.into_iter().find(|problem| matches!(problem, Problem::NotLed { .. }))
+    };
+    eventually("it is a problem", async || problem().await.is_some()).await;
+    let Some(Problem::NotLed { subscriber_id, waiting, holders }) = problem().await else {
+        panic!("it is one for as long as it lasts")
+    };
+    assert!(subscriber_id == ID && waiting > bound, "{subscriber_id} {waiting:?}");
+    assert!(matches!(&holders[..], [one] if one.pid.is_some() && one.subscriber_id == ID), "{holders:?}");
+    let explained = within("an explanation", highwater::explain(&store, ID)).await.expect("it can be explained");
+    assert!(matches!(explained.causes[0], Cause::LockHeld { .. }), "{explained}");
+    let named = holders[0].to_string();
+    assert!(explained.to_string().contains(&named), "{explained}");
+    let denials = async || {
+        let findings = within("a diagnosis", store.diagnose()).await.expect("it can be diagnosed");
+        findings.into_iter().filter(|finding| finding.found.contains("cannot be led")).collect::<Vec<_>>()
+    };
+    let found = denials().await;
+    assert!(matches!(&found[..], [one] if one.severity == Severity::Bad && one.found.contains(&named)), "{found:?}");
+    // It goes, and all is well.
+    within("the release", held.release(None)).await;
+    in_state(&denied, "it leads", leads).await;
+    assert!(problem().await.is_none() && denials().await.is_empty());
+    within("closing", stranger.close()).await;
+    end(bus).await;
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::{Error, FailurePolicy, LetterQuery, Problem, ReliableDeliveryConfig};
+use highwater::{
+    Error, EventBus, FailurePolicy, LetterQuery, Log, Overview, Problem, ReliableDeliveryConfig, Subscription,
+};
 
 use super::players::{Act, Gate, Observer, batched, bus, config, end, fill, in_state, is_halted};
 use crate::checkpoints::position;
 use crate::dead_letters::found;
-use crate::support::{QUIET, eventually, new_stream, within};
-use crate::{Call, Flaky, Harness, Settings, Verdict};
+use crate::support::{QUIET, deposits, eventually, new_stream, within};
+use crate::{Call, Flaky, Harness, OpenAppend, Settings, Verdict};
 
 pub(crate) async fn whoever_waits_is_told_when_it_is_there<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
@@ -112,6 +114,66 @@ pub(crate) async fn caught_up_means_that_everything_is_handled<H: Harness>(harne
     fill(&store, new_stream(), 1).await;
     let stopped = within("catching up", kept.caught_up()).await;
     assert!(matches!(stopped, Err(Error::NotRunning { .. })), "{stopped:?}");
+    end(bus).await;
+}
+
+/// A subscriber that has handled ten events, an append that is open, and ten events that were committed after it began.
+async fn beside_an_open_append<H: Harness>(
+    harness: &H,
+    store: &H::Store,
+    bus: &EventBus<H::Store>,
+) -> (Subscription<H::Store>, Box<dyn OpenAppend>, [u64; 2]) {
+    let first = fill(store, new_stream(), 10).await;
+    let observer = Observer::new("projection:each").shared();
+    let subscription = bus.subscribe(observer).await.expect("it can be subscribed");
+    bus.wait_for("projection:each", first[9]).await.expect("it gets there");
+    let open = harness.begin(store, deposits(new_stream(), 1)).await.expect("an append can be begun");
+    let later = fill(store, new_stream(), 10).await;
+    (subscription, open, [first[9], later[9]])
+}
+
+pub(crate) async fn lag_counts_against_what_is_committed<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let bus = bus(&store);
+    let (subscription, open, [handled, committed]) = beside_an_open_append(&*harness, &store, &bus).await;
+    let frontier = within("the frontier", store.frontier()).await.expect("the store answers");
+    let progress = within("progress", subscription.progress()).await.expect("it can be asked");
+    assert_eq!((progress.head, progress.lag_events), (committed, committed - progress.position));
+    if frontier < committed {
+        assert!(progress.lag_events > 0 && progress.is_held_back(), "{progress:?}");
+        let early = tokio::time::timeout(QUIET, subscription.caught_up()).await;
+        assert!(early.is_err(), "not everything that is committed has been handled: {early:?}");
+        let overview = within("an overview", Overview::of(&store)).await.expect("the store answers");
+        let seen = &overview.subscribers[0];
+        assert_eq!((seen.checkpoint, seen.lag_events, seen.state()), (handled, committed - handled, "held back"));
+        assert_eq!(seen.still_since, None, "it could not have moved");
+    }
+    open.rollback().await.expect("an open append can be rolled back");
+    within("catching up", subscription.caught_up()).await.expect("it gets there");
+    let progress = within("progress", subscription.progress()).await.expect("it can be asked");
+    assert_eq!((progress.position, progress.lag_events, progress.is_held_back()), (committed, 0, false));
+    end(bus).await;
+}
+
+pub(crate) async fn health_names_who_holds_readers_back_at_once<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let bus = bus(&store);
+    let (subscription, open, [_, committed]) = beside_an_open_append(&*harness, &store, &bus).await;
+    let named = |health: &highwater::Health| {
+        health
+            .problems
+            .iter()
+            .any(|problem| matches!(problem, Problem::WritersOpen { writers, .. } if writers.len() == 1))
+    };
+    if within("the frontier", store.frontier()).await.expect("the store answers") < committed {
+        let health = within("health", bus.health()).await;
+        assert!(named(&health), "whoever asks first is told who it is: {health:?}");
+        assert!(health.is_ready(), "nobody has been behind for long: {health:?}");
+    }
+    open.commit().await.expect("an open append can be committed");
+    within("catching up", subscription.caught_up()).await.expect("it gets there");
+    let health = within("health", bus.health()).await;
+    assert!(problems(&health).is_empty(), "nobody is named who has ended: {health:?}");
     end(bus).await;
 }
 

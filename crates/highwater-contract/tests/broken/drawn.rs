@@ -12,8 +12,8 @@ use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
     Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
-    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx, OpenWriter, Page,
-    Planned, ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, MemoryEventStore, MemoryTx, OpenWriter,
+    Page, Planned, ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters,
     Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
@@ -39,6 +39,8 @@ pub(crate) enum Flaw {
     HidesOpenWriters,
     /// The head counts what was only drawn.
     CountsOpenNumbersAsHead,
+    /// The head does not count what is committed and waits for open writers.
+    CountsWhatIsSettledAsHead,
     /// Numbers are drawn before the stream is free, so another may get the version that fits them.
     DrawsTooEarly,
     /// The versions of what was rolled back are not given again.
@@ -106,8 +108,11 @@ impl Log for Drawn {
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
             let state = self.shared.state();
-            let counts_open = self.shared.has(Flaw::CountsOpenNumbersAsHead);
-            Ok(if counts_open { state.drawn() } else { state.head() })
+            Ok(match self.shared.flaw {
+                Some(Flaw::CountsOpenNumbersAsHead) => state.drawn(),
+                Some(Flaw::CountsWhatIsSettledAsHead) => state.settled(&EventTypes::All, None),
+                _ => state.head(),
+            })
         })
     }
 
@@ -185,6 +190,10 @@ impl Leadership for Drawn {
 
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
         self.shared.beside.leaders()
+    }
+
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        self.shared.beside.lock_holders(subscriber_ids)
     }
 }
 
@@ -280,6 +289,10 @@ impl Backend for Drawn {
 
     fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
         self.shared.beside.initialize()
+    }
+
+    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+        self.shared.beside.begin_closing(fence)
     }
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {

@@ -7,9 +7,9 @@ use chrono::{DateTime, Utc};
 use highwater::{
     Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
     Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, ExpectedVersion, Fence, Filling, Finding,
-    Instance, Leader, Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, MemoryEventStore, MemoryTx,
-    NewRecord, OpenWriter, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken,
-    Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
+    Instance, Leader, Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, MemoryEventStore,
+    MemoryTx, NewRecord, OpenWriter, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage,
+    StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
@@ -80,6 +80,14 @@ pub(crate) trait Fault: Send + Sync + 'static {
 
     fn leaders<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<Vec<Leader>, Error>> {
         sound.memory.leaders()
+    }
+
+    fn lock_holders<'a>(
+        &'a self,
+        sound: &'a Sound,
+        subscriber_ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        sound.memory.lock_holders(subscriber_ids)
     }
 
     fn store_checkpoint<'a>(
@@ -409,6 +417,10 @@ impl Leadership for Faulty {
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
         self.fault.leaders(&self.sound)
     }
+
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        self.fault.lock_holders(&self.sound, subscriber_ids)
+    }
 }
 
 impl DeadLetters for Faulty {
@@ -494,6 +506,10 @@ impl Backend for Faulty {
 
     fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
         self.sound.memory.initialize()
+    }
+
+    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
+        self.begin(fence, None)
     }
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {

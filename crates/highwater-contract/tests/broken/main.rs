@@ -327,6 +327,8 @@ broken! {
         ends_a_pause_with_the_term: FaultyHarness::new(checkpoints::EndsAPauseWithTheTerm);
         tells_of_checkpoints_that_are_not_stored: FaultyHarness::new(checkpoints::TellsOfCheckpointsThatAreNotStored);
         settles_too_much: FaultyHarness::new(checkpoints::SettlesTooMuch);
+        counts_what_is_settled_as_head: DrawnHarness(Some(Flaw::CountsWhatIsSettledAsHead));
+        names_nobody_who_holds_readers_back: DrawnHarness(Some(Flaw::HidesOpenWriters));
         loses_reports: FaultyHarness::new(checkpoints::LosesReports);
         believes_former_leaders: FaultyHarness::new(checkpoints::BelievesFormerLeaders::default());
         leaves_out_what_comes_with_a_late_report: FaultyHarness::new(checkpoints::LeavesOutWhatComesWithALateReport);
@@ -377,6 +379,8 @@ broken! {
         sees_no_other_instance: FaultyHarness::new(leadership::Sees(leadership::nobody_else));
         sees_no_labels: FaultyHarness::new(leadership::Sees(leadership::no_labels));
         sees_nothing_that_is_led: FaultyHarness::new(leadership::Sees(leadership::nothing_led));
+        sees_no_locks: FaultyHarness::new(leadership::SeesNoLocks);
+        sees_locks_everywhere: FaultyHarness::new(leadership::SeesLocksEverywhere);
         leads_for_a_while: FaultyHarness::new(leadership::Holds::new(leadership::LeadsForAWhile));
 
         // Dead letters.

@@ -1091,6 +1091,16 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
         ],
     },
     Rejection {
+        backend: "counts_what_is_settled_as_head",
+        breaks: 26,
+        rejected_by: &["lag_counts_against_what_is_committed"],
+    },
+    Rejection {
+        backend: "names_nobody_who_holds_readers_back",
+        breaks: 26,
+        rejected_by: &["health_names_who_holds_readers_back_at_once"],
+    },
+    Rejection {
         backend: "loses_reports",
         breaks: 32,
         rejected_by: &[
@@ -1605,6 +1615,7 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
         breaks: 30,
         rejected_by: &[
             "a_checkpoint_is_moved_while_nobody_leads",
+            "a_subscriber_that_nobody_leads_is_a_problem_that_names_who_has_its_lock",
             "an_overview_shows_every_subscriber",
             "it_is_explained_why_a_subscriber_is_where_it_is",
             "it_is_told_who_leads",
@@ -1667,6 +1678,22 @@ pub(crate) const REJECTIONS: &[Rejection] = &[
             "the_work_is_spread",
             "what_is_in_trouble_is_not_moved",
             "without_spread_everything_stays_where_it_is",
+        ],
+    },
+    Rejection {
+        backend: "sees_no_locks",
+        breaks: 30,
+        rejected_by: &[
+            "a_subscriber_that_nobody_leads_is_a_problem_that_names_who_has_its_lock",
+            "it_is_told_who_has_a_lock_whether_it_leads_or_not",
+        ],
+    },
+    Rejection {
+        backend: "sees_locks_everywhere",
+        breaks: 30,
+        rejected_by: &[
+            "a_subscriber_that_nobody_leads_is_a_problem_that_names_who_has_its_lock",
+            "it_is_told_who_has_a_lock_whether_it_leads_or_not",
         ],
     },
     Rejection {

@@ -76,7 +76,7 @@ impl Lane {
             self.connection = None;
         }
         if self.connection.is_none() {
-            let (connection, _) = self.connector.connect("append", Some(HELD_MAX)).await?;
+            let connection = self.connector.connect("append", Some(HELD_MAX)).await?;
             let now = Instant::now();
             self.connection = Some(Owned { connection, opened: now, used: now });
         }
@@ -111,8 +111,8 @@ impl Done {
             Ok(Ok(Outcome::Conflict(heads))) => {
                 let (concerned, rest): (Vec<_>, Vec<_>) =
                     group.into_iter().partition(|request| request.append.conflict(&heads).is_some());
-                debug_assert!(!concerned.is_empty(), "the database and this library disagree about an expectation");
-                // Were they ever to disagree, going singly tells each caller something; going again would be for ever.
+                // Were the database and this library ever to disagree about an expectation, going singly tells each caller
+                // something; going again would be for ever.
                 let (again, singly) = if concerned.is_empty() { (concerned, rest) } else { (rest, concerned) };
                 self.again = again;
                 self.store_singly(singly).await;
@@ -121,7 +121,8 @@ impl Done {
             Ok(Err(error)) => {
                 let lost = is_lost(&error);
                 let error = append_failed(error);
-                if lost || matches!(error, Error::NotPrimary { .. }) {
+                // A session remembers what a rule made of a statement, also when the rule is gone.
+                if lost || matches!(error, Error::NotPrimary { .. } | Error::Altered { .. }) {
                     self.lane.connection = None;
                 }
                 self.lane.connector.hosts().doubts().note(&error);
@@ -151,6 +152,7 @@ impl Done {
                         Err(
                             error @ (Error::UnknownOutcome { .. }
                             | Error::Unavailable { .. }
+                            | Error::Altered { .. }
                             | Error::NotPrimary { .. }),
                         ) => {
                             self.lane.connection = None;
@@ -171,12 +173,12 @@ impl Done {
 }
 
 /// Errors that somebody in the group brought about, so that the others deserve another try: a unique violation, bad data,
-/// a lock, a deadlock, a violated check.
+/// a lock, a deadlock, a violated check, a trigger that drops or changes some rows.
 fn concerns_some(error: &sqlx::Error) -> bool {
     sqlstate(error).is_some_and(|code| {
         code.starts_with("22")
             || code.starts_with("23")
-            || matches!(code.as_str(), "40P01" | "40001" | "55P03" | "54000")
+            || matches!(code.as_str(), "40P01" | "40001" | "55P03" | "54000" | "HW007")
     })
 }
 

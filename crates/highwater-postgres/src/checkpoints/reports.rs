@@ -5,6 +5,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::error::failed;
+use crate::own_pool::{DoneInTime, InTime};
 use crate::row::{counted, signed};
 use crate::store::PgEventStore;
 
@@ -27,11 +28,11 @@ impl PgEventStore {
             .bind(reports.iter().map(|it| it.last_error.as_deref()).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| it.push_degraded.as_deref()).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| it.reported_at).collect::<Vec<_>>());
-        query.execute(&self.inner.own_pool).await.map(drop).map_err(|e| self.failed("store reports", e))
+        query.execute_in_time(&self.inner.own_pool).await.map(drop).map_err(|e| self.failed("store reports", e))
     }
 
     pub(super) async fn read_reports(&self) -> Result<Vec<Report>, Error> {
-        let rows = sqlx::query(self.inner.sql.reports.clone()).fetch_all(&self.inner.own_pool).await;
+        let rows = sqlx::query(self.inner.sql.reports.clone()).fetch_all_in_time(&self.inner.own_pool).await;
         let found = rows
             .and_then(|rows| rows.iter().map(report).filter(|read| !is_damaged(read)).collect::<Result<Vec<_>, _>>());
         Ok(found.map_err(|e| failed("read reports", e))?.into_iter().flatten().collect())

@@ -16,9 +16,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::term;
-use crate::connect::Connector;
-use crate::error::{failed, sqlstate};
+use crate::connect::{Connector, ask_life};
+use crate::error::{failed, in_time, sqlstate};
 use crate::row::{counted, signed};
+use crate::settled::Settled;
 use crate::sql::Sql;
 use crate::write::{self, IDLE_MAX};
 
@@ -29,21 +30,22 @@ pub(crate) struct Writer {
     connector: Connector,
     sql: Arc<Sql>,
     timeout: Duration,
+    settled: Arc<Settled>,
     /// Taken out for as long as it is used.
     idle: Mutex<Option<Idle>>,
 }
 
 struct Idle {
     connection: PgConnection,
-    /// The life of the server at its other end. A connection does not outlive that.
+    /// The life of the server at its other end.
     incarnation: u64,
     opened: Instant,
     used: Instant,
 }
 
 impl Writer {
-    pub(crate) fn new(connector: Connector, sql: Arc<Sql>, timeout: Duration) -> Self {
-        Self { connector, sql, timeout, idle: Mutex::default() }
+    pub(crate) fn new(connector: Connector, sql: Arc<Sql>, timeout: Duration, settled: Arc<Settled>) -> Self {
+        Self { connector, sql, timeout, settled, idle: Mutex::default() }
     }
 
     /// See [`highwater::Checkpoints::store_checkpoints`].
@@ -75,13 +77,19 @@ impl Writer {
         {
             return Ok(idle);
         }
-        let (connection, incarnation) = self.connector.connect_asynchronous("checkpoint", Some(HELD_TIMEOUT)).await?;
+        let mut connection = self.connector.connect_asynchronous("checkpoint", Some(HELD_TIMEOUT)).await?;
+        let incarnation =
+            in_time(self.timeout, "identify the server in time", self.connector.life(&mut connection)).await?;
         let now = Instant::now();
-        Ok(Idle { connection, incarnation: incarnation.number(), opened: now, used: now })
+        Ok(Idle { connection, incarnation, opened: now, used: now })
     }
 
     async fn store_on(&self, idle: &mut Idle, writes: &[CheckpointWrite]) -> Result<Vec<Option<Refused>>, sqlx::Error> {
-        // A position from another life of the server means nothing to this one.
+        // A position from another life of the server means nothing to this one. A connection mostly ends with the life it was
+        // opened in; not when a sequence is restarted, or behind something that hands it from server to server.
+        if writes.iter().any(|write| write.fence.incarnation != idle.incarnation) {
+            idle.incarnation = ask_life(&mut idle.connection, &self.sql).await?;
+        }
         let current = |write: &&CheckpointWrite| write.fence.incarnation == idle.incarnation;
         let valid: Vec<&CheckpointWrite> = writes.iter().filter(current).collect();
         let connection = &mut idle.connection;
@@ -93,12 +101,14 @@ impl Writer {
                 }
                 HashSet::new()
             }
-            _ => self.store_many(connection, &valid).await?,
+            _ => self.store_many(connection, &valid, idle.incarnation).await?,
         };
         if stored.len() == writes.len() {
             return Ok(vec![None; writes.len()]);
         }
         let found = self.find(connection, writes).await?;
+        // Every statement asks for the life that it was meant for.
+        idle.incarnation = ask_life(connection, &self.sql).await?;
         let incarnation = idle.incarnation;
         let refused = |write: &CheckpointWrite| {
             if stored.contains(&*write.fence.subscriber_id) {
@@ -129,6 +139,8 @@ impl Writer {
             .bind(fence.term.nonce)
             .bind(signed(global_sequence))
             .bind(event_id)
+            .bind(signed(self.settled.to(fence.incarnation)))
+            .bind(fence.incarnation.cast_signed())
             .execute(connection)
             .await?;
         Ok(done.rows_affected() == 1)
@@ -138,6 +150,7 @@ impl Writer {
         &self,
         connection: &mut PgConnection,
         writes: &[&CheckpointWrite],
+        incarnation: u64,
     ) -> Result<HashSet<String>, sqlx::Error> {
         let stored = sqlx::query_scalar(self.sql.checkpoint_store_many.clone())
             .bind(writes.iter().map(|write| &*write.fence.subscriber_id).collect::<Vec<_>>())
@@ -145,6 +158,8 @@ impl Writer {
             .bind(writes.iter().map(|write| write.fence.term.nonce).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| signed(write.global_sequence)).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.event_id).collect::<Vec<_>>())
+            .bind(signed(self.settled.to(incarnation)))
+            .bind(incarnation.cast_signed())
             .fetch_all(connection)
             .await?;
         Ok(stored.into_iter().collect())

@@ -1,7 +1,8 @@
 //! The end of a fenced transaction: what it is about, and then the fence, as the last statement before the COMMIT.
 //!
 //! That one is not only about others who have taken over. A handler that swallowed an SQL error leaves a transaction whose
-//! COMMIT rolls back and says nothing of it; a statement does say so.
+//! COMMIT rolls back and says nothing of it; a statement does say so. And one that ended its transaction by a statement would
+//! have the fence's write stand by itself: that asks whether it is still in the transaction that began (`fence_lock.sql`).
 
 use highwater::{Closed, Closing, Error, Fence, NewLetter, Term};
 use sqlx::postgres::{PgArguments, PgConnection};
@@ -13,15 +14,21 @@ use crate::checkpoints::term;
 use crate::error::{failed, sqlstate};
 use crate::row::{signed, unsigned};
 use crate::sql::Sql;
+use crate::write;
 
 /// What closing gives, or `None` when the fence does not hold any more.
 pub(super) async fn close(
     tx: &mut PgConnection,
     sql: &Sql,
     fence: &Fence,
+    settled: u64,
     closing: Closing<'_>,
 ) -> Result<Option<Closed>, Error> {
-    let mut open = Open { tx, sql, fence };
+    if !matches!(closing, Closing::Advance { .. }) {
+        // What comes before the fence must not be stored by itself. An advance has nothing before it.
+        write::still_open(tx, sql).await?;
+    }
+    let mut open = Open { tx, sql, fence, settled };
     let parked_left = match closing {
         Closing::Bury { letter, .. } => open.bury(letter).await?,
         Closing::Replayed { letter, by } => open.letter(letter, &sql.letter_replayed, by, None).await?,
@@ -83,6 +90,8 @@ struct Open<'a> {
     tx: &'a mut PgConnection,
     sql: &'a Sql,
     fence: &'a Fence,
+    /// How far the order is known to be settled.
+    settled: u64,
 }
 
 impl Open<'_> {
@@ -131,6 +140,7 @@ impl Open<'_> {
 
     async fn advance(&mut self, from: u64, to: u64, event_id: Option<Uuid>) -> Result<Option<Term>, sqlx::Error> {
         let update = self.fenced(&self.sql.fence_move).bind(signed(from)).bind(signed(to)).bind(event_id);
+        let update = update.bind(signed(self.settled));
         self.one(update).await
     }
 
@@ -146,7 +156,7 @@ impl Open<'_> {
     }
 
     async fn reset(&mut self, to: u64, nonce: Uuid) -> Result<Option<Term>, sqlx::Error> {
-        let update = self.fenced(&self.sql.fence_reset).bind(signed(to)).bind(nonce);
+        let update = self.fenced(&self.sql.fence_reset).bind(signed(to)).bind(nonce).bind(signed(self.settled));
         let row = update.fetch_optional(&mut *self.tx).await?;
         let Some(term) = row.map(|row| term(&row, 0)).transpose()? else { return Ok(None) };
         let leader = sqlx::query(self.sql.fence_leader.clone())

@@ -19,29 +19,28 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
 /// waits for any more.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A pool that connects when it is first needed.
-pub(crate) fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig) -> PgPool {
+/// Connections for closings in which no handler works. They take a moment each, so a few are enough for all subscribers; and
+/// handlers that hang must not keep other subscribers' dead letters from being written.
+pub(crate) const CLOSINGS_MAX: u32 = 2;
+
+/// A pool of so many connections, which it opens when they are first needed.
+pub(crate) fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig, connections_max: u32) -> PgPool {
     let (sql, several) = (sql.clone(), hosts.are_several());
-    connect::pool_options(
-        config.transaction_connections_max,
-        config.connect_timeout,
-        hosts.doubts().clone(),
-        Resting::default(),
-    )
-    // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
-    // server ends it by itself; see sql/watch_client.sql.
-    .after_release(|connection, _| {
-        Box::pin(async move {
-            let answered = tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await;
-            Ok(matches!(answered, Ok(Ok(()))))
+    connect::pool_options(connections_max, config.connect_timeout, hosts.doubts().clone(), Resting::default())
+        // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
+        // server ends it by itself; see sql/watch_client.sql.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                let answered = tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await;
+                Ok(matches!(answered, Ok(Ok(()))))
+            })
         })
-    })
-    .after_connect(move |connection, _| {
-        let sql = sql.clone();
-        Box::pin(async move {
-            connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await?;
-            connect::insist_on_primary(connection, &sql, several).await
+        .after_connect(move |connection, _| {
+            let sql = sql.clone();
+            Box::pin(async move {
+                connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await?;
+                connect::insist_on_primary(connection, &sql, several).await
+            })
         })
-    })
-    .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
+        .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
 }

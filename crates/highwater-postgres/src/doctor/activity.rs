@@ -7,10 +7,13 @@ use sqlx::Row;
 
 use super::words;
 use crate::error::failed;
+use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 /// Whoever is open for longer is named.
 const OPEN_MAX: Duration = Duration::from_secs(5);
+/// Whoever holds readers back for longer is.
+const HELD_MAX: Duration = Duration::from_secs(1);
 /// Whoever is open for longer does harm.
 const HARMFUL: Duration = Duration::from_secs(300);
 /// Transactions until a table has to be frozen; the server stops taking writes at two thousand million.
@@ -30,26 +33,25 @@ pub(super) async fn writers(store: &PgEventStore) -> Result<Vec<Finding>, Error>
 
 fn writer(writer: &OpenWriter) -> Option<Finding> {
     const TOPIC: &str = "writers";
-    let who = match (writer.pid, &writer.last_statement) {
-        (Some(pid), _) => format!("process {pid} ({})", writer.application_name.as_deref().unwrap_or("?")),
-        (None, name) => format!("the prepared transaction {:?}", name.as_deref().unwrap_or("?")),
+    if writer.age.is_some_and(|age| age < HELD_MAX) {
+        return None;
+    }
+    let does = match writer.may_only_have_looked {
+        true => "has drawn a number or looked at the sequence, and is open",
+        false => "has appended and not committed",
     };
+    let found = format!("{writer} {does}: no reader gets past it");
     let advice = match (writer.pid, &writer.last_statement) {
+        (Some(pid), _) if writer.may_only_have_looked => {
+            format!("have it committed or rolled back, or SELECT pg_terminate_backend({pid})")
+        }
         (Some(pid), _) => format!("let it commit, or SELECT pg_terminate_backend({pid}), which takes its appends back"),
         (None, Some(name)) => format!("COMMIT PREPARED or ROLLBACK PREPARED '{}'", name.replace('\'', "''")),
         (None, None) => "look for it in pg_prepared_xacts, and commit it or roll it back".to_owned(),
     };
-    match (writer.age, &writer.hidden) {
-        (Some(age), _) if age > OPEN_MAX => {
-            let open = words::seconds(age.as_secs_f64());
-            let found = format!("{who} has appended and not committed for {open}: no reader gets past it");
-            Some(Finding::warning(TOPIC, found, advice))
-        }
-        (None, Some(hidden)) => {
-            Some(Finding::note(TOPIC, format!("{who} has appended and not committed; {hidden}"), advice))
-        }
-        _ => None,
-    }
+    // Of one whose age is hidden it cannot be told whether it is late.
+    let severity = if writer.age.is_some() { Severity::Warning } else { Severity::Note };
+    Some(Finding::advised(severity, TOPIC, found, advice))
 }
 
 /// Transactions that have been open for so long that vacuum can remove little.
@@ -57,7 +59,7 @@ pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, E
     const TOPIC: &str = "transactions";
     let read_failed = |e| failed("see who is at work", e);
     let asking = sqlx::query(store.inner.sql.doctor_transactions.clone()).bind(OPEN_MAX.as_secs_f64());
-    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
         let pid: Option<i32> = row.try_get("pid").map_err(read_failed)?;
@@ -89,11 +91,11 @@ pub(super) async fn vacuum(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
     const TOPIC: &str = "vacuum";
     let read_failed = |e| failed("look at what vacuum has to do", e);
     let database: i64 = sqlx::query_scalar(store.inner.sql.doctor_database_age.clone())
-        .fetch_one(&store.inner.own_pool)
+        .fetch_one_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
     let asking = sqlx::query(store.inner.sql.doctor_tables.clone()).bind(store.inner.schema.as_str());
-    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings: Vec<Finding> = wraparound("the database", database).into_iter().collect();
     for row in rows {
         let name: String = row.try_get("name").map_err(read_failed)?;

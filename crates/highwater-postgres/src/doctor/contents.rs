@@ -3,6 +3,7 @@
 use highwater::{Error, Finding, diagnose_rows};
 
 use crate::error::failed;
+use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 /// So many of the newest events are looked at: a log may have a thousand million.
@@ -13,7 +14,7 @@ pub(super) async fn rows(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let damaged = sqlx::query_as(store.inner.sql.doctor_rows.clone())
         .bind(EVENTS_MAX)
         .bind(store.inner.schema.as_str())
-        .fetch_all(&store.inner.own_pool)
+        .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(|e| failed("look at the rows", e))?;
     Ok(diagnose_rows(damaged))

@@ -5,6 +5,7 @@ use sqlx::Row;
 
 use super::words;
 use crate::error::failed;
+use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 /// Dead letters that nobody has dealt with, and what is left of those that somebody has.
@@ -14,7 +15,7 @@ pub(super) async fn letters(store: &PgEventStore) -> Result<Vec<Finding>, Error>
     let retention = ReliableDeliveryConfig::default().dead_letter_retention;
     let before = chrono::Utc::now() - retention;
     let asking = sqlx::query(store.inner.sql.doctor_letters.clone()).bind(before);
-    let row = asking.fetch_one(&store.inner.own_pool).await.map_err(read_failed)?;
+    let row = asking.fetch_one_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let count = |column| row.try_get::<i64, _>(column).map_err(read_failed);
     let (dead, parked) = (count("dead")?, count("parked")?);
     let (resolved, finished) = (count("resolved")?, count("finished")?);

@@ -5,6 +5,7 @@ use sqlx::Row;
 
 use crate::error::failed;
 use crate::hosts::everything;
+use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 /// The layout as a whole.
@@ -40,7 +41,7 @@ pub(super) async fn filling(store: &PgEventStore) -> Result<Vec<Finding>, Error>
 pub(super) async fn indexes(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("look at the indexes", e);
     let asking = sqlx::query(store.inner.sql.doctor_indexes.clone()).bind(store.inner.schema.as_str());
-    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
         let (kind, said): (String, String) =
@@ -78,7 +79,7 @@ fn index(kind: &str, unique: bool, said: String) -> Finding {
 pub(super) async fn columns(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "columns";
     let others: Vec<String> = sqlx::query_scalar(store.inner.sql.doctor_columns.clone())
-        .fetch_all(&store.inner.own_pool)
+        .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(|e| failed("look at the columns", e))?;
     if others.is_empty() {
@@ -92,12 +93,12 @@ pub(super) async fn columns(store: &PgEventStore) -> Result<Vec<Finding>, Error>
 pub(super) async fn constraints(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "constraints";
     let missing: Vec<String> = sqlx::query_scalar(store.inner.sql.doctor_constraints.clone())
-        .fetch_all(&store.inner.own_pool)
+        .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(|e| failed("look at the constraints", e))?;
     if missing.is_empty() {
         return Ok(vec![Finding::good(TOPIC, "all are there")]);
     }
-    let found = "one is missing: plain SQL may store what cannot be read";
+    let found = "one is missing, or rows from before it were never checked: there may be what cannot be read";
     Ok(missing.into_iter().map(|advice| Finding::warning(TOPIC, found, advice)).collect())
 }

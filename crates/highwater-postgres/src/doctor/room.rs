@@ -5,7 +5,9 @@ use sqlx::Row;
 
 use super::words;
 use crate::config::PgConfig;
+use crate::deliver;
 use crate::error::failed;
+use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 /// One each that notifies, listens, stores checkpoints, leads, watches another instance and watches for the primary.
@@ -18,7 +20,7 @@ const RATE_SECONDS_MIN: f64 = 3_600.0;
 /// Whether another instance finds room.
 pub(super) async fn connections(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("count connections", e);
-    let row = sqlx::query(store.inner.sql.doctor_connections.clone()).fetch_one(&store.inner.own_pool).await;
+    let row = sqlx::query(store.inner.sql.doctor_connections.clone()).fetch_one_in_time(&store.inner.own_pool).await;
     let row = row.map_err(read_failed)?;
     let mut left = Vec::new();
     for (whose, limit, used) in [
@@ -45,7 +47,7 @@ fn room((whose, limit, used): (&str, i64, i64), config: &PgConfig) -> Finding {
     let needed = config.append_connections_max as i64
         + config.read_connections_max as i64
         + 2 * i64::from(config.pool_connections_max)
-        + i64::from(config.transaction_connections_max)
+        + i64::from(config.transaction_connections_max + deliver::CLOSINGS_MAX)
         + CONNECTIONS_BESIDES;
     let found =
         format!("{used} of the {limit} connections of {whose} are open; one more instance needs up to {needed}");
@@ -64,7 +66,7 @@ pub(super) async fn slots(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "replication slots";
     let read_failed = |e| failed("look at replication slots", e);
     let rows = sqlx::query(store.inner.sql.doctor_slots.clone())
-        .fetch_all(&store.inner.own_pool)
+        .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
     let mut findings = Vec::new();
@@ -91,7 +93,7 @@ pub(super) async fn slots(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
 pub(super) async fn growth(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("measure the log", e);
     let row = sqlx::query(store.inner.sql.doctor_growth.clone())
-        .fetch_one(&store.inner.own_pool)
+        .fetch_one_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
     let (table, indexes): (i64, i64) =
@@ -114,7 +116,7 @@ pub(super) async fn growth(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
 pub(super) async fn sequences(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("look at the sequences", e);
     let asking = sqlx::query(store.inner.sql.doctor_sequences.clone()).bind(store.inner.schema.as_str());
-    let rows = asking.fetch_all(&store.inner.own_pool).await.map_err(read_failed)?;
+    let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
         let name: String = row.try_get("name").map_err(read_failed)?;

@@ -5,6 +5,7 @@ use sqlx::Row;
 
 use super::words;
 use crate::error::failed;
+use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 const TOPIC: &str = "settings";
@@ -22,7 +23,7 @@ struct Setting {
 
 pub(super) async fn settings(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("read the settings of the server", e);
-    let rows = sqlx::query(store.inner.sql.doctor_settings.clone()).fetch_all(&store.inner.own_pool).await;
+    let rows = sqlx::query(store.inner.sql.doctor_settings.clone()).fetch_all_in_time(&store.inner.own_pool).await;
     let settings = rows.and_then(|rows| {
         let setting = |row: &sqlx::postgres::PgRow| {
             Ok(Setting {
@@ -34,11 +35,37 @@ pub(super) async fn settings(store: &PgEventStore) -> Result<Vec<Finding>, Error
         };
         rows.iter().map(setting).collect::<Result<Vec<_>, sqlx::Error>>()
     });
-    let findings: Vec<Finding> = settings.map_err(read_failed)?.iter().filter_map(judge).collect();
+    let mut findings: Vec<Finding> = settings.map_err(read_failed)?.iter().filter_map(judge).collect();
+    findings.extend(timeouts(store).await?);
     match findings.is_empty() {
         true => Ok(vec![Finding::good(TOPIC, "they are as they should be")]),
         false => Ok(findings),
     }
+}
+
+/// What bounds how long a transaction of any role can hold readers back. Rights do not: a `nextval` that is refused has taken
+/// the lock already.
+async fn timeouts(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    let read_failed = |e| failed("read the time-outs of the database", e);
+    let rows = sqlx::query(store.inner.sql.doctor_timeouts.clone()).fetch_all_in_time(&store.inner.own_pool).await;
+    let mut findings = Vec::new();
+    for row in rows.map_err(read_failed)? {
+        if row.try_get("bounded").map_err(read_failed)? {
+            continue;
+        }
+        let name: String = row.try_get("name").map_err(read_failed)?;
+        let database: String = row.try_get("database").map_err(read_failed)?;
+        let (what, limit) = match name.as_str() {
+            "transaction_timeout" => ("that runs", "1h"),
+            _ => ("that is left idle", "60s"),
+        };
+        let found = format!(
+            "{name} is not set for the database: a transaction {what} holds readers back for as long as it is open, once it \
+             has touched the log's sequence, whoever's it is"
+        );
+        findings.push(Finding::note(TOPIC, found, format!("ALTER DATABASE {database} SET {name} = '{limit}'")));
+    }
+    Ok(findings)
 }
 
 fn judge(setting: &Setting) -> Option<Finding> {
@@ -88,13 +115,7 @@ fn judge(setting: &Setting) -> Option<Finding> {
             ),
             "ALTER ROLE … SET idle_session_timeout = 0 for roles that keep connections",
         )),
-        ("idle_in_transaction_session_timeout", _) if limit == 0 => Some(Finding::note(
-            TOPIC,
-            "idle_in_transaction_session_timeout is off: connections of this library set it for themselves, but whoever \
-             inserts by plain SQL and forgets to commit holds readers back for ever",
-            "ALTER ROLE … SET idle_in_transaction_session_timeout = '60s' for whoever does",
-        )),
-        ("idle_in_transaction_session_timeout", _) if limit < PATIENCE_MS => Some(Finding::warning(
+        ("idle_in_transaction_session_timeout", _) if limit > 0 && limit < PATIENCE_MS => Some(Finding::warning(
             TOPIC,
             format!(
                 "idle_in_transaction_session_timeout is {time}: a projection that pauses for longer in its transaction fails"
@@ -112,6 +133,14 @@ fn judge(setting: &Setting) -> Option<Finding> {
             TOPIC,
             format!("statement_timeout is {time}, for statements of this library too; initialize() may take longer"),
             "ALTER ROLE … SET statement_timeout = 0 for the role that initializes",
+        )),
+        ("transaction_timeout", _) if limit > 0 && limit < PATIENCE_MS => Some(Finding::note(
+            TOPIC,
+            format!(
+                "transaction_timeout is {time}: connections of this library set it off for themselves, but units of work \
+                 and the application's own transactions that take longer are ended"
+            ),
+            "ALTER ROLE … SET transaction_timeout = 0 for roles whose transactions may take longer",
         )),
         ("tcp_keepalives_idle", _) if here == "0" => Some(Finding::note(
             TOPIC,
@@ -144,6 +173,7 @@ mod tests {
             ("statement_timeout", "0"),
             ("synchronous_commit", "on"),
             ("tcp_keepalives_idle", "5"),
+            ("transaction_timeout", "0"),
         ] {
             assert_eq!(severity(name, value, "default"), None, "{name}");
         }
@@ -153,7 +183,8 @@ mod tests {
     fn how_bad_a_limit_is_depends_on_how_short_it_is() {
         assert_eq!(severity("statement_timeout", "500", "user"), Some(Severity::Warning));
         assert_eq!(severity("statement_timeout", "60000", "user"), Some(Severity::Note));
-        assert_eq!(severity("idle_in_transaction_session_timeout", "0", "default"), Some(Severity::Note));
+        assert_eq!(severity("idle_in_transaction_session_timeout", "0", "default"), None, "asked for apart");
+        assert_eq!(severity("idle_in_transaction_session_timeout", "500", "user"), Some(Severity::Warning));
         assert_eq!(severity("idle_in_transaction_session_timeout", "60000", "user"), None);
     }
 

@@ -44,7 +44,7 @@ async fn watch(connector: Connector, connection: PgConnection) {
             connector.hosts().doubts().raise();
         }
         connection = match connector.connect("watch", None).await {
-            Ok((open, _)) => Some(open),
+            Ok(open) => Some(open),
             Err(error) => {
                 tracing::debug!(%error, "the primary is not found yet");
                 None

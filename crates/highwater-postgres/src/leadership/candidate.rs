@@ -3,14 +3,15 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use highwater::{BoxFuture, Candidate, Error, Held, Instance, LeadershipSettings, View, Want as Wanted};
+use highwater::{
+    BoxFuture, Candidate, Error, Held, Instance, LeadershipSettings, Seen, Validity, View, Want as Wanted,
+};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use super::clock::{Seen, Validity};
 use super::key::Key;
 use super::session::Place;
-use super::thread::{Command, Granted, Keeper, Want};
+use super::thread::{Command, Granted, Keeper, Rivals, Want};
 use super::{members, ring};
 use crate::store::PgEventStore;
 
@@ -25,6 +26,8 @@ pub(super) struct PgCandidate {
     pub(super) current: watch::Sender<Option<Uuid>>,
     /// Whom to watch: the next instance in the ring.
     pub(super) neighbour: watch::Sender<Option<Uuid>>,
+    /// Who is there, and wants what.
+    pub(super) rivals: watch::Sender<Rivals>,
     /// What was last told to the others.
     pub(super) entered: Mutex<Option<(Uuid, Vec<Wanted>)>>,
 }
@@ -40,8 +43,8 @@ impl PgCandidate {
     pub(super) fn new(store: PgEventStore, instance: Instance, settings: LeadershipSettings) -> Self {
         let state = Mutex::new(State::New);
         let (current, neighbour) = (watch::Sender::new(None), watch::Sender::new(None));
-        let (seen, entered) = (Arc::new(Seen::new()), Mutex::default());
-        Self { store, instance, settings, state, seen, current, neighbour, entered }
+        let (seen, entered, rivals) = (Arc::new(Seen::new()), Mutex::default(), watch::Sender::default());
+        Self { store, instance, settings, state, seen, current, neighbour, rivals, entered }
     }
 
     fn schema(&self) -> &str {
@@ -88,6 +91,7 @@ impl PgCandidate {
             standby_interval: self.settings.standby_interval,
             commands,
             hints: self.store.leadership_hints(),
+            rivals: self.rivals.subscribe(),
             announcer: inner.wakeups.announcer(),
             seen: self.seen.clone(),
             distrusted: None,
@@ -265,7 +269,8 @@ impl Drop for PgHeld {
 mod tests {
     use std::time::Duration;
 
-    use super::super::clock::Moment;
+    use highwater::Moment;
+
     use super::*;
 
     #[test]

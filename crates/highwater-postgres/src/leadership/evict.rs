@@ -17,25 +17,27 @@ const GRACE: Duration = Duration::from_millis(100);
 pub(crate) async fn take_over_for_good(store: &PgEventStore, claim: &Claim) -> Result<PgRow, sqlx::Error> {
     // Those who wait for a row that somebody holds must not use up the pool: the others wait for their turn, not for them.
     let _turn = store.inner.taking_over.acquire().await;
-    let mut connection = store.inner.own_pool.acquire().await?;
-    let pid: i32 = sqlx::query_scalar(store.inner.sql.backend_pid.clone()).fetch_one(&mut *connection).await?;
-    let mut taking = std::pin::pin!(take_over(&store.inner.sql, claim).fetch_one(&mut *connection));
-    loop {
-        tokio::select! {
-            taken = &mut taking => return taken,
-            () = tokio::time::sleep(GRACE) => {
-                if let Err(error) = evict(store, pid).await {
-                    tracing::warn!(%error, "cannot end the transaction of a former leader; waiting for its end");
+    let taking_over = async |connection: &mut PgConnection| {
+        let pid: i32 = sqlx::query_scalar(store.inner.sql.backend_pid.clone()).fetch_one(&mut *connection).await?;
+        let mut taking = std::pin::pin!(take_over(&store.inner.sql, claim).fetch_one(&mut *connection));
+        loop {
+            tokio::select! {
+                taken = &mut taking => return taken,
+                () = tokio::time::sleep(GRACE) => {
+                    if let Err(error) = evict(store, pid).await {
+                        tracing::warn!(%error, "cannot end the transaction of a former leader; waiting for its end");
+                    }
                 }
             }
         }
-    }
+    };
+    store.inner.own_pool.ask(taking_over).await
 }
 
 /// On a connection of its own: the pool may be full of those who wait.
 async fn evict(store: &PgEventStore, waiting: i32) -> Result<(), Error> {
     let failed = |e| failed("end the transaction of a former leader", e);
-    let (mut connection, _): (PgConnection, _) = store.inner.connector.connect("evict", None).await?;
+    let mut connection = store.inner.connector.connect("evict", None).await?;
     let ended = sqlx::query(store.inner.sql.evict.clone()).bind(waiting).fetch_all(&mut connection).await;
     for row in ended.map_err(failed)? {
         let (pid, role): (i32, String) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);

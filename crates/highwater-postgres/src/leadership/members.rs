@@ -13,6 +13,7 @@ use super::candidate::PgCandidate;
 use super::instance;
 use super::key::Key;
 use crate::error::failed;
+use crate::own_pool::{DoneInTime, InTime};
 
 /// How long to try. The others see by themselves who is gone.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,24 +25,28 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
         enter(candidate, session, wants).await?;
     }
     let inner = &candidate.store.inner;
-    let asking = sqlx::query(inner.sql.instances.clone()).bind(inner.schema.as_str());
+    let schema = inner.schema.as_str();
+    let asking = sqlx::query(inner.sql.instances.clone()).bind(schema);
     let failed = |e| failed("see which instances there are", e);
-    let rows = asking.fetch_all(&inner.own_pool).await.map_err(failed)?;
+    let rows = asking.fetch_all_in_time(&inner.own_pool).await.map_err(failed)?;
     let (mut members, mut gone) = (Vec::new(), Vec::new());
     for row in &rows {
-        match member(row, inner.schema.as_str()).map_err(failed)? {
+        match member(row, schema).map_err(failed)? {
             (session, None) => gone.push(session),
             (_, Some(member)) => members.push(member),
         }
     }
     if !gone.is_empty() {
-        let forgetting = sqlx::query(inner.sql.instances_forget.clone()).bind(gone).execute(&inner.own_pool).await;
+        let forgetting =
+            sqlx::query(inner.sql.instances_forget.clone()).bind(gone).execute_in_time(&inner.own_pool).await;
         forgetting.map_err(failed)?;
     }
     if own.is_some_and(|own| rows.iter().all(|row| row.try_get::<Uuid, _>(0).is_ok_and(|session| session != own))) {
         // Somebody has emptied the table. At the next look this instance enters again.
         *candidate.entered.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
+    let keys = |member: &Member| member.wants.iter().map(|want| Key::subscriber(schema, &want.subscriber_id)).collect();
+    candidate.rivals.send_replace(members.iter().map(|member| (member.session, keys(member))).collect());
     candidate.neighbour.send_if_modified(|neighbour| {
         let next = own.and_then(|own| next(own, &members));
         std::mem::replace(neighbour, next) != next
@@ -66,7 +71,7 @@ async fn enter(candidate: &PgCandidate, session: Uuid, wants: &[Want]) -> Result
         .bind(&instance.label)
         .bind(wants.iter().map(|want| &*want.subscriber_id).collect::<Vec<_>>())
         .bind(wants.iter().map(|want| want.prefers.as_deref()).collect::<Vec<_>>())
-        .execute(&inner.own_pool)
+        .execute_in_time(&inner.own_pool)
         .await;
     entering.map_err(|e| failed("enter the instance", e))?;
     *candidate.entered.lock().unwrap_or_else(PoisonError::into_inner) = Some((session, wants.to_vec()));
@@ -78,7 +83,7 @@ pub(super) async fn leave(candidate: &PgCandidate) {
     let entered = candidate.entered.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some((session, _)) = entered else { return };
     let inner = &candidate.store.inner;
-    let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute(&inner.own_pool);
+    let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute_in_time(&inner.own_pool);
     if let Ok(Err(error)) = tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
         tracing::debug!(%error, "could not take the entry of this instance away");
     }

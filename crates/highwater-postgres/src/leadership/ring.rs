@@ -59,7 +59,7 @@ impl Watcher {
     /// Returns when the session is gone.
     async fn watch(&self, session: Uuid) -> Result<(), Error> {
         let failed = |e| failed("watch another instance", e);
-        let (mut connection, _) = self.connector.connect("neighbour", Some(Duration::ZERO)).await?;
+        let mut connection = self.connector.connect("neighbour", Some(Duration::ZERO)).await?;
         for setting in [&self.sql.watch_client, &self.sql.neighbour_session] {
             sqlx::query(setting.clone()).execute(&mut connection).await.map_err(failed)?;
         }

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::Error;
+use highwater::{Error, Moment, Validity};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::clock::{Moment, Validity};
 use super::key::{Key, halves};
 use crate::connect::Connector;
 use crate::error::{failed, in_time, sqlstate};
@@ -63,7 +62,7 @@ struct Holding {
 
 impl Place {
     pub(super) async fn open(&self) -> Result<Session, Error> {
-        let (mut connection, _) = self.connector.connect("lead", None).await?;
+        let mut connection = self.connector.connect("lead", None).await?;
         if !self.own.load(Ordering::Relaxed) {
             self.make_sure_of_session(&mut connection).await?;
             self.own.store(true, Ordering::Relaxed);
@@ -100,7 +99,7 @@ impl Place {
 
     /// Behind a pooler that lends out sessions, locks would hang on whichever one was lent, and nobody would know.
     async fn make_sure_of_session(&self, connection: &mut PgConnection) -> Result<(), Error> {
-        let (mut other, _) = self.connector.connect("lead", None).await?;
+        let mut other = self.connector.connect("lead", None).await?;
         let session = pooler::is_own_session(connection, &mut other, &self.sql).await;
         match session.map_err(|e| failed("see whether a connection is a session of its own", e))? {
             pooler::Session::Own => other.close().await.map_err(|e| failed("close a connection", e)),

@@ -4,16 +4,15 @@
 //! It owns the session and does one thing at a time on it: gives locks back, tries for those that are wanted, and lets the
 //! server know that it is there. A lock that is held is never tried for again, because the server would grant it again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Error, SharedError};
+use highwater::{Error, Moment, Seen, SharedError, Validity};
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::clock::{Moment, Seen, Validity};
 use super::key::Key;
 use super::session::{Place, Session, Swept};
 use crate::wakeups::Announcer;
@@ -21,9 +20,6 @@ use crate::wakeups::Announcer;
 /// The least time between two attempts to connect, and between two sweeps.
 const RECONNECT: Duration = Duration::from_millis(50);
 const SWEEP_AGAIN: Duration = Duration::from_millis(5);
-/// After how long without a sign of the application it counts as hanging, and after how many takeover bounds it has hung.
-const HANGS_AFTER: Duration = Duration::from_secs(3);
-const GIVES_UP_AFTER: u32 = 12;
 /// How long a lock that was asked for may lie there.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(1);
 /// How long a lock that was let go for another session is left to that one.
@@ -63,8 +59,10 @@ pub(super) struct Keeper {
     pub(super) place: Place,
     pub(super) standby_interval: Duration,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
-    /// What other instances say about leadership.
+    /// What other instances say about leadership. Any role that may connect can say it as well.
     pub(super) hints: broadcast::Receiver<Arc<str>>,
+    /// Who is there, and wants what.
+    pub(super) rivals: watch::Receiver<Rivals>,
     pub(super) announcer: Announcer,
     /// The application looks at the other instances every second; unless it hangs.
     pub(super) seen: Arc<Seen>,
@@ -76,10 +74,14 @@ pub(super) struct Keeper {
     pub(super) alarm: Arc<Notify>,
 }
 
+/// The sessions of all instances that live, with the locks that each of them wants.
+pub(super) type Rivals = HashMap<Uuid, HashSet<Key>>;
+
 #[derive(Default)]
 struct Waiting {
     wants: HashMap<Key, VecDeque<Want>>,
-    /// Locks that are left to somebody else for a while.
+    /// Until when locks are left to another instance. An entry stays until the lock has been tried for after that: whatever
+    /// is said meanwhile, a lock that is free is never left alone for longer than that one time.
     reserved: HashMap<Key, Instant>,
     released: Vec<(Key, u64)>,
     collected: Vec<(Key, u64)>,
@@ -155,15 +157,13 @@ impl Keeper {
     /// Whether the application has not been seen for a while, or not since it left a lock lying. What it leads it leads on: a
     /// handler may hog its runtime. But it gets nothing more, because nobody would do anything with it.
     fn hangs(&self) -> bool {
-        let seen = self.seen.at();
-        seen.elapsed() > HANGS_AFTER || self.distrusted.is_some_and(|distrusted| distrusted > seen)
+        self.seen.hangs() || self.distrusted.is_some_and(|distrusted| distrusted > self.seen.at())
     }
 
     /// Whether it has not been seen for so long that it is of no use: then it gives up what it leads, and is not counted
     /// among those who could lead something. Without anything to lead, it is not counted any more much sooner.
     fn has_hung(&self, session: &Session) -> bool {
-        let patience = if session.leads_nothing() { HANGS_AFTER } else { self.place.bound * GIVES_UP_AFTER };
-        self.seen.at().elapsed() > patience.max(HANGS_AFTER)
+        self.seen.has_hung(session.leads_nothing(), self.place.bound)
     }
 
     /// Opens a session, and listens meanwhile: nobody who stops has to wait for a server that does not answer. `None` when
@@ -210,7 +210,7 @@ impl Keeper {
                 None => return false,
             },
             hint = self.hints.recv() => match hint {
-                Ok(hint) => waiting.hear(&hint, session.map(|session| session.id)),
+                Ok(hint) => waiting.hear(&hint, session.map(|session| session.id), &self.rivals.borrow()),
                 Err(broadcast::error::RecvError::Lagged(_)) => waiting.hasty = 2,
                 // The store is gone; whoever still holds a lock goes on without hints.
                 Err(broadcast::error::RecvError::Closed) => tokio::time::sleep(due.min(self.standby_interval)).await,
@@ -260,6 +260,7 @@ impl Keeper {
                 return Ok(());
             }
         };
+        waiting.tried(&keys);
         let mut unwanted = Vec::new();
         for key in &got {
             if !waiting.grant(*key, session) {
@@ -293,13 +294,22 @@ impl Waiting {
         }
     }
 
-    /// Another instance has let something go: perhaps for somebody else.
-    fn hear(&mut self, hint: &str, own: Option<Uuid>) {
+    /// Another instance has let something go: perhaps for another one, which is believed only of one that lives and wants it,
+    /// and once.
+    fn hear(&mut self, hint: &str, own: Option<Uuid>, rivals: &Rivals) {
         self.hasty = 2;
         if let Some((key, to)) = understood(hint)
             && own != Some(to)
+            && rivals.get(&to).is_some_and(|wants| wants.contains(&key))
         {
-            self.reserved.insert(key, Instant::now() + RESERVED);
+            self.reserved.entry(key).or_insert_with(|| Instant::now() + RESERVED);
+        }
+    }
+
+    /// Locks were tried for. Those that were not got are held by somebody, who may let them go for another again.
+    fn tried(&mut self, keys: &[Key]) {
+        for key in keys {
+            self.reserved.remove(key);
         }
     }
 
@@ -315,8 +325,8 @@ impl Waiting {
     /// The locks to be tried for. Those that are held here are somebody else's in this process.
     fn wanted(&mut self, held: impl Fn(Key) -> bool) -> Vec<Key> {
         self.is_wanted();
-        self.reserved.retain(|_, until| *until > Instant::now());
-        let free = |key: &&Key| !held(**key) && !self.reserved.contains_key(key);
+        let now = Instant::now();
+        let free = |key: &&Key| !held(**key) && self.reserved.get(key).is_none_or(|until| *until <= now);
         self.wants.keys().filter(free).copied().collect()
     }
 
@@ -414,11 +424,38 @@ mod tests {
         let nothing = |_: Key| false;
         assert_eq!(waiting.wanted(nothing), [key]);
         assert_eq!(waiting.wanted(|held| held == key), [], "the server would grant it again");
-        waiting.hear(&hint(key, Some(own)), Some(own));
+        let other = Uuid::now_v7();
+        let rivals = HashMap::from([(own, HashSet::from([key])), (other, HashSet::from([key]))]);
+        waiting.hear(&hint(key, Some(own)), Some(own), &rivals);
         assert_eq!(waiting.wanted(nothing), [key], "it is meant for this one");
-        waiting.hear(&hint(key, Some(Uuid::now_v7())), Some(own));
+        waiting.hear(&hint(key, Some(other)), Some(own), &rivals);
         assert_eq!(waiting.wanted(nothing), [], "it is meant for another");
         tokio::time::advance(RESERVED).await;
         assert_eq!(waiting.wanted(nothing), [key], "which has had its time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_said_to_be_meant_for_another_is_left_to_it_once_until_it_was_tried_for() {
+        let (key, own, other) = (Key { high: 1, low: 2 }, Uuid::now_v7(), Uuid::now_v7());
+        let mut waiting = Waiting::default();
+        let (answer, _waits) = oneshot::channel();
+        waiting.take_in(Command::Want(Want { key, once: false, answer }));
+        let nothing = |_: Key| false;
+        let meant = hint(key, Some(other));
+        waiting.hear(&meant, Some(own), &HashMap::new());
+        assert_eq!(waiting.wanted(nothing), [key], "nobody has ever heard of that session");
+        waiting.hear(&meant, Some(own), &HashMap::from([(other, HashSet::from([Key { high: 3, low: 4 }]))]));
+        assert_eq!(waiting.wanted(nothing), [key], "it does not want it");
+        let rivals = HashMap::from([(other, HashSet::from([key]))]);
+        waiting.hear(&meant, Some(own), &rivals);
+        for _ in 0..2 {
+            assert_eq!(waiting.wanted(nothing), []);
+            tokio::time::advance(RESERVED / 2).await;
+            waiting.hear(&meant, Some(own), &rivals);
+        }
+        assert_eq!(waiting.wanted(nothing), [key], "repeating it does not make it last longer");
+        waiting.tried(&[key]);
+        waiting.hear(&meant, Some(own), &rivals);
+        assert_eq!(waiting.wanted(nothing), [], "it was held in between, so it may have been let go again");
     }
 }

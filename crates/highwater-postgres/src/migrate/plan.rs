@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{LATEST, Layout, MIGRATIONS, Migration, cannot_adopt, in_the_way};
 use crate::error::failed;
+use crate::own_pool::SCAN_TIMEOUT;
 use crate::store::PgEventStore;
 
 impl PgEventStore {
@@ -17,11 +18,14 @@ impl PgEventStore {
             self.verify().await?;
             return Ok(Vec::new());
         }
-        let mut connection = self.inner.own_pool.acquire().await.map_err(plan_failed)?;
-        self.may_migrate(&mut connection, &layout, &missing).await?;
-        if layout.events && layout.version == 0 {
-            self.can_adopt(&mut connection).await?;
-        }
+        let looking = async |connection: &mut PgConnection| {
+            self.may_migrate(connection, &layout, &missing).await?;
+            if layout.events && layout.version == 0 {
+                self.can_adopt(connection).await?;
+            }
+            Ok(())
+        };
+        self.inner.own_pool.within(SCAN_TIMEOUT).work("plan", looking).await?;
         Ok(missing.iter().map(|migration| migration.planned(&layout)).collect())
     }
 
@@ -31,8 +35,8 @@ impl PgEventStore {
     }
 
     async fn missing(&self) -> Result<(Layout, Vec<&'static Migration>), Error> {
-        let mut connection = self.inner.own_pool.acquire().await.map_err(plan_failed)?;
-        let layout = self.layout(&mut connection).await?;
+        let looking = async |connection: &mut PgConnection| self.layout(connection).await;
+        let layout = self.inner.own_pool.work("see how the database is laid out", looking).await?;
         let missing = match layout.version < LATEST {
             true => MIGRATIONS.iter().filter(|migration| migration.version > layout.version).collect(),
             false => Vec::new(),

@@ -12,7 +12,7 @@ use sqlx::{Encode, Postgres, Type};
 use uuid::Uuid;
 
 use super::expectation;
-use crate::row::unsigned;
+use crate::row::positive;
 
 #[derive(Debug)]
 pub(super) struct Columns<'a> {
@@ -93,17 +93,37 @@ impl<'a> Columns<'a> {
     }
 
     /// The answers to the appends, whose streams were at `heads` and whose events got these numbers.
-    pub(super) fn answers(&self, appends: &[&Prepared], heads: &[i64], sequences: Vec<i64>) -> Vec<Appended> {
-        let mut positions =
-            sequences.into_iter().zip(&self.event_streams).zip(&self.steps).map(|((sequence, stream), step)| {
-                Position {
-                    stream_version: unsigned(heads[*stream as usize - 1]) + u64::from(step.unsigned_abs()),
-                    global_sequence: unsigned(sequence),
-                }
-            });
-        let answers =
-            appends.iter().map(|append| Appended::new(positions.by_ref().take(append.records.len()).collect(), false));
-        answers.map(|answer| answer.expect("an append has events, and all were stored")).collect()
+    ///
+    /// # Errors
+    /// When the server's answer is none to what was sent: it is checked, and not trusted.
+    pub(super) fn answers(
+        &self,
+        appends: &[&Prepared],
+        heads: &[i64],
+        sequences: &[i64],
+    ) -> Result<Vec<Appended>, sqlx::Error> {
+        let wrong = |why: String| sqlx::Error::Decode(why.into());
+        if sequences.len() != self.ids.len() || heads.len() != self.streams.len() {
+            let (numbers, events) = (sequences.len(), self.ids.len());
+            let (versions, streams) = (heads.len(), self.streams.len());
+            return Err(wrong(format!(
+                "the server gave {numbers} numbers for {events} events, and {versions} versions for {streams} streams"
+            )));
+        }
+        if !sequences.is_sorted_by(|one, next| one < next) {
+            return Err(wrong(format!("the server's numbers do not ascend in the order of the events: {sequences:?}")));
+        }
+        let mut positions = Vec::with_capacity(sequences.len());
+        for ((sequence, stream), step) in sequences.iter().zip(&self.event_streams).zip(&self.steps) {
+            let version = heads[*stream as usize - 1].checked_add(i64::from(*step)).unwrap_or(-1);
+            positions.push(Position { stream_version: positive(version)?, global_sequence: positive(*sequence)? });
+        }
+        let mut positions = positions.into_iter();
+        let answer = |append: &&Prepared| {
+            let own = positions.by_ref().take(append.records.len()).collect();
+            Appended::new(own, false).ok_or_else(|| wrong("an append has no events".to_owned()))
+        };
+        appends.iter().map(answer).collect()
     }
 }
 

@@ -7,6 +7,8 @@ mod killed;
 mod ordering;
 mod outages;
 mod push;
+pub mod recoveries;
+mod strangers;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,12 @@
 //! Lost connections, lost answers, and what must not be said about them.
 
-use highwater::{Append, Error, EventStore, ExpectedVersion, Log};
+use std::time::Duration;
+
+use chrono::Utc;
+use highwater::{
+    Append, Ask, BoxFuture, Checkpoints, Claim, DeadLetters, Diagnose, Direction, Error, EventStore, ExpectedVersion,
+    Leadership, LetterQuery, Log, ReadLimit, Request, StreamRead, Transfer,
+};
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
@@ -142,5 +148,83 @@ async fn settings_that_cannot_work_are_refused() {
     ] {
         let refused = PgEventStore::connect_with("postgres://127.0.0.1:1/db", config).await.unwrap_err();
         assert!(matches!(refused, Error::Invalid(_)), "{refused:?}");
+    }
+}
+
+fn forwards() -> StreamRead {
+    StreamRead { from: 1, direction: Direction::Forwards, limit: ReadLimit::events(10) }
+}
+
+/// Everything that is asked on the store's own pool, by name.
+async fn ask(store: &PgEventStore) -> Vec<(&'static str, Result<(), Error>)> {
+    let (ids, query, id) = (["x".to_owned()], LetterQuery::of("x"), Uuid::now_v7());
+    let request = Request {
+        id,
+        subscriber_id: "x".to_owned(),
+        ask: Ask::ReplayAll,
+        requested_by: "a test".to_owned(),
+        requested_at: Utc::now(),
+        outcome: None,
+    };
+    let asking: Vec<(&'static str, BoxFuture<'_, Result<(), Error>>)> = vec![
+        ("head", Box::pin(async { store.head().await.map(drop) })),
+        ("frontier", Box::pin(async { store.frontier().await.map(drop) })),
+        ("open_writers", Box::pin(async { store.open_writers().await.map(drop) })),
+        ("read_stream", Box::pin(async { store.read_stream(id, forwards()).await.map(drop) })),
+        ("checkpoint", Box::pin(async { store.checkpoint("x").await.map(drop) })),
+        ("checkpoints", Box::pin(async { store.checkpoints().await.map(drop) })),
+        ("set_paused", Box::pin(async { store.set_paused("x", false).await.map(drop) })),
+        ("paused", Box::pin(async { store.paused(&ids).await.map(drop) })),
+        ("reports", Box::pin(async { store.reports().await.map(drop) })),
+        ("take_over", Box::pin(async { store.take_over(&Claim::of("x")).await.map(drop) })),
+        ("leaders", Box::pin(async { store.leaders().await.map(drop) })),
+        ("lock_holders", Box::pin(async { store.lock_holders(&ids).await.map(drop) })),
+        ("parked", Box::pin(async { store.parked("x").await.map(drop) })),
+        ("letters", Box::pin(async { store.letters(&query).await.map(drop) })),
+        ("count_letters", Box::pin(async { store.count_letters(&query).await.map(drop) })),
+        ("letter", Box::pin(async { store.letter(id).await.map(drop) })),
+        ("file_request", Box::pin(async { store.file_request(&request).await })),
+        ("open_requests", Box::pin(async { store.open_requests(&ids).await.map(drop) })),
+        ("request", Box::pin(async { store.request(id).await.map(drop) })),
+        ("filling", Box::pin(async { store.filling().await.map(drop) })),
+        ("all_open_requests", Box::pin(async { store.all_open_requests(None, 1).await.map(drop) })),
+        ("planned", Box::pin(async { store.planned().await.map(drop) })),
+        ("verify", Box::pin(async { store.verify().await })),
+    ];
+    let (names, asking): (Vec<_>, Vec<_>) = asking.into_iter().unzip();
+    names.into_iter().zip(futures_util::future::join_all(asking).await).collect()
+}
+
+#[tokio::test]
+async fn whatever_the_store_asks_by_itself_ends_when_the_server_does_not_answer_and_works_when_it_does() {
+    let db = Db::new();
+    db.store().await;
+    let (proxy, store) = through_proxy(&db).await;
+    for (what, answer) in ask(&store).await {
+        answer.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    }
+    proxy.silence(true);
+    let unanswered = tokio::time::timeout(Duration::from_secs(60), ask(&store)).await.expect("nothing waits for ever");
+    for (what, answer) in unanswered {
+        assert!(matches!(answer, Err(Error::Unavailable { .. })), "{what}: {answer:?}");
+    }
+    // What was given up does not come back: those connections are lost, and none of them is waited for.
+    proxy.abandon();
+    for (what, answer) in ask(&store).await {
+        answer.unwrap_or_else(|error| panic!("{what} does not work again: {error:?}"));
+    }
+}
+
+#[tokio::test]
+async fn connections_that_have_vanished_without_a_word_are_replaced() {
+    let db = Db::new();
+    db.store().await;
+    let (proxy, store) = through_proxy(&db).await;
+    ask(&store).await;
+    proxy.abandon();
+    // Each may be tried once.
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while ask(&store).await.iter().any(|(_, answer)| answer.is_err()) {
+        assert!(tokio::time::Instant::now() < deadline, "connections that are only half open are used again and again");
     }
 }

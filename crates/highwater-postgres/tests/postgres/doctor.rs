@@ -102,7 +102,9 @@ async fn what_initializing_would_do_is_said_before_and_nothing_is_left_after() {
             (4, "leadership"),
             (5, "reports"),
             (6, "filling"),
-            (7, "append_new")
+            (7, "append_new"),
+            (8, "life"),
+            (9, "append_checked")
         ]
     );
     assert_found(&store, Severity::Bad, "layout", "creates the table of events", "initialize()").await;
@@ -114,12 +116,9 @@ async fn what_initializing_would_do_is_said_before_and_nothing_is_left_after() {
     assert_eq!(schemas, 0, "planning does nothing");
     store.initialize().await.unwrap();
     assert!(store.planned().await.unwrap().is_empty());
-    let before = "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports, {s}.filling;
-        DROP FUNCTION {s}.session_is_gone, {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new;
-        DELETE FROM {s}.migrations WHERE version > 3";
-    db.execute(&mut db.connection().await, before).await;
+    db.back_to(&mut db.connection().await, 3).await;
     let planned = store.planned().await.unwrap();
-    assert_eq!(planned.iter().map(|step| step.version).collect::<Vec<_>>(), [4, 5, 6, 7]);
+    assert_eq!(planned.iter().map(|step| step.version).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9]);
     store.initialize().await.unwrap();
     assert!(store.planned().await.unwrap().is_empty());
 }
@@ -182,16 +181,10 @@ async fn a_role_that_may_not_initialize_is_told_before_and_may_look_when_there_i
     assert_eq!(find(&store, "layout", "may not create tables").await.severity, Severity::Bad);
     db.store().await;
     // May create tables, and owns none.
-    db.execute(
-        &mut admin,
-        "DELETE FROM {s}.migrations WHERE version > 3; DROP TABLE {s}.event_bus_leaders,
-        {s}.event_bus_instances, {s}.event_bus_reports, {s}.filling;
-        DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new; GRANT ALL ON SCHEMA {s} TO app; GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO app",
-    )
-    .await;
+    db.back_to(&mut admin, 3).await;
+    db.execute(&mut admin, "GRANT ALL ON SCHEMA {s} TO app; GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO app").await;
     let (planned, refused) = (store.planned().await.unwrap_err(), store.initialize().await.unwrap_err());
     assert!(denied(&planned) && denied(&refused), "{planned:?} {refused:?}");
-    db.execute(&mut admin, "DROP FUNCTION {s}.session_is_gone").await;
     db.store().await;
     db.execute(
         &mut admin,
@@ -366,17 +359,82 @@ async fn writers_and_transactions_that_stay_open_are_named() {
     db.execute(&mut prepared, "BEGIN").await;
     db.insert(&mut prepared).await;
     db.execute(&mut prepared, "PREPARE TRANSACTION 'left'").await;
-    assert_eq!(find(&store, "writers", "none has been open for long").await.severity, Severity::Good);
-    eventually("they have been open for long", async || {
+    eventually("they hold readers back", async || {
         problems(&store).await.iter().filter(|said| said.contains("no reader gets past it")).count() == 2
     })
     .await;
     assert_found(&store, Severity::Warning, "writers", "\"left\"", "ROLLBACK PREPARED 'left'").await;
     assert_found(&store, Severity::Warning, "writers", "process", "pg_terminate_backend").await;
+    eventually("they have been open for long", async || {
+        let findings = store.diagnose().await.unwrap();
+        findings.iter().filter(|finding| finding.topic == "transactions" && finding.advice.is_some()).count() == 2
+    })
+    .await;
     assert_found(&store, Severity::Note, "transactions", "idle in transaction", "pg_terminate_backend").await;
     assert_found(&store, Severity::Note, "transactions", "\"left\"", "ROLLBACK PREPARED").await;
     db.execute(&mut prepared, "ROLLBACK PREPARED 'left'").await;
     drop(forgotten);
+}
+
+#[tokio::test]
+async fn looking_does_not_take_the_lock_by_which_readers_know_writers() {
+    let db = Db::new();
+    let store = db.store().await;
+    store.append(&one()).await.unwrap();
+    // Whoever wants the lock of a writer waits for this; whoever only reads the sequence does not.
+    let mut altering = db.connection().await;
+    db.execute(&mut altering, "BEGIN; ALTER SEQUENCE {s}.events_global_sequence_seq NO CYCLE").await;
+    let findings = store.diagnose().await.unwrap();
+    let unseen: Vec<_> = findings.iter().filter(|finding| finding.found.contains("could not be looked at")).collect();
+    assert!(unseen.is_empty(), "{unseen:#?}");
+    // Looking as others do would have waited.
+    let mut looking = db.connection().await;
+    db.execute(&mut looking, "SET lock_timeout = '100ms'").await;
+    let as_others_do = format!("SELECT last_value FROM pg_sequences WHERE schemaname = '{}'", db.schema);
+    let refused = db.try_execute(&mut looking, &as_others_do).await.unwrap_err();
+    assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("55P03"), "{refused:?}");
+}
+
+/// What the documented roles say about the whole database, ready to be run.
+fn about_the_database(name: &str) -> String {
+    let lines = include_str!("../../../../docs/postgres-roles.sql").lines();
+    let commented = lines.filter_map(|line| line.strip_prefix("--     "));
+    commented
+        .filter(|line| !line.contains("transaction_timeout = '1h'"))
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("shop", name)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_out_that_bounds_everybody_is_asked_for_until_the_database_has_it() {
+    let server = ThrowawayPostgres::start().unwrap();
+    let db = Db::on(server.url());
+    let store = db.store().await;
+    let (said, advice) =
+        ("idle_in_transaction_session_timeout is not set for the database", "ALTER DATABASE postgres SET");
+    assert_found(&store, Severity::Note, "settings", said, advice).await;
+    let mut admin = db.connection().await;
+    let role: String = sqlx::query_scalar("SELECT session_user::text").fetch_one(&mut admin).await.unwrap();
+    db.execute(&mut admin, &format!("ALTER ROLE {role} SET idle_in_transaction_session_timeout = '60s'")).await;
+    assert_found(&connect(&db).await, Severity::Note, "settings", said, advice).await;
+    let sql = about_the_database("postgres");
+    assert!(sql.contains("ALTER DATABASE") && sql.contains("REVOKE"), "{sql}");
+    db.execute(&mut admin, &sql).await;
+    let findings = connect(&db).await.diagnose().await.unwrap();
+    let asked: Vec<_> = findings.iter().filter(|finding| finding.found.contains(said)).collect();
+    assert!(asked.is_empty(), "{asked:#?}");
+    // A role that nobody thought of does not get in, and one that does is ended.
+    let stranger =
+        "CREATE ROLE stranger LOGIN; CREATE ROLE invited LOGIN; GRANT CONNECT ON DATABASE postgres TO invited";
+    db.execute(&mut admin, stranger).await;
+    let options: PgConnectOptions = db.url.parse().unwrap();
+    let refused = PgConnection::connect_with(&options.clone().username("stranger")).await.unwrap_err();
+    assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("42501"), "{refused:?}");
+    let mut invited = PgConnection::connect_with(&options.username("invited")).await.unwrap();
+    let show = sqlx::query_scalar("SELECT current_setting('idle_in_transaction_session_timeout')");
+    let limit: String = show.fetch_one(&mut invited).await.unwrap();
+    assert_eq!(limit, "1min");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -486,7 +544,12 @@ async fn a_server_that_is_gone_is_one_finding() {
     assert!(findings[0].severity == Severity::Bad && findings[0].topic == "connection", "{}", findings[0]);
     assert!(matches!(store.planned().await.unwrap_err(), Error::Unavailable { .. }));
     server.start_again().unwrap();
-    find(&store, "connection", "answers within").await;
+    // A connection from before may be met first.
+    eventually("the server answers", async || {
+        let findings = store.diagnose().await.unwrap();
+        findings.iter().any(|finding| finding.topic == "connection" && finding.found.contains("answers within"))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

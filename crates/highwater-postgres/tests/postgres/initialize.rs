@@ -158,11 +158,8 @@ async fn a_layout_from_before_there_was_leadership_is_brought_up_to_date() {
     let db = Db::new();
     db.store().await;
     let mut connection = db.connection().await;
-    let before =
-        "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports; DROP FUNCTION {s}.session_is_gone; DELETE FROM {s}.migrations WHERE version > 3;
-        DROP TABLE {s}.filling; DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new;
-        ALTER TABLE {s}.migrations DROP COLUMN oldest";
-    db.execute(&mut connection, before).await;
+    db.back_to(&mut connection, 3).await;
+    db.execute(&mut connection, "ALTER TABLE {s}.migrations DROP COLUMN oldest").await;
     let store = db.store().await;
     assert!(highwater::Leadership::leaders(&store).await.unwrap().is_empty());
     // Those who know layout 3 may go on working with this one.
@@ -251,4 +248,35 @@ async fn an_uninitialized_schema_says_so() {
     ] {
         assert!(matches!(&error, Error::Unfit { reason } if reason.contains("initialize()")), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_layout_with_times_that_no_reader_could_represent_is_brought_up_to_date_and_doctor_names_what_is_left_to_do()
+{
+    let db = Db::new();
+    let store = db.store().await;
+    store.append(&one()).await.unwrap();
+    let mut connection = db.connection().await;
+    let before = "ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane; DROP FUNCTION {s}.insist_on_rows;
+        DELETE FROM {s}.migrations WHERE version >= 9";
+    let validated = async |connection: &mut sqlx::PgConnection| -> bool {
+        let sql = "SELECT convalidated FROM pg_constraint WHERE conname = 'events_created_at_sane'
+            AND conrelid = 'events'::regclass";
+        sqlx::query_scalar(sql).fetch_one(connection).await.unwrap()
+    };
+    db.execute(&mut connection, before).await;
+    store.initialize().await.unwrap();
+    assert!(validated(&mut connection).await, "rows from before are looked at");
+    db.execute(&mut connection, before).await;
+    db.execute(&mut connection, "UPDATE {s}.events SET created_at = 'infinity'").await;
+    store.initialize().await.unwrap();
+    assert!(!validated(&mut connection).await);
+    let findings = highwater::Diagnose::diagnose(&store).await.unwrap();
+    let advice =
+        findings.iter().filter(|finding| finding.topic == "constraints").find_map(|found| found.advice.clone());
+    assert!(advice.unwrap().contains("VALIDATE CONSTRAINT events_created_at_sane"));
+    db.execute(&mut connection, "UPDATE {s}.events SET created_at = now()").await;
+    db.execute(&mut connection, "ALTER TABLE {s}.events VALIDATE CONSTRAINT events_created_at_sane").await;
+    let findings = highwater::Diagnose::diagnose(&store).await.unwrap();
+    assert!(findings.iter().any(|finding| finding.topic == "constraints" && finding.advice.is_none()));
 }

@@ -1,6 +1,7 @@
 //! Several instances: what only real processes, connections and servers can show.
 
 mod cut_off;
+mod forged;
 mod hard_times;
 mod meddling;
 mod outages;

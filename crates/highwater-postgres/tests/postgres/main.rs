@@ -1,6 +1,7 @@
 //! What only PostgreSQL can show. The contract itself is in `contract.rs`.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
+mod altered;
 mod appending;
 mod bus;
 mod connections;
@@ -8,6 +9,7 @@ mod crashes;
 mod damage;
 mod delivery_contracts;
 mod doctor;
+mod forger;
 mod hosts;
 mod initialize;
 mod leadership;
@@ -16,9 +18,12 @@ mod plain_sql;
 mod proxy;
 mod replicas;
 mod roles;
+mod schedules;
 mod schema_names;
+mod settled;
 mod support;
 mod tls;
 mod transfer;
 mod units_of_work;
+mod versions;
 mod wakeups;

@@ -118,3 +118,20 @@ async fn a_number_of_ones_own_is_refused() {
     let refused = db.try_execute(&mut connection, own).await.unwrap_err();
     assert_eq!(refused.as_database_error().unwrap().code().unwrap(), "428C9");
 }
+
+#[tokio::test]
+async fn a_function_called_in_a_transaction_with_an_old_snapshot_breaks_no_stream() {
+    let db = Db::new();
+    let store = db.store().await;
+    let stream = Uuid::now_v7();
+    let call = format!("SELECT * FROM {{s}}.append('{stream}', 'Noted', '{{\"text\":\"late\"}}')");
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let mut connection = db.connection().await;
+        db.execute(&mut connection, &format!("BEGIN ISOLATION LEVEL {level}; SELECT count(*) FROM {{s}}.events")).await;
+        store.append(&Append::to(stream).event(note("meanwhile"))).await.unwrap();
+        let refused = db.try_execute(&mut connection, &call).await.unwrap_err();
+        assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("HW001"), "{refused:?}");
+        db.execute(&mut connection, "ROLLBACK").await;
+    }
+    assert_eq!(sequences(&store).await.len(), 2);
+}

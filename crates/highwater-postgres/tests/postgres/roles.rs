@@ -1,8 +1,8 @@
 //! Who may do what. The grants are those of the documentation, word for word.
 
 use highwater::{
-    Append, Ask, Backend, CheckpointWrite, Checkpoints, Claim, Closing, DeadLetters, Error, ExpectedVersion, Fence,
-    LetterQuery, Log, NewLetter, Overview, Repair, Report, ReportedState, Request,
+    Append, Ask, Backend, CheckpointWrite, Checkpoints, Claim, Closing, DeadLetters, Direction, Error, ExpectedVersion,
+    Fence, LetterQuery, Log, NewLetter, Overview, ReadLimit, Repair, Report, ReportedState, Request, StreamRead,
 };
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
@@ -13,10 +13,10 @@ use crate::support::*;
 const ROLES: &str = include_str!("../../../../docs/postgres-roles.sql");
 
 /// The documented roles, under names of this test's own.
-struct Roles(String);
+pub struct Roles(pub String);
 
 impl Roles {
-    async fn create(db: &Db) -> Self {
+    pub async fn create(db: &Db) -> Self {
         let prefix = format!("r{:x}_", fastrand::u64(..));
         let sql = ROLES
             .replace("highwater_", &prefix)
@@ -27,7 +27,7 @@ impl Roles {
     }
 
     /// A store of one of the roles.
-    async fn store(&self, db: &Db, role: &str) -> PgEventStore {
+    pub async fn store(&self, db: &Db, role: &str) -> PgEventStore {
         let name = format!("{}{role}", self.0);
         let mut admin = db.connection().await;
         db.execute(&mut admin, &format!("ALTER ROLE {name} LOGIN PASSWORD 'secret'")).await;
@@ -35,7 +35,7 @@ impl Roles {
         PgEventStore::connect_to(options.username(&name).password("secret"), db.config()).await.unwrap()
     }
 
-    async fn drop(self, db: &Db) {
+    pub async fn drop(self, db: &Db) {
         let mut admin = db.connection().await;
         for role in ["writer", "reader", "subscriber", "operator"] {
             let name = format!("{}{role}", self.0);
@@ -87,14 +87,104 @@ async fn a_writer_appends_and_reads_but_cannot_touch_the_table_otherwise() {
     roles.drop(&db).await;
 }
 
+/// What a writer could ask of the functions to ruin a stream, by plain SQL: `{there}` is one that has two events.
+const RUINOUS: [&str; 22] = [
+    "append_new(ARRAY[gen_random_uuid()], ARRAY[7], {ids1}, {rest1})",
+    "append_new(ARRAY[gen_random_uuid()], ARRAY[9223372036854775807], {ids1}, {rest1})",
+    "append_new(ARRAY[gen_random_uuid()], ARRAY[0], {ids1}, {rest1})",
+    "append_new(ARRAY[gen_random_uuid()], ARRAY[NULL::bigint], {ids1}, {rest1})",
+    "append_new(ARRAY[gen_random_uuid()], '{}', {ids1}, {rest1})",
+    "append_new(ARRAY['{there}'::uuid], ARRAY[1], {ids1}, {rest1})",
+    "append_new(ARRAY['{there}'::uuid], ARRAY[3], {ids1}, {rest1})",
+    "append_new(ARRAY['{there}'::uuid], ARRAY[4], {ids1}, {rest1})",
+    "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[1, 3], {ids2}, {rest2})",
+    "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[1, 1], {ids2}, {rest2})",
+    "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[2, 3], {ids2}, {rest2})",
+    "append_new(ARRAY['{one}']::uuid[], ARRAY[1, 2], {ids2}, {rest2})",
+    "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[1, 2], {ids1}, {rest2})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1], ARRAY[2], {ids1}, {group1})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1], ARRAY[0], {ids1}, {group1})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1], ARRAY[2147483647], {ids1}, {group1})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[2], ARRAY[1], {ids1}, {group1})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[1, 3], {ids2}, {group2})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[2, 0], {ids2}, {group2})",
+    "append_group(ARRAY['{there}', '{there}']::uuid[], NULL, NULL, ARRAY[1, 2], ARRAY[1, 3], {ids2}, {group2})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[1], {ids2}, {group2})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, NULL], ARRAY[1, 2], {ids2}, {group2})",
+];
+
+#[tokio::test]
+async fn a_writer_that_calls_the_functions_by_itself_cannot_make_a_hole_or_end_a_stream() {
+    let db = Db::new();
+    let owner = db.store().await;
+    let there = Uuid::now_v7();
+    owner.append(&Append::to(there).events([note("a"), note("b")])).await.unwrap();
+    let roles = Roles::create(&db).await;
+    let store = roles.store(&db, "writer").await;
+    let mut writer = store.pool().acquire().await.unwrap();
+    let one = Uuid::now_v7();
+    for call in RUINOUS {
+        let sql = call
+            .replace("{there}", &there.to_string())
+            .replace("{one}", &one.to_string())
+            .replace("{ids1}", "ARRAY[gen_random_uuid()]")
+            .replace("{ids2}", "ARRAY[gen_random_uuid(), gen_random_uuid()]")
+            .replace("{rest1}", "ARRAY['x'], ARRAY[1], ARRAY['1']::json[], ARRAY['{}']::json[], ARRAY[now()]")
+            .replace("{group1}", "ARRAY['x'], ARRAY[1], ARRAY['1'], ARRAY['{}'], ARRAY[now()]")
+            .replace(
+                "{rest2}",
+                "ARRAY['x','x'], ARRAY[1,1], ARRAY['1','2']::json[], ARRAY['{}','{}']::json[], ARRAY[now(), now()]",
+            )
+            .replace("{group2}", "ARRAY['x','x'], ARRAY[1,1], ARRAY['1','2'], ARRAY['{}','{}'], ARRAY[now(), now()]");
+        let refused = db.try_execute(&mut writer, &format!("SELECT {{s}}.{sql}")).await;
+        assert!(refused.is_err(), "{call}");
+    }
+    // Interleaved: unusual, and as good as any other.
+    let interleaved = format!(
+        "SELECT {{s}}.append_new(ARRAY['{one}', '{}', '{one}']::uuid[], ARRAY[1, 1, 2],
+            ARRAY[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()], ARRAY['x', 'x', 'x'], ARRAY[1, 1, 1],
+            ARRAY['1', '1', '1']::json[], ARRAY['{{}}', '{{}}', '{{}}']::json[], ARRAY[now(), now(), now()])",
+        Uuid::now_v7()
+    );
+    db.execute(&mut writer, &interleaved).await;
+    for (stream, events) in [(there, 2), (one, 2)] {
+        let read = StreamRead { from: 1, direction: Direction::Forwards, limit: ReadLimit::events(100) };
+        assert_eq!(owner.read_stream(stream, read).await.unwrap().records.len(), events);
+    }
+    assert_eq!(owner.append(&Append::to(there).event(note("c"))).await.unwrap().stream_version, 3);
+    drop(writer);
+    drop(store);
+    roles.drop(&db).await;
+}
+
+#[tokio::test]
+async fn times_that_no_reader_could_represent_are_refused_whoever_writes_them() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    let by_function =
+        "SELECT {s}.append_one(gen_random_uuid(), 0, gen_random_uuid(), 'Noted', 1, 'null', '{}', '{time}')";
+    let by_hand = "INSERT INTO {s}.events (id, stream_id, stream_version, event_type, data, created_at)
+        VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Noted', 'null', '{time}')";
+    for sql in [by_function, by_hand] {
+        for time in ["infinity", "-infinity", "10000-01-01 00:00:00+00", "0001-12-31 23:59:59+00 BC", "294276-01-01"] {
+            let refused = db.try_execute(&mut connection, &sql.replace("{time}", time)).await.unwrap_err();
+            assert_eq!(refused.as_database_error().unwrap().code().unwrap(), "23514", "{time}: {refused}");
+        }
+        for time in ["0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"] {
+            db.execute(&mut connection, &sql.replace("{time}", time)).await;
+        }
+    }
+    assert_eq!(page(&store, 0).await.records.len(), 4);
+}
+
 #[tokio::test]
 async fn who_could_append_before_an_upgrade_can_append_after_it() {
     let db = Db::new();
     let owner = db.store().await;
     let roles = Roles::create(&db).await;
     // As it was before there was this function; its grants go with it.
-    let before = "DROP FUNCTION {s}.append_new; DELETE FROM {s}.migrations WHERE version = 7";
-    db.execute(&mut db.connection().await, before).await;
+    db.back_to(&mut db.connection().await, 6).await;
     owner.initialize().await.unwrap();
     let store = roles.store(&db, "writer").await;
     let new = Append::to(Uuid::now_v7()).expecting(ExpectedVersion::NoStream).events([note("a"), note("b")]);

@@ -70,11 +70,33 @@ impl Db {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(|done| done.rows_affected())
     }
 
+    /// Takes the layout back to how an earlier version left it.
+    pub async fn back_to(&self, connection: &mut PgConnection, version: usize) {
+        for undo in UNDO[version - FIRST_UNDONE..].iter().rev() {
+            self.execute(connection, undo).await;
+        }
+        self.execute(connection, &format!("DELETE FROM {{s}}.migrations WHERE version > {version}")).await;
+    }
+
     /// Inserts one event into a fresh stream by plain SQL, on whatever transaction the connection is in.
     pub async fn insert(&self, connection: &mut PgConnection) {
         self.execute(connection, INSERT).await;
     }
 }
+
+/// The first layout that can be gone back to, and what undoes each migration after it.
+const FIRST_UNDONE: usize = 2;
+const UNDO: [&str; 7] = [
+    "DROP TABLE {s}.event_bus_checkpoints, {s}.event_bus_pauses, {s}.event_bus_dlq, {s}.event_bus_dlq_attempts,
+        {s}.event_bus_requests; DROP SEQUENCE {s}.event_bus_terms",
+    "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances; DROP FUNCTION {s}.session_is_gone",
+    "DROP TABLE {s}.event_bus_reports",
+    "DROP TABLE {s}.filling; DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard",
+    "DROP FUNCTION {s}.append_new",
+    "DROP TABLE {s}.server_life; DROP FUNCTION {s}.life, {s}.insist_on_life;
+        ALTER TABLE {s}.event_bus_checkpoints DROP COLUMN settled_to, DROP COLUMN settled_in",
+    "DROP FUNCTION {s}.insist_on_rows; ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane",
+];
 
 /// One event in a fresh stream.
 pub const INSERT: &str = "INSERT INTO {s}.events (id, stream_id, stream_version, event_type, data)

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use highwater::{Append, Error, ExpectedVersion, Log, Wakeups};
+use highwater::{Append, Error, ExpectedVersion, Invalid, Log, Wakeups};
 use sqlx::Row;
 use uuid::Uuid;
 
@@ -70,6 +70,35 @@ async fn dropping_it_rolls_back() {
     drop(work);
     store.begin().await.unwrap().rollback().await.unwrap();
     assert_eq!((stock(&db).await, store.head().await.unwrap()), (10, 0));
+}
+
+#[tokio::test]
+async fn a_transaction_that_does_not_see_what_others_commit_cannot_append() {
+    let db = Db::new();
+    let store = db.store().await;
+    let stream = Uuid::now_v7();
+    for (level, begin) in [
+        ("REPEATABLE READ", "BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        ("SERIALIZABLE", "BEGIN ISOLATION LEVEL SERIALIZABLE"),
+    ] {
+        let mut work = store.unit_of_work(store.pool().begin_with(begin).await.unwrap());
+        sqlx::query("SELECT 1").execute(&mut **work.tx()).await.unwrap();
+        store.append(&Append::to(stream).event(note("meanwhile"))).await.unwrap();
+        work.append(Append::to(stream).event(note("late")));
+        let refused = work.commit().await.unwrap_err();
+        let mut tx = store.pool().begin_with(begin).await.unwrap();
+        for refused in [refused, store.append_on(&mut tx, &one()).await.unwrap_err()] {
+            let named = matches!(&refused, Error::Invalid(Invalid::Isolation(found)) if found == level);
+            assert!(named && refused.to_string().contains("READ COMMITTED"), "{refused:?}");
+        }
+        tx.rollback().await.unwrap();
+        assert!(store.open_writers().await.unwrap().is_empty(), "rolled back explicitly, not some time later");
+    }
+    assert_eq!(sequences(&store).await, [1, 2]);
+    // One that only reads is the application's own affair.
+    let mut work = store.unit_of_work(store.pool().begin_with("BEGIN ISOLATION LEVEL SERIALIZABLE").await.unwrap());
+    sqlx::query("SELECT 1").execute(&mut **work.tx()).await.unwrap();
+    assert!(work.commit().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -207,4 +236,73 @@ async fn a_beginning_that_is_given_up_leaves_no_transaction_open() {
     }
     assert_eq!(stock(&db).await, 10 - 40);
     eventually("all are back", async || left_open(&db).await == 0).await;
+}
+
+/// Statements that keep a transaction from committing, though the driver would say that it has: one that fails, and two that
+/// end it.
+const ENDS: [&str; 4] = ["SELECT 1 / 0", "ROLLBACK", "COMMIT", "SAVEPOINT a; SELECT 1 / 0"];
+
+#[tokio::test]
+async fn a_unit_of_work_whose_transaction_was_lost_on_the_way_says_so_with_and_without_appends() {
+    let db = Db::new();
+    let store = db.store().await;
+    with_stock(&db).await;
+    for end in ENDS {
+        for appends in [false, true] {
+            let mut work = store.begin().await.unwrap();
+            // The application swallows what goes wrong.
+            drop(db.try_execute(work.tx(), end).await);
+            if appends {
+                work.append(one());
+            }
+            let told = work.commit().await.unwrap_err();
+            assert!(matches!(told, Error::Aborted { .. }), "{end}: {told:?}");
+            assert!(!told.is_retryable());
+        }
+    }
+    assert!(sequences(&store).await.is_empty(), "no append stands by itself");
+    let mut work = store.begin().await.unwrap();
+    db.execute(work.tx(), &format!("SAVEPOINT a; {TAKE}; ROLLBACK TO a; {TAKE}")).await;
+    assert!(work.commit().await.unwrap().is_empty());
+    assert_eq!(stock(&db).await, 9, "what was repaired by a savepoint is committed");
+}
+
+#[tokio::test]
+async fn a_deferred_constraint_that_does_not_hold_is_the_applications_error() {
+    let db = Db::new();
+    let store = db.store().await;
+    db.execute(&mut db.connection().await, "CREATE TABLE {s}.once (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
+    let mut work = store.begin().await.unwrap();
+    db.execute(work.tx(), "INSERT INTO {s}.once VALUES (1), (1)").await;
+    work.append(one());
+    let told = work.commit().await.unwrap_err();
+    assert!(matches!(told, Error::Aborted { .. }), "{told:?}");
+    assert!(sequences(&store).await.is_empty());
+}
+
+#[tokio::test]
+async fn appending_on_a_transaction_that_was_lost_is_an_error_and_committing_it_as_a_unit_of_work_is_too() {
+    let db = Db::new();
+    let store = db.store().await;
+    for end in ENDS {
+        let mut tx = store.pool().begin().await.unwrap();
+        drop(db.try_execute(&mut tx, end).await);
+        let told = store.append_on(&mut tx, &one()).await.unwrap_err();
+        assert!(matches!(told, Error::Aborted { .. }), "{end}: {told:?}");
+        // And the same when it comes after the append, which sqlx's own commit says nothing about.
+        if end != "COMMIT" {
+            let mut tx = store.pool().begin().await.unwrap();
+            let (_, announcement) = store.append_on(&mut tx, &one()).await.unwrap();
+            drop(db.try_execute(&mut tx, end).await);
+            let told = store.unit_of_work(tx).commit().await.unwrap_err();
+            assert!(matches!(told, Error::Aborted { .. }), "{end}: {told:?}");
+            drop(announcement);
+        }
+    }
+    assert!(sequences(&store).await.is_empty());
+    let mut tx = store.pool().begin().await.unwrap();
+    let (appended, announcement) = store.append_on(&mut tx, &one()).await.unwrap();
+    store.unit_of_work(tx).commit().await.unwrap();
+    announcement.send();
+    assert_eq!(sequences(&store).await, [appended.global_sequence]);
 }

@@ -86,7 +86,7 @@ async fn appends_never_notify_inside_their_transaction() {
         .fetch_all(&mut connection)
         .await
         .unwrap();
-    assert_eq!((triggers, bodies.len()), (0, 7));
+    assert!(triggers == 0 && bodies.len() >= 7, "{triggers} triggers, {} functions", bodies.len());
     assert!(bodies.iter().all(|body| !body.to_lowercase().contains("notify")));
 }
 

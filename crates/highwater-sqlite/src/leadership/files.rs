@@ -1,59 +1,60 @@
 //! The files that are locked.
 
-use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::collections::HashMap;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use highwater::Error;
+use highwater::{Error, LockHolder, Moment};
 use md5::{Digest, Md5};
 use uuid::Uuid;
 
-/// How long a lock that was let go for somebody is kept for them.
-const RESERVED: Duration = Duration::from_secs(1);
-/// How the names of the instances' files begin.
+use super::notes::{Note, Sign};
+use super::rights::{OpenFolder, Refusal};
+use crate::holder::Holder as Process;
+
+/// How the names of the instances' files begin, and of those that are about to become another.
 const INSTANCE: &str = "instance-";
+const NEXT: &str = "next-";
 /// How often a file is opened again because it was replaced meanwhile.
 const REPLACED_MAX: u32 = 10;
 
 /// The folder of locks of one database.
 #[derive(Debug, Clone)]
-pub(crate) struct Folder(PathBuf);
-
-/// What stands in a file: who locked it last, and for whom it was let go, until when.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Note {
-    holder: Option<Uuid>,
-    meant: Option<(Uuid, u128)>,
+pub(crate) struct Folder {
+    path: PathBuf,
+    database: PathBuf,
 }
 
-impl Note {
-    fn write(self) -> String {
-        let holder = self.holder.map_or_else(|| "-".to_owned(), |holder| holder.to_string());
-        let meant = self.meant.map_or_else(String::new, |(to, until)| format!(" {to} {until}"));
-        format!("{holder}{meant}\n")
-    }
-
-    /// What cannot be read says nothing.
-    fn read(text: &str) -> Self {
-        let mut words = text.split_whitespace();
-        let holder = words.next().and_then(|word| word.parse().ok());
-        let meant = words.next().and_then(|to| to.parse().ok()).zip(words.next().and_then(|until| until.parse().ok()));
-        Self { holder, meant }
-    }
-
-    /// Whether it is kept for somebody else. What lies further ahead than it ever could was written before the clock was set
-    /// back, and would keep everybody out until then.
-    fn is_meant_for_another(self, session: Uuid) -> bool {
-        let left = |until: u128| until.saturating_sub(millis());
-        self.meant.is_some_and(|(to, until)| to != session && (1..=RESERVED.as_millis()).contains(&left(until)))
-    }
+/// What came of trying for a lock.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    Got(Lock),
+    /// It was released for another instance, which has not come for it yet.
+    Reserved,
+    Held(Holder),
 }
 
-fn millis() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+/// Who has a lock: a session, unless it has not said so yet, on one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) session: Option<Uuid>,
+    pub(super) file: Identity,
+}
+
+/// A file, whatever it is called: device and inode.
+pub(super) type Identity = (u64, u64);
+
+fn identity(found: &std::fs::Metadata) -> Identity {
+    (found.dev(), found.ino())
+}
+
+fn leader(subscriber_id: &str) -> String {
+    // Names may hold what file names may not.
+    let hash: String = Md5::digest(subscriber_id).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("leader-{hash}")
 }
 
 impl Folder {
@@ -61,99 +62,160 @@ impl Folder {
     pub(crate) fn beside(database: &Path) -> Self {
         let mut name = database.as_os_str().to_owned();
         name.push("-locks");
-        Self(name.into())
+        Self { path: name.into(), database: database.to_owned() }
     }
 
     pub(crate) fn create(&self) -> Result<(), Error> {
-        std::fs::create_dir_all(&self.0).map_err(|error| self.failed("create the folder of locks", &error))
+        let created = OpenFolder::create(&self.path, &self.database);
+        created.map(drop).map_err(self.failed("create the folder of locks"))
     }
 
-    fn failed(&self, action: &'static str, error: &io::Error) -> Error {
-        let source = format!("{}: {error}", self.0.display()).into();
-        match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::Denied { action, source },
-            _ => Error::Unavailable { action, source },
+    fn failed(&self, action: &'static str) -> impl Fn(Refusal) -> Error {
+        move |refusal| match refusal {
+            Refusal::Untrusted(why) => Error::Denied { action, source: why.into() },
+            Refusal::Failed(error) => {
+                let source = format!("{}: {error}", self.path.display()).into();
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        Error::Denied { action, source }
+                    }
+                    _ => Error::Unavailable { action, source },
+                }
+            }
         }
     }
 
-    fn leader(&self, subscriber_id: &str) -> PathBuf {
-        // Names may hold what file names may not.
-        let hash: String = Md5::digest(subscriber_id).iter().map(|byte| format!("{byte:02x}")).collect();
-        self.0.join(format!("leader-{hash}"))
+    fn open(&self) -> Result<OpenFolder, Refusal> {
+        let opened = OpenFolder::open(&self.path, &self.database)?;
+        opened.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound).into())
     }
 
-    fn instance(&self, place: usize) -> PathBuf {
-        self.0.join(format!("{INSTANCE}{place}"))
+    /// Tries for a subscriber's lock, for a session.
+    pub(super) fn lead(&self, subscriber_id: &str, session: Uuid) -> Result<Attempt, Error> {
+        let got = || {
+            let attempt = Lock::get(&self.open()?, &leader(subscriber_id), Some(session))?;
+            if let Attempt::Got(lock) = &attempt {
+                lock.write(&Note::held_by(session).write())?;
+            }
+            Ok(attempt)
+        };
+        got().map_err(self.failed("lock a file for leadership"))
     }
 
-    /// Gets a subscriber's lock for a session, if it is free and not kept for another.
-    pub(super) fn lead(&self, subscriber_id: &str, session: Uuid) -> Result<Option<Lock>, Error> {
-        let locked = Lock::get(self.leader(subscriber_id), session, true);
-        locked.map_err(|error| self.failed("lock a file for leadership", &error))
+    /// Takes a subscriber's lock from a holder that gives no signs any more. The kernel gives its lock to nobody, so the file
+    /// is replaced by one that is locked already: the holder finds that its own has no name any more, and everybody else
+    /// finds the new one. `None` when somebody was faster.
+    pub(super) fn replace(
+        &self,
+        subscriber_id: &str,
+        silent: Holder,
+        own: &Lock,
+        session: Uuid,
+    ) -> Result<Option<Lock>, Error> {
+        let replaced = || {
+            let (folder, named) = (self.open()?, leader(subscriber_id));
+            // One for each instance, so that nothing is left lying where one dies here.
+            let next = own.name().replace(INSTANCE, NEXT);
+            let file = folder.new_file(&next)?;
+            let lock = Lock { identity: identity(&file.metadata()?), path: folder.path(&named), file };
+            if lock.file.try_lock().is_err() {
+                return Ok(None);
+            }
+            lock.write(&Note::held_by(session).write())?;
+            // As late as possible: whoever comes in between loses the lock again, and is told so.
+            if Lock::holder(folder.read(&named)?)? != silent {
+                return Ok(None);
+            }
+            folder.rename(&next, &named)?;
+            Ok(lock.is_there().then_some(lock))
+        };
+        replaced().map_err(self.failed("take a lock from an instance that gives no sign of life"))
     }
 
     /// Gets the lock of whoever fills the store.
     pub(crate) fn fill(&self) -> Result<Option<Lock>, Error> {
-        let locked = Lock::get(self.0.join("filling"), Uuid::now_v7(), false);
-        locked.map_err(|error| self.failed("lock a file for filling the store", &error))
+        let got = || {
+            let Attempt::Got(lock) = Lock::get(&self.open()?, "filling", None)? else { return Ok(None) };
+            lock.write(&Note::held_by(Uuid::now_v7()).write())?;
+            Ok(Some(lock))
+        };
+        got().map_err(self.failed("lock a file for filling the store"))
     }
 
     /// Gets a place among the instances.
-    pub(super) fn enter(&self, session: Uuid) -> Result<Lock, Error> {
-        for place in 0.. {
-            let locked = Lock::get(self.instance(place), session, false);
-            if let Some(lock) = locked.map_err(|error| self.failed("lock a file for this instance", &error))? {
-                return Ok(lock);
+    pub(super) fn enter(&self, sign: Sign) -> Result<Lock, Error> {
+        let entered = || {
+            let folder = self.open()?;
+            for place in 0.. {
+                if let Attempt::Got(lock) = Lock::get(&folder, &format!("{INSTANCE}{place}"), None)? {
+                    lock.write(&sign.write())?;
+                    return Ok(lock);
+                }
             }
-        }
-        unreachable!("there is always another place")
-    }
-
-    /// The sessions of all instances that live.
-    pub(super) fn alive(&self) -> Result<HashSet<Uuid>, Error> {
-        self.sessions().map_err(|error| self.failed("see which instances live", &error))
-    }
-
-    fn sessions(&self) -> io::Result<HashSet<Uuid>> {
-        let mut alive = HashSet::new();
-        // All there are: somebody may have removed one from the middle.
-        let entries = match std::fs::read_dir(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(alive),
-            entries => entries?,
+            unreachable!("there is always another place")
         };
-        for entry in entries {
-            let entry = entry?;
-            if !entry.file_name().as_encoded_bytes().starts_with(INSTANCE.as_bytes()) {
-                continue;
-            }
-            match session_if_locked(&entry.path()) {
-                Ok(session) => alive.extend(session),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        entered().map_err(self.failed("lock a file for this instance"))
+    }
+
+    /// The instances whose processes are there, by session, with their signs of life.
+    pub(crate) fn alive(&self) -> Result<HashMap<Uuid, Option<Sign>>, Error> {
+        self.instances(true).map_err(self.failed("see which instances live"))
+    }
+
+    /// The signs of all instances, also of those that are gone.
+    pub(super) fn signs(&self) -> Result<HashMap<Uuid, Option<Sign>>, Error> {
+        self.instances(false).map_err(self.failed("see which instances live"))
+    }
+
+    fn instances(&self, locked: bool) -> Result<HashMap<Uuid, Option<Sign>>, Refusal> {
+        let mut found = HashMap::new();
+        let Some(folder) = OpenFolder::open(&self.path, &self.database)? else { return Ok(found) };
+        // All there are: somebody may have removed one from the middle.
+        for name in folder.names()?.iter().filter(|name| name.starts_with(INSTANCE)) {
+            match folder.read(name).and_then(|file| Ok(text_if(file, locked)?)) {
+                Ok(Some(text)) => found.extend(Note::read(&text).holder.map(|session| (session, Sign::read(&text)))),
+                Ok(None) => {}
+                Err(Refusal::Failed(error)) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(alive)
+        Ok(found)
     }
 
     /// The session that has a subscriber's lock, or had it when it died: whether it lives is told by its own.
     pub(super) fn holder(&self, subscriber_id: &str) -> Option<Uuid> {
         // One that is not there, or cannot be read, is held by nobody that could be named.
-        let text = std::fs::read_to_string(self.leader(subscriber_id)).unwrap_or_default();
-        Note::read(&text).holder
+        let file = self.open().and_then(|folder| folder.read(&leader(subscriber_id))).ok()?;
+        Lock::holder(file).ok()?.session
+    }
+
+    /// The processes that have a subscriber's lock, whoever they are: by the kernel, because a stranger writes nothing down.
+    pub(super) fn lock_holders(&self, subscriber_id: &str) -> Vec<LockHolder> {
+        let holder = |process: Process| {
+            let (pid, application_name) = (Some(process.pid), process.name());
+            let mut holder = LockHolder::of(subscriber_id);
+            (holder.pid, holder.application_name) = (pid, application_name);
+            holder
+        };
+        Process::of_file(&self.path.join(leader(subscriber_id))).into_iter().map(holder).collect()
     }
 }
 
-/// Who has locked a file. Asking locks it for a moment, together with others who ask.
-fn session_if_locked(path: &Path) -> io::Result<Option<Uuid>> {
-    let mut file = File::open(path)?;
-    match file.try_lock_shared() {
-        Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            file.read_to_string(&mut text)?;
-            Ok(Note::read(&text).holder)
+/// What stands in a file; if it is to be `locked`, only while it is. Asking locks it for a moment, together with others who
+/// ask.
+fn text_if(mut file: File, locked: bool) -> io::Result<Option<String>> {
+    if locked {
+        match file.try_lock_shared() {
+            Ok(()) => return Ok(None),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
         }
-        Err(TryLockError::Error(error)) => Err(error),
+    }
+    let mut text = String::new();
+    // What is no text says nothing.
+    match file.read_to_string(&mut text) {
+        Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
+        _ => Ok(Some(text)),
     }
 }
 
@@ -161,86 +223,69 @@ fn session_if_locked(path: &Path) -> io::Result<Option<Uuid>> {
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
+    identity: Identity,
     file: File,
 }
 
 impl Lock {
-    fn get(path: PathBuf, session: Uuid, heed: bool) -> io::Result<Option<Self>> {
+    /// Locks a file, and heeds for whom it is meant, if that matters.
+    fn get(folder: &OpenFolder, name: &str, session: Option<Uuid>) -> Result<Attempt, Refusal> {
         for _ in 0..REPLACED_MAX {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+            let file = folder.file(name)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => return Ok(Attempt::Held(Self::holder(file)?)),
+                Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            let mut lock = Self { path: path.clone(), file };
-            // Somebody may have removed it, and others lock another file of that name.
+            let lock = Self { path: folder.path(name), identity: identity(&file.metadata()?), file };
+            // Somebody may have removed or replaced it, and others lock another file of that name.
             if !lock.is_there() {
                 continue;
             }
-            let mut text = String::new();
-            lock.file.read_to_string(&mut text)?;
-            if heed && Note::read(&text).is_meant_for_another(session) {
-                return Ok(None);
-            }
-            lock.note(Note { holder: Some(session), meant: None })?;
-            return Ok(Some(lock));
+            let Some(session) = session else { return Ok(Attempt::Got(lock)) };
+            let text = text_if(lock.file.try_clone()?, false)?.unwrap_or_default();
+            let reserved = Note::read(&text).is_meant_for_another(session);
+            return Ok(if reserved { Attempt::Reserved } else { Attempt::Got(lock) });
         }
-        Ok(None)
+        Err(io::Error::other("the lock files are replaced again and again").into())
+    }
+
+    fn holder(file: File) -> io::Result<Holder> {
+        let identity = identity(&file.metadata()?);
+        let text = text_if(file, false)?.unwrap_or_default();
+        Ok(Holder { session: Note::read(&text).holder, file: identity })
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
     /// Over what stood there: whoever reads at the same time must not find nothing.
-    fn note(&self, note: Note) -> io::Result<()> {
-        let text = note.write();
+    fn write(&self, text: &str) -> io::Result<()> {
         self.file.write_all_at(text.as_bytes(), 0)?;
+        if self.file.metadata()?.len() == text.len() as u64 {
+            return Ok(());
+        }
         self.file.set_len(text.len() as u64)
     }
 
-    /// Whether the file is still the one of that name: what was removed keeps nobody out.
+    /// Lets the others see that this instance is there; says since when they can know.
+    pub(super) fn give_sign(&self, session: Uuid, bound: Duration) -> io::Result<Moment> {
+        let now = Moment::now();
+        self.write(&Sign::of(session, now, bound).write())?;
+        Ok(now)
+    }
+
+    /// Whether the file is still the one of that name: what was removed or replaced keeps nobody out.
     pub(super) fn is_there(&self) -> bool {
-        let identity = |found: &std::fs::Metadata| (found.dev(), found.ino());
-        match (self.file.metadata(), std::fs::metadata(&self.path)) {
-            (Ok(own), Ok(named)) => identity(&own) == identity(&named),
-            _ => false,
-        }
+        std::fs::symlink_metadata(&self.path).is_ok_and(|named| identity(&named) == self.identity)
     }
 
     /// Gives it back. With a session, others stand back for a while.
     pub(crate) fn release(self, to: Option<Uuid>) {
-        let meant = to.map(|to| (to, millis() + RESERVED.as_millis()));
         // What stands in it informs; the lock itself goes with the file.
-        if let Err(error) = self.note(Note { holder: None, meant }) {
+        if let Err(error) = self.write(&Note::released_for(to).write()) {
             tracing::debug!(%error, path = %self.path.display(), "a lock was given back without a word");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_stands_in_a_file_can_be_read_again() {
-        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
-        for note in [
-            Note::default(),
-            Note { holder: Some(one), meant: None },
-            Note { holder: None, meant: Some((other, 17)) },
-            Note { holder: Some(one), meant: Some((other, millis())) },
-        ] {
-            assert_eq!(Note::read(&note.write()), note);
-        }
-        assert_eq!(Note::read(""), Note::default());
-        assert_eq!(Note::read("\0\u{ffff} nonsense 12"), Note::default());
-    }
-
-    #[test]
-    fn what_was_let_go_for_somebody_is_kept_for_them_for_a_while() {
-        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
-        let note = Note { holder: None, meant: Some((one, millis() + 1_000)) };
-        assert!(note.is_meant_for_another(other) && !note.is_meant_for_another(one));
-        assert!(!Note { meant: Some((one, millis() - 1)), ..note }.is_meant_for_another(other));
-        let set_back = millis() + 3_600_000;
-        assert!(!Note { meant: Some((one, set_back)), ..note }.is_meant_for_another(other), "no longer than ever");
     }
 }

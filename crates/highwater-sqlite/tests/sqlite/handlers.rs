@@ -146,3 +146,26 @@ async fn an_append_on_the_handed_transaction_is_stored_with_it_and_wakes_others(
     assert_eq!(sequences(&store).await, [1, 2]);
     bus.shutdown().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a_restart() {
+    let folder = Folder::new();
+    let store = prepared(&folder).await;
+    let bus = SqliteEventBus::new(store.clone(), quick());
+    bus.subscribe(Marks(store.clone(), FailurePolicy::ParkStream)).await.unwrap();
+    let stream = uuid::Uuid::now_v7();
+    let append = async |text: &str| {
+        let append = highwater::Append::to(stream).event(crate::support::note(text));
+        store.append(&append).await.unwrap().global_sequence
+    };
+    for _ in 0..2 {
+        append("conflict").await;
+        let behind = append("behind").await;
+        bus.wait_for(MARKS, behind).await.unwrap();
+        assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 2);
+        sqlx::query("DELETE FROM event_bus_dlq").execute(store.pool()).await.unwrap();
+        let after = append("after").await;
+        assert_eq!(bus.wait_for(MARKS, after).await.unwrap().dead_letter, None, "it waits behind nothing");
+        assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 0);
+    }
+}

@@ -1,6 +1,7 @@
 //! What only SQLite can show. The contract itself is in `contract.rs`.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
+mod altered;
 mod backup;
 mod crashes;
 mod damage;

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,7 +37,9 @@ pub enum Task {
     /// Says what a subscriber of that name is handed.
     Listen { name: String },
     /// Shares the work with others.
-    Lead { name: String, idle: usize, runs_a_program: bool },
+    Lead { name: String, idle: usize, bound: Duration },
+    /// Tries to lead, once, and says how that went.
+    TryToLead,
     /// Holds the database's lock until it is told to let go.
     Hold,
     /// Fills the disk.
@@ -107,9 +110,8 @@ impl Job {
             Task::Initialize => opening::initialize(&self.database).await,
             Task::Write { count } => processes::write(self.store().await, count).await,
             Task::Listen { name } => processes::listen(self.store().await, &name, orders).await,
-            Task::Lead { name, idle, runs_a_program } => {
-                leadership::lead(self.store().await, name, idle, runs_a_program, orders).await;
-            }
+            Task::Lead { name, idle, bound } => leadership::lead(self.store().await, name, idle, bound, orders).await,
+            Task::TryToLead => leadership::try_to_lead(self.store().await).await,
             Task::Hold => writing::hold(Path::new(&self.database), orders).await,
             Task::Fill => full::fill(&self.database).await,
             Task::BackUp => backup::back_up(&self.database).await,

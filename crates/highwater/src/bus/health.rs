@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::EventBus;
-use crate::{Backend, Error, OpenWriter, Progress, SubscriptionState};
+use super::{EventBus, unled};
+use crate::delivery::status::Ends;
+use crate::log::named_writers;
+use crate::overview::ends;
+use crate::{Backend, Error, LockHolder, OpenWriter, Progress, SubscriptionState};
 
 /// How long the log may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is known about the health of a bus.
 #[derive(Debug, Clone)]
@@ -29,10 +32,13 @@ impl Health {
         !self.problems.iter().any(|problem| matches!(problem, Problem::Died { .. }))
     }
 
-    /// For readiness: every subscriber is where the log is, or close behind, and the log answers.
+    /// For readiness: every subscriber is where the log is, or close behind, and the log answers. Who holds readers back is
+    /// named at once, and counts when a subscriber has fallen behind by that for longer than it may.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.problems.iter().all(|problem| matches!(problem, Problem::PushDegraded { .. } | Problem::Paused { .. }))
+        self.problems.iter().all(|problem| {
+            matches!(problem, Problem::PushDegraded { .. } | Problem::Paused { .. } | Problem::WritersOpen { .. })
+        })
     }
 }
 
@@ -75,12 +81,23 @@ pub enum Problem {
         /// What it is doing.
         doing: &'static str,
     },
-    /// Subscribers wait for transactions that have appended and are still open: nothing after them can be delivered.
+    /// Subscribers wait for open transactions that have drawn a number, or may have: what was committed after it cannot be
+    /// delivered before they end.
     WritersOpen {
-        /// For how long this has been seen to be so.
+        /// For how long this has been seen to be so: zero at the first look.
         waiting: Duration,
         /// Who they are, as far as that may be seen.
         writers: Vec<OpenWriter>,
+    },
+    /// Nobody has led for a subscriber for longer than [`takeover_bound`](crate::ReliableDeliveryConfig::takeover_bound):
+    /// somebody has its lock, and does not lead.
+    NotLed {
+        /// Which.
+        subscriber_id: String,
+        /// For how long this has been seen to be so.
+        waiting: Duration,
+        /// Who has the lock, as far as that can be seen.
+        holders: Vec<LockHolder>,
     },
     /// A subscriber is paused.
     Paused {
@@ -107,12 +124,13 @@ impl fmt::Display for Problem {
                 write!(f, "{subscriber_id} is {events} events and {lag:.0?} behind ({doing})")
             }
             Self::WritersOpen { waiting, writers } => {
-                write!(f, "for {waiting:.0?} nothing new can be delivered, because of open transactions:")?;
-                writers.iter().try_for_each(|writer| {
-                    let (pid, age) = (writer.pid.unwrap_or(0), writer.age.unwrap_or_default());
-                    let name = writer.application_name.as_deref().unwrap_or("unknown");
-                    write!(f, " {} (pid {pid}, {name}, open for {age:.0?})", writer.transaction)
-                })
+                write!(f, "for {waiting:.0?} committed events have been waiting for open transactions to end: ")?;
+                write!(f, "{}; have them committed or rolled back, or end their processes", named_writers(writers))
+            }
+            Self::NotLed { subscriber_id, waiting, holders } => {
+                let who = unled::named(holders);
+                write!(f, "for {waiting:.0?} nobody has led {subscriber_id}: {who} has its lock and does not lead; ")?;
+                write!(f, "see what that is, and end it unless it is an instance that works")
             }
             Self::Paused { subscriber_id } => write!(f, "{subscriber_id} is paused"),
             Self::PushDegraded { reason } => {
@@ -128,10 +146,10 @@ impl<B: Backend> EventBus<B> {
     pub async fn health(&self) -> Health {
         let mut problems = Vec::new();
         let mut elsewhere = HashMap::new();
-        let frontier = match tokio::time::timeout(ANSWER_TIMEOUT, self.look(&mut problems)).await {
-            Ok(Ok((frontier, found))) => {
+        let ends = match tokio::time::timeout(ANSWER_TIMEOUT, self.look(&mut problems)).await {
+            Ok(Ok((ends, found))) => {
                 elsewhere = found;
-                Some(frontier)
+                Some(ends)
             }
             Ok(Err(error)) => {
                 problems.push(Problem::Unreachable { error: describe(&error) });
@@ -142,7 +160,7 @@ impl<B: Backend> EventBus<B> {
                 None
             }
         };
-        if let Some(error) = self.inner.shared.tail.error().filter(|_| frontier.is_some()) {
+        if let Some(error) = self.inner.shared.tail.error().filter(|_| ends.is_some()) {
             problems.push(Problem::Unreachable { error });
         }
         if self.inner.state().services.iter().any(JoinHandle::is_finished) {
@@ -157,46 +175,44 @@ impl<B: Backend> EventBus<B> {
                 problems.push(Problem::Died { subscriber_id: subscriber_id.clone() });
             }
             // Without an answer of the log nothing is known of the lag, and nothing is forgotten of it.
-            let status = || entry.status.borrow().progress(0, Duration::ZERO);
+            let status = || entry.status.borrow().progress(Ends::default(), Duration::ZERO);
             let stored = elsewhere.get(&subscriber_id).copied();
-            let progress = frontier.map_or_else(status, |frontier| entry.progress(frontier, stored));
+            let progress = ends.map_or_else(status, |ends| entry.progress(ends, stored));
             let state = self.told(&subscriber_id, progress.state.clone());
             let progress = Progress { state, push_degraded: push_degraded.clone(), ..progress };
             problems.extend(problem(&subscriber_id, &progress, entry.config.healthy_lag_max));
-            if frontier.is_some() {
+            if ends.is_some() {
                 subscribers.push((subscriber_id, progress));
             }
         }
+        problems.extend(self.unled().await);
         problems.extend(push_degraded.map(|reason| Problem::PushDegraded { reason }));
         Health { problems, subscribers }
     }
 
-    /// Where the log is settled, and how far subscribers are that other instances process for. Sees as well whether
-    /// something has been waiting for too long.
-    async fn look(&self, problems: &mut Vec<Problem>) -> Result<(u64, HashMap<String, u64>), Error> {
-        let (frontier, head) = (self.store().frontier().await?, self.store().head().await?);
+    /// Where the log ends, and how far subscribers are that other instances process for. Sees as well who holds readers
+    /// back.
+    async fn look(&self, problems: &mut Vec<Problem>) -> Result<(Ends, HashMap<String, u64>), Error> {
+        let store = self.store();
         let mut elsewhere = HashMap::new();
         if self.inner.state().entries.values().any(|entry| !entry.leads()) {
-            let found = self.store().checkpoints().await?.into_iter();
+            let found = store.checkpoints().await?.into_iter();
             elsewhere = found.map(|found| (found.subscriber_id, found.global_sequence)).collect();
         }
         // Of the others what they say themselves counts.
         elsewhere.retain(|id, _| self.inner.entry(id).is_some_and(|entry| !entry.leads()));
+        let ends = ends(store).await?;
         let waiting = {
-            let mut since = self.inner.unsettled_since.lock().unwrap_or_else(PoisonError::into_inner);
-            if head <= frontier {
-                *since = None;
-                return Ok((frontier, elsewhere));
-            }
-            since.get_or_insert_with(Instant::now).elapsed()
+            let mut unsettled = self.inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+            unsettled.seen(ends.frontier, ends.head)
         };
-        if waiting > self.inner.config.healthy_lag_max {
-            let writers = self.store().open_writers().await?;
+        if ends.head > ends.frontier {
+            let writers = store.open_writers().await?;
             if !writers.is_empty() {
                 problems.push(Problem::WritersOpen { waiting, writers });
             }
         }
-        Ok((frontier, elsewhere))
+        Ok((ends, elsewhere))
     }
 }
 
@@ -211,7 +227,8 @@ fn problem(subscriber_id: &str, progress: &Progress, lag_max: Duration) -> Optio
         // That is for the instance that leads to say: this one is ready to take over, and no restart of it would help.
         SubscriptionState::Standby { .. } => None,
         state if progress.lag_events > 0 && progress.lag > lag_max => {
-            let (events, lag, doing) = (progress.lag_events, progress.lag, state.name());
+            let (events, lag) = (progress.lag_events, progress.lag);
+            let doing = if progress.is_held_back() { "held back by open transactions" } else { state.name() };
             Some(Problem::Behind { subscriber_id, events, lag, doing })
         }
         _ => None,

@@ -208,7 +208,8 @@ impl<B: Backend> Filed<'_, B> {
     ///
     /// # Errors
     /// [`Error::RequestFailed`] when it could not be carried out at all, or not within
-    /// [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout): it stays filed then.
+    /// [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout): it stays filed then. [`Error::WaitsForItself`] inside
+    /// the subscriber's own handler: it stays filed, and is carried out once the handler has returned.
     pub async fn done(self) -> Result<RequestOutcome, Error> {
         let timeout = self.bus.inner.config.wait_timeout;
         let deadline = Instant::now() + timeout;
@@ -227,7 +228,10 @@ impl<B: Backend> Filed<'_, B> {
                     );
                     return Err(Error::RequestFailed { asked: self.asked, reason });
                 }
-                None => tokio::time::sleep(pause).await,
+                None => {
+                    self.bus.inner.not_within(&request.subscriber_id, "done() of a request")?;
+                    tokio::time::sleep(pause).await;
+                }
             }
             pause = (pause * 2).min(LOOK_AGAIN.1);
         }

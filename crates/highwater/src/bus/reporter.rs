@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{CLOSE_TIMEOUT, Entry, Inner};
 use crate::delivery::cut;
+use crate::delivery::status::Ends;
 use crate::{Backend, Error, Report, ReportedState, SubscriptionState};
 
 /// How soon is told what matters, and how often at most anything is: all subscribers together.
@@ -112,7 +113,7 @@ fn of(entry: &Entry) -> Option<Report> {
         term: status.term?,
         state: ReportedState::Stopped,
         position: status.handled,
-        rate: status.progress(0, Duration::ZERO).rate,
+        rate: status.progress(Ends::default(), Duration::ZERO).rate,
         last_error: status.last_error.as_deref().map(cut),
         push_degraded: None,
         reported_at: Utc::now(),

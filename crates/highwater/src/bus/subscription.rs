@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Entry, EventBus};
+use crate::overview::ends;
 use crate::{Ask, Backend, Error, Progress, SubscriptionState};
 
 /// How often to look how far another instance is.
@@ -33,14 +34,15 @@ impl<B: Backend> Subscription<B> {
         self.bus.told(&self.entry.id, self.entry.state())
     }
 
-    /// How far it has got, compared with where the log is settled now; also where another instance processes.
+    /// How far it has got, compared with what is committed and with what of that is settled; also where another instance
+    /// processes.
     ///
     /// # Errors
     /// When the log cannot be asked.
     pub async fn progress(&self) -> Result<Progress, Error> {
-        let frontier = self.bus.store().frontier().await?;
         let stored = self.bus.stored_elsewhere(&self.entry).await?;
-        let progress = self.entry.progress(frontier, stored);
+        let ends = ends(self.bus.store()).await?;
+        let progress = self.entry.progress(ends, stored);
         let state = self.bus.told(&self.entry.id, progress.state.clone());
         Ok(Progress { state, push_degraded: self.bus.store().push_degraded(), ..progress })
     }
@@ -49,7 +51,8 @@ impl<B: Backend> Subscription<B> {
     /// paused, this waits on.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when it is halted or stopped, and when the log cannot be asked.
+    /// [`Error::NotRunning`] when it is halted or stopped, [`Error::WaitsForItself`] inside its own handler, and when the log
+    /// cannot be asked.
     pub async fn caught_up(&self) -> Result<(), Error> {
         let head = self.bus.store().head().await?;
         let mut status = self.entry.status.clone();
@@ -69,6 +72,7 @@ impl<B: Backend> Subscription<B> {
                     return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
                 }
             }
+            self.entry.not_within("caught_up()")?;
             let elsewhere = self.entry.state().is_standby();
             if elsewhere && self.bus.stored_elsewhere(&self.entry).await?.is_some_and(|stored| stored >= head) {
                 return Ok(());
@@ -85,11 +89,12 @@ impl<B: Backend> Subscription<B> {
     }
 
     /// Pauses it, durably and for all instances, and waits until it has put down the event in hand here. Requests wait
-    /// until it is resumed as well.
+    /// until it is resumed as well. [`EventBus::pause`] does not wait.
     ///
     /// # Errors
-    /// When that cannot be stored.
+    /// [`Error::WaitsForItself`] inside its own handler, and when that cannot be stored.
     pub async fn pause(&self) -> Result<(), Error> {
+        self.entry.not_within("pause() of a subscription")?;
         self.bus.pause(&self.entry.id).await?;
         let mut status = self.entry.status.clone();
         let resting =
@@ -112,8 +117,10 @@ impl<B: Backend> Subscription<B> {
     /// [`caught_up`](Self::caught_up) waits for the end, and [`progress`](Self::progress) shows how far it is.
     ///
     /// # Errors
-    /// What the projection's `reset` says, and when it does not come to it in time.
+    /// What the projection's `reset` says, and when it does not come to it in time; [`Error::WaitsForItself`] inside its own
+    /// handler.
     pub async fn rebuild(&self) -> Result<(), Error> {
+        self.entry.not_within("rebuild()")?;
         self.bus.file(&self.entry.id, Ask::Rebuild, None).await?.done().await.map(drop)
     }
 
@@ -121,8 +128,10 @@ impl<B: Backend> Subscription<B> {
     /// subscribed again.
     ///
     /// # Errors
-    /// [`Error::ShutdownTimedOut`] when it was not done in time and was aborted.
+    /// [`Error::ShutdownTimedOut`] when it was not done in time and was aborted; [`Error::WaitsForItself`] inside its own
+    /// handler.
     pub async fn unsubscribe(self) -> Result<(), Error> {
+        self.entry.not_within("unsubscribe()")?;
         let stopped = self.bus.inner.stop(std::slice::from_ref(&self.entry)).await;
         self.bus.inner.last_words(std::slice::from_ref(&self.entry)).await;
         // Only now, so that nobody of the same name can start before it has ended.

@@ -25,7 +25,8 @@ impl<B: Backend> EventBus<B> {
     /// whether that event went to the dead letters.
     ///
     /// # Errors
-    /// [`Error::NotReached`] after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is.
+    /// [`Error::NotReached`] after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is;
+    /// [`Error::WaitsForItself`] inside the subscriber's own handler.
     pub async fn wait_for(&self, subscriber_id: &str, global_sequence: u64) -> Result<Waited, Error> {
         self.wait_for_within(subscriber_id, global_sequence, self.inner.config.wait_timeout).await
     }
@@ -57,9 +58,10 @@ impl<B: Backend> EventBus<B> {
                     let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);
                     return Err(Error::NotReached { subscriber_id, wanted, reached, waited: timeout });
                 }
+                Ok(Err(_)) => self.inner.not_within(subscriber_id, "wait_for()")?,
                 // A lost connection is no reason to give up before the time is over.
                 Err(error) if late || !error.is_retryable() => return Err(error),
-                Ok(Err(_)) | Err(_) => {}
+                Err(_) => {}
             }
             // Where it runs in this process, it says by itself when it is there.
             tokio::select! {

@@ -21,6 +21,7 @@ use uuid::Uuid;
 pub(crate) use self::signals::Signals;
 use super::catch_up::CatchUp;
 use super::handling::Failure;
+use super::itself;
 use super::journal::{Journal, chain};
 use super::machine::{Machine, Now, Policy, Step, Wish};
 use super::retry::Backoff;
@@ -89,6 +90,8 @@ pub(crate) struct Driver<B: Backend> {
     /// Since when the checkpoint lags behind.
     behind_since: Option<Instant>,
     retry_at: Option<tokio::time::Instant>,
+    /// When it was last looked at which streams are parked.
+    parked_at: Instant,
     /// The failure of the event in front.
     failure: Option<Failure>,
     pub(super) signals: Signals,
@@ -151,6 +154,7 @@ impl<B: Backend> Driver<B> {
             storing: None,
             behind_since: None,
             retry_at: None,
+            parked_at: Instant::now(),
             failure: None,
             signals: Signals::new(control),
             stands_by: false,
@@ -166,14 +170,14 @@ impl<B: Backend> Driver<B> {
 
     /// Until it is stopped.
     pub(crate) async fn run(mut self) {
+        let status = self.status.subscribe();
         let span = self.journal.span();
-        async {
+        let running = async {
             while self.turn().await {}
             self.signals.release().await;
             self.journal.stopped(self.machine.stored());
-        }
-        .instrument(span)
-        .await;
+        };
+        itself::running(status, running.instrument(span)).await;
     }
 
     async fn turn(&mut self) -> bool {

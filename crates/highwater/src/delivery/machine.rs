@@ -181,7 +181,12 @@ impl Machine {
         // A checkpoint in flight must not overtake, or be overtaken by, one that travels in a transaction.
         let alone = |step| if self.storing.is_some() { Step::AwaitStore } else { step };
         if self.failures > 0 && self.spent {
-            return alone(Step::Bury { park: self.policy.on_failure == FailurePolicy::ParkStream });
+            return alone(match self.policy.on_failure {
+                FailurePolicy::DeadLetter => Step::Bury { park: false },
+                FailurePolicy::ParkStream => Step::Bury { park: true },
+                // It was halted when the event was spent, and counts anew when it is resumed.
+                FailurePolicy::Halt => Step::Rest,
+            });
         }
         if now.asked && self.failures == 0 {
             return self.settle(Step::Serve);
@@ -328,9 +333,12 @@ impl Machine {
             self.phase = Phase::Retrying;
             return Some(self.failures);
         }
-        if self.policy.on_failure == FailurePolicy::Halt {
-            let event = self.current().map_or(0, |record| record.global_sequence);
-            self.halt(&format!("event {event} failed {} times, the last time with: {error}", self.failures));
+        match self.policy.on_failure {
+            FailurePolicy::DeadLetter | FailurePolicy::ParkStream => {}
+            FailurePolicy::Halt => {
+                let event = self.current().map_or(0, |record| record.global_sequence);
+                self.halt(&format!("event {event} failed {} times, the last time with: {error}", self.failures));
+            }
         }
         None
     }
@@ -365,18 +373,33 @@ impl Machine {
         };
     }
 
-    /// Whether one more event may be parked. If not, the subscriber is halted.
-    pub(crate) fn may_park(&mut self) -> bool {
-        let Some(stream_id) = self.current().map(|record| record.stream_id) else { return true };
+    /// Which streams are parked, as the store has it: dead letters may have been deleted by hand.
+    pub(crate) fn on_parked(&mut self, parked: HashMap<Uuid, u64>) {
+        self.parked = parked;
+    }
+
+    /// Whether the event in front belongs to a parked stream.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.current().is_some_and(|record| self.parked.contains_key(&record.stream_id))
+    }
+
+    /// Why the event in front may not be parked, if it may not.
+    pub(crate) fn parking_limit(&self) -> Option<String> {
+        let stream_id = self.current()?.stream_id;
         let in_stream = self.parked.get(&stream_id).copied().unwrap_or(0);
         let in_all: u64 = self.parked.values().sum();
-        let limit = if in_stream >= self.policy.parked_per_stream_max {
-            format!("parked_per_stream_max: {in_stream} events of stream {stream_id} are parked")
+        if in_stream >= self.policy.parked_per_stream_max {
+            Some(format!("parked_per_stream_max: {in_stream} events of stream {stream_id} are parked"))
         } else if in_all >= self.policy.parked_max {
-            format!("parked_max: {in_all} events are parked")
+            Some(format!("parked_max: {in_all} events are parked"))
         } else {
-            return true;
-        };
+            None
+        }
+    }
+
+    /// Whether one more event may be parked. If not, the subscriber is halted.
+    pub(crate) fn may_park(&mut self) -> bool {
+        let Some(limit) = self.parking_limit() else { return true };
         self.halt(&format!("no more events may be parked ({limit}); replay or discard them, then resume"));
         false
     }
@@ -394,6 +417,12 @@ impl Machine {
             self.stored = self.stored.max(storing.to);
             self.unsaved -= storing.events.min(self.unsaved);
         }
+    }
+
+    /// Whether a transaction that begins where this checkpoint is continues what was done. One below what is believed to be
+    /// stored does not: the server has lost something, and to step over that would be to skip it.
+    pub(crate) fn continues_from(&self, checkpoint: u64) -> bool {
+        checkpoint >= self.stored
     }
 
     /// Everything remembered is void; the checkpoint has to be read again.

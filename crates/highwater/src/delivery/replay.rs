@@ -14,8 +14,8 @@ use super::handling::{Failure, Pace, call, call_within};
 use super::journal::chain;
 use crate::subscriber::{Decoder, Handler};
 use crate::{
-    Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, LetterState, Record, Request,
-    RequestOutcome, StartAt,
+    Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterDetail, LetterQuery, LetterState, Record,
+    Request, RequestOutcome, StartAt,
 };
 
 /// Letters that are looked at together.
@@ -81,7 +81,11 @@ impl<B: Backend> Driver<B> {
     }
 
     /// In order. Where one of a parked stream fails again, those behind it stay.
-    async fn replay_all(&mut self, stream_id: Option<Uuid>, by: &str) -> Result<Option<RequestOutcome>, Trouble> {
+    pub(in crate::delivery) async fn replay_all(
+        &mut self,
+        stream_id: Option<Uuid>,
+        by: &str,
+    ) -> Result<Option<RequestOutcome>, Trouble> {
         let mut outcome = RequestOutcome::default();
         let mut blocked = HashSet::new();
         let mut query = LetterQuery { stream_id, limit: LETTERS_PAGE, ..LetterQuery::of(&*self.subscriber.id) };
@@ -100,7 +104,8 @@ impl<B: Backend> Driver<B> {
                 if letter.parks && blocked.contains(&letter.stream_id) {
                     continue;
                 }
-                let record = self.shared.backend.letter(letter.id).await?.and_then(|detail| detail.record);
+                // Deleted by hand since it was listed: there is nothing left to replay.
+                let Some(LetterDetail { record, .. }) = self.shared.backend.letter(letter.id).await? else { continue };
                 let taken_in = self.replay(&letter, record, by, &mut outcome).await?;
                 if !taken_in && letter.parks {
                     blocked.insert(letter.stream_id);
@@ -132,8 +137,11 @@ impl<B: Backend> Driver<B> {
                 self.journal.replay_failed(letter.id, &failure.error);
                 let error = &failure.error;
                 let closing = Closing::ReplayFailed { letter: letter.id, by, error };
-                self.fenced(|_| closing).await?;
-                return Ok(false);
+                return match self.fenced(|_| closing).await {
+                    // Deleted by hand meanwhile: nothing is left to note it on.
+                    Ok(_) | Err(Error::NotFound { .. }) => Ok(false),
+                    Err(trouble) => Err(trouble),
+                };
             }
         };
         if let (true, Some(closed)) = (letter.parks, closed) {
@@ -142,7 +150,8 @@ impl<B: Backend> Driver<B> {
         Ok(true)
     }
 
-    /// `Ok(Ok(None))`: it had been taken in already, by an attempt whose answer was lost.
+    /// `Ok(Ok(None))`: it had been handled already, by an attempt whose answer was lost; or the letter was deleted by hand
+    /// meanwhile, and what the handler did in the transaction was rolled back.
     async fn hand_over(
         &self,
         letter: Uuid,
@@ -160,11 +169,15 @@ impl<B: Backend> Driver<B> {
                 if let (_, Some(failure)) = handler.handle(records, decoder, &mut pace).await {
                     return Ok(Err(failure));
                 }
-                let Some(begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
-                Ok(Ok(Some(backend.commit(begun.tx, &fence, closing).await?)))
+                let Some(begun) = self.begin_open(letter).await? else { return Ok(Ok(None)) };
+                match backend.commit(begun.tx, &fence, closing).await {
+                    Ok(closed) => Ok(Ok(Some(closed))),
+                    Err(Error::NotFound { .. }) => Ok(Ok(None)),
+                    Err(trouble) => Err(trouble),
+                }
             }
             Handler::Within(handler) => {
-                let Some(mut begun) = self.begin_open(&fence, letter).await? else { return Ok(Ok(None)) };
+                let Some(mut begun) = self.begin_open(letter).await? else { return Ok(Ok(None)) };
                 let records = std::slice::from_ref(record);
                 let handling = call_within(backend, handler.handle(&mut begun.tx, records, decoder), timeout);
                 let (handled, appended) = noting(handling).await;
@@ -179,6 +192,7 @@ impl<B: Backend> Driver<B> {
                         }
                         Ok(Ok(Some(closed)))
                     }
+                    Err(Error::NotFound { .. }) => Ok(Ok(None)),
                     Err(Error::Aborted { source }) => Ok(Err(Failure::new(&Error::Aborted { source }.into()))),
                     Err(trouble) => Err(trouble),
                 }
@@ -187,8 +201,8 @@ impl<B: Backend> Driver<B> {
     }
 
     /// A fenced transaction for a letter that is still open.
-    async fn begin_open(&self, fence: &Fence, letter: Uuid) -> Result<Option<Begun<B::Tx>>, Trouble> {
-        let begun = self.shared.backend.begin(fence, Some(letter)).await?;
+    async fn begin_open(&self, letter: Uuid) -> Result<Option<Begun<B::Tx>>, Trouble> {
+        let (_, begun) = self.begin(Some(letter)).await?;
         if begun.letter_open {
             return Ok(Some(begun));
         }
@@ -205,10 +219,14 @@ impl<B: Backend> Driver<B> {
         }
         let fence = self.fence()?;
         let by = &request.requested_by;
-        let Some(begun) = self.begin_open(&fence, letter).await? else {
+        let Some(begun) = self.begin_open(letter).await? else {
             return Ok(resolved(&detail.letter, LetterState::Discarded, request));
         };
-        let closed = self.shared.backend.commit(begun.tx, &fence, Closing::Discarded { letter, by, reason }).await?;
+        let closed = match self.shared.backend.commit(begun.tx, &fence, Closing::Discarded { letter, by, reason }).await
+        {
+            Err(Error::NotFound { .. }) => return Ok(failed("there is no such letter")),
+            closed => closed?,
+        };
         if detail.letter.parks {
             self.machine.on_parked_left(detail.letter.stream_id, closed.parked_left);
         }
@@ -227,7 +245,7 @@ impl<B: Backend> Driver<B> {
         {
             return Ok(failed(&failure.error));
         }
-        let mut begun = backend.begin(&fence, None).await?;
+        let (_, mut begun) = self.begin(None).await?;
         if let Handler::Within(handler) = &self.subscriber.handler
             && let Err(failure) = call(async { handler.reset(&mut begun.tx).await }, self.config.handler_timeout).await
         {

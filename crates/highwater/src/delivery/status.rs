@@ -107,18 +107,29 @@ pub struct Progress {
     pub position: u64,
     /// Up to where the log is settled.
     pub frontier: u64,
-    /// How many numbers lie between the two: at most so many events.
+    /// The highest committed event, settled or not.
+    pub head: u64,
+    /// How many numbers lie between its position and the highest committed event: at most so many events.
     pub lag_events: u64,
     /// For how long it has been behind: the age of the oldest event that it has not handled, as far as that is known.
     pub lag: Duration,
     /// Events that it handled per second, lately.
     pub rate: f64,
-    /// How long it will take at this rate; none when that cannot be said.
+    /// How long it will take at this rate; none when that cannot be said, or when it is held back.
     pub time_left: Option<Duration>,
     /// The last error of its handler, if it ever had one.
     pub last_error: Option<Arc<str>>,
     /// Why events of other processes are found by polling alone at the moment; `None` when they are pushed.
     pub push_degraded: Option<String>,
+}
+
+impl Progress {
+    /// Whether it has handled everything that is settled, and what is committed beyond that waits for transactions that
+    /// are open: [`open_writers`](crate::Log::open_writers) names them, and so does [`health`](crate::EventBus::health).
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        self.lag_events > 0 && self.position >= self.frontier
+    }
 }
 
 /// What the driver tells.
@@ -155,24 +166,57 @@ impl Status {
     }
 
     /// `behind`: for how long it has been seen to be behind by whoever asks.
-    pub(crate) fn progress(&self, frontier: u64, behind: Duration) -> Progress {
-        let lag_events = frontier.saturating_sub(self.handled);
+    pub(crate) fn progress(&self, ends: Ends, behind: Duration) -> Progress {
+        let Ends { frontier, head } = ends;
+        let lag_events = head.saturating_sub(self.handled);
         let age = |at: DateTime<Utc>| (Utc::now() - at).to_std().unwrap_or_default();
         // Who has not been heard of for a while handles nothing.
         let rate = if self.at.elapsed() > 2 * Rate::WINDOW { 0.0 } else { self.rate };
         let seconds = lag_events as f64 / rate;
-        Progress {
+        let progress = Progress {
             state: self.state.clone(),
             checkpoint: self.stored,
             position: self.handled,
-            frontier,
+            // While writers are open that were not seen to begin, the log may say less than is known here.
+            frontier: frontier.max(self.handled),
+            head,
             lag_events,
             lag: if lag_events == 0 { Duration::ZERO } else { self.front_at.map_or(behind, age).max(behind) },
             rate,
             time_left: if lag_events == 0 { Some(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).ok() },
             last_error: self.last_error.clone(),
             push_degraded: None,
+        };
+        let time_left = progress.time_left.filter(|_| !progress.is_held_back());
+        Progress { time_left, ..progress }
+    }
+}
+
+/// Where a log ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ends {
+    /// Up to where it is settled.
+    pub(crate) frontier: u64,
+    /// The highest committed event.
+    pub(crate) head: u64,
+}
+
+/// For how long something has been short of where it should be, whenever somebody asked.
+#[derive(Debug, Default)]
+pub(crate) struct Short {
+    since: Option<(Instant, u64)>,
+}
+
+impl Short {
+    /// Who has passed the target of the first look has moved on, and is short of the next one only from now on: under
+    /// constant writing something is always just out of reach.
+    pub(crate) fn seen(&mut self, reached: u64, target: u64) -> Duration {
+        match self.since {
+            _ if reached >= target => self.since = None,
+            Some((since, wanted)) if reached < wanted => return since.elapsed(),
+            _ => self.since = Some((Instant::now(), target)),
         }
+        Duration::ZERO
     }
 }
 
@@ -227,5 +271,33 @@ impl Rate {
             return self.events as f64 / elapsed.as_secs_f64();
         }
         self.rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lag_counts_against_what_is_committed() {
+        let status = Status { handled: 10, rate: 5.0, ..Status::new() };
+        let held_back = status.progress(Ends { frontier: 10, head: 20 }, Duration::ZERO);
+        assert_eq!((held_back.lag_events, held_back.time_left, held_back.is_held_back()), (10, None, true));
+        let behind = status.progress(Ends { frontier: 15, head: 20 }, Duration::ZERO);
+        assert_eq!((behind.lag_events, behind.is_held_back()), (10, false));
+        assert_eq!(behind.time_left, Some(Duration::from_secs(2)));
+        let there = status.progress(Ends { frontier: 0, head: 10 }, Duration::ZERO);
+        assert_eq!((there.frontier, there.lag_events, there.is_held_back()), (10, 0, false));
+    }
+
+    #[test]
+    fn who_moves_on_is_not_behind_for_longer_and_longer() {
+        let mut short = Short::default();
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        short.since = Some((long_ago, 20));
+        assert!(short.seen(10, 30) >= Duration::from_secs(60), "it has not got to what was there first");
+        assert_eq!(short.seen(20, 30), Duration::ZERO, "it has, and is short of something newer");
+        assert_eq!(short.seen(30, 30), Duration::ZERO);
+        assert!(short.since.is_none());
     }
 }

@@ -9,12 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::delivery::retry::Backoff;
+use crate::log::named_writers;
 use crate::{Backend, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
 /// How long to wait before looking again whether an open writer has ended; at first, and at most. A rollback tells nobody.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+
+/// For how long subscribers wait for open writers before that is logged.
+const WORTH_SAYING: Duration = Duration::from_secs(1);
+
+/// How long it may take to learn who they are. Everybody waits for it: if it takes longer, it is asked again a second later.
+const NAMED_WITHIN: Duration = Duration::from_millis(100);
 
 /// The shared end of the log.
 #[derive(Debug)]
@@ -111,10 +119,12 @@ impl Tail {
     /// Reads for as long as somebody listens. Never ends by itself.
     pub(crate) async fn run<B: Backend>(self: Arc<Self>, backend: B) {
         let mut wakeup = backend.wakeups();
-        let mut hint = 0;
+        // The highest number that somebody has hinted at, and one that was seen to be committed.
+        let (mut hint, mut checked) = (0, 0);
         let mut look_again = LOOK_AGAIN.0;
         let mut backoff = Backoff::new();
         let mut life = 0;
+        let mut held_back = HeldBack::default();
         loop {
             let Some((position, epoch, incarnation)) = self.seated() else {
                 self.wanted.notified().await;
@@ -129,6 +139,7 @@ impl Tail {
                     backoff = Backoff::new();
                     if self.take_in(page, position, epoch) {
                         look_again = LOOK_AGAIN.0;
+                        held_back.over();
                         continue;
                     }
                 }
@@ -139,7 +150,19 @@ impl Tail {
                     continue;
                 }
             }
+            // Looked for long enough: is there anything at all? Hints are not to be trusted, and a real one is never higher
+            // than what is committed.
+            if hint > position && look_again == LOOK_AGAIN.1 && hint != checked {
+                match backend.head().await {
+                    Ok(head) => (hint, checked) = (hint.min(head), hint.min(head)),
+                    Err(error) => tracing::debug!(%error, "the shared tail cannot tell where the log ends"),
+                }
+            }
             // Something is known to be there that cannot be read yet: a writer is open.
+            match hint > position {
+                true => held_back.seen(&backend, position, hint).await,
+                false => held_back.over(),
+            }
             let pause = if hint > position { look_again } else { self.poll_interval };
             look_again = if hint > position { (look_again * 2).min(LOOK_AGAIN.1) } else { LOOK_AGAIN.0 };
             if let Some(new) = self.doze(&mut wakeup, position, pause).await {
@@ -204,6 +227,43 @@ impl Tail {
         drop(state);
         self.news.send_modify(|news| *news += 1);
         true
+    }
+}
+
+/// That subscribers wait for open writers, said once each time that it takes long.
+#[derive(Debug, Default)]
+struct HeldBack {
+    /// Since when, or since when nobody was found to be waited for.
+    since: Option<Instant>,
+    said: bool,
+}
+
+impl HeldBack {
+    async fn seen<B: Backend>(&mut self, backend: &B, position: u64, hint: u64) {
+        if self.said || self.since.get_or_insert_with(Instant::now).elapsed() < WORTH_SAYING {
+            return;
+        }
+        self.since = None;
+        match tokio::time::timeout(NAMED_WITHIN, backend.open_writers()).await {
+            Ok(Ok(writers)) if !writers.is_empty() => {
+                let who = named_writers(&writers);
+                tracing::warn!(
+                    position,
+                    head = hint,
+                    "committed events wait for open transactions to end: {who}; have them committed or rolled back, or \
+                     end their processes"
+                );
+                self.said = true;
+            }
+            Ok(Ok(_)) | Err(_) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "who holds subscribers back cannot be asked"),
+        }
+    }
+
+    fn over(&mut self) {
+        if std::mem::take(self).said {
+            tracing::info!("the transactions that subscribers waited for have ended");
+        }
     }
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 use chrono::Utc;
 
 use super::Finding;
-use crate::{Checkpoints, Error, LeaderHold, Leadership, Log};
+use crate::{Checkpoints, Error, LeaderHold, Leadership, LockHolder, Log};
 
 const TOPIC: &str = "subscribers";
 /// Whoever is behind and has not moved for longer does not run, or cannot.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How long whoever has got a lock may take until it leads.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_millis(500);
 
 /// For backends: who falls behind because nobody processes for them, or because whoever does does not get on.
 ///
@@ -31,11 +33,39 @@ pub async fn diagnose_subscribers(store: &(impl Log + Checkpoints + Leadership))
         let hold = leaders.iter().find(|leader| leader.subscriber_id == *id).map(|leader| leader.hold);
         findings.extend(straggler(id, at, head, idle, hold));
     }
+    findings.extend(denied(store, &ids).await?);
     if findings.is_empty() {
         let count = checkpoints.len();
         findings.push(Finding::good(TOPIC, format!("none of {count} falls behind unnoticed")));
     }
     Ok(findings)
+}
+
+/// Subscribers whose lock somebody has who does not lead. Whoever takes over has the lock for a moment before it leads, so
+/// what looks like that is looked at once more.
+async fn denied(store: &impl Leadership, ids: &[String]) -> Result<Vec<Finding>, Error> {
+    let mut holders = held_without_leading(store, ids.to_vec()).await?;
+    if !holders.is_empty() {
+        tokio::time::sleep(TAKEN_OVER_WITHIN).await;
+        let ids = holders.iter().map(|holder| holder.subscriber_id.clone()).collect();
+        let still = held_without_leading(store, ids).await?;
+        holders.retain(|holder| still.contains(holder));
+    }
+    let finding = |holder: LockHolder| {
+        let found = format!("{:?} cannot be led: {holder} has its lock and does not lead", holder.subscriber_id);
+        Finding::bad(TOPIC, found, "see what that is, and end it if it is not an instance of yours")
+    };
+    Ok(holders.into_iter().map(finding).collect())
+}
+
+async fn held_without_leading(store: &impl Leadership, ids: Vec<String>) -> Result<Vec<LockHolder>, Error> {
+    let mut holders = store.lock_holders(&ids).await?;
+    // Asked afterwards: who led when it was asked for the locks may have let go since.
+    let leaders = store.leaders().await?;
+    holders.retain(|holder| {
+        !leaders.iter().any(|it| it.subscriber_id == holder.subscriber_id && it.hold == LeaderHold::Held)
+    });
+    Ok(holders)
 }
 
 fn straggler(id: &str, at: u64, head: u64, idle: Duration, hold: Option<LeaderHold>) -> Option<Finding> {

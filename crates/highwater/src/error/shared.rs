@@ -27,6 +27,7 @@ impl SharedError {
             Error::Unfit { reason } => Error::Unfit { reason: reason.clone() },
             Error::Denied { action, .. } => Error::Denied { action, source },
             Error::Damaged { action, .. } => Error::Damaged { action, source },
+            Error::Altered { reason } => Error::Altered { reason: reason.clone() },
             Error::NoSession { reason } => Error::NoSession { reason: reason.clone() },
             Error::BeingFilled { reason } => Error::BeingFilled { reason: reason.clone() },
             Error::ShutDown => Error::ShutDown,

@@ -30,6 +30,7 @@ fn subscriber() -> SubscriberOverview {
         term: 7,
         lag_events: 0,
         lag: Duration::ZERO,
+        held_back: false,
         leader: Some(leader(LeaderHold::Held)),
         paused: false,
         report: Some(report(ReportedState::Live)),
@@ -49,8 +50,13 @@ fn behind() -> SubscriberOverview {
 
 fn told(head: u64, subscriber: &SubscriberOverview) -> Vec<String> {
     let frontier = subscriber.checkpoint + subscriber.lag_events;
+    let held_back = head > frontier && subscriber.lag_events == 0;
+    let lag_events = head - subscriber.checkpoint;
+    let subscriber = &SubscriberOverview { lag_events, held_back, ..subscriber.clone() };
     let writer = OpenWriter {
         pid: Some(99),
+        role: Some("app".to_owned()),
+        may_only_have_looked: true,
         age: Some(Duration::from_secs(600)),
         application_name: Some("psql".to_owned()),
         last_statement: Some("INSERT INTO\n events".to_owned()),
@@ -81,11 +87,12 @@ fn who_is_behind_says_how_long_it_takes() {
 #[test]
 fn whoever_is_waited_for_is_named() {
     let [said] = &told(55, &subscriber())[..] else { panic!("one cause") };
-    let named = "3/17 (pid 99, open for 10 min, application psql, last statement: INSERT INTO events)";
+    let named = "process 99 (role app, application psql, open for 10 min, last statement: INSERT INTO events, it has \
+                 written nothing so far and may only have looked)";
     assert!(said.contains("up to 40") && said.contains("up to 55") && said.contains(named), "{said}");
     let [first, second] = &told(155, &behind())[..] else { panic!("two causes") };
     assert!(first.starts_with("The log is settled up to 100") && first.contains(named), "{first}");
-    assert!(second.starts_with("It is catching up: up to 60 events"), "{second}");
+    assert!(second.starts_with("It is catching up: up to 115 events"), "{second}");
 }
 
 #[test]

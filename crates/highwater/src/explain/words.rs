@@ -6,6 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::{Cause, Explanation};
+use crate::bus::named;
+use crate::log::named_writers;
 use crate::{DeadLetter, Leader, OpenWriter};
 
 /// Characters of a statement or an error that are shown.
@@ -20,7 +22,7 @@ impl fmt::Display for Explanation {
             subscriber.subscriber_id,
             subscriber.state(),
             subscriber.checkpoint,
-            self.frontier
+            self.head
         )?;
         self.causes.iter().try_for_each(|cause| write!(f, "\n{cause}"))
     }
@@ -53,6 +55,12 @@ impl fmt::Display for Cause {
                 Who(leader),
                 When(leader.since),
                 Ago(*heard_of),
+            ),
+            Self::LockHeld { holders } => write!(
+                f,
+                "Nobody can lead: {} has its lock and does not lead. If that is an instance, it is about to, or cannot: look at \
+                 what it says. Otherwise end it.",
+                named(holders),
             ),
             Self::MovedByHand { checkpoint, at, leader } => write!(
                 f,
@@ -138,26 +146,7 @@ fn waiting(f: &mut fmt::Formatter<'_>, head: u64, writers: &[OpenWriter]) -> fmt
         return f.write_str("a transaction that has ended by now. Look again.");
     }
     let what = plural(writers.len() as u64, "a transaction that is still open", "transactions that are still open");
-    write!(f, "{what}: ")?;
-    for (at, writer) in writers.iter().enumerate() {
-        write!(f, "{}{}", if at == 0 { "" } else { "; " }, writer.transaction)?;
-        let facts = [
-            writer.pid.map(|pid| format!("pid {pid}")),
-            writer.age.map(|age| format!("open for {}", Span(age))),
-            writer
-                .application_name
-                .as_deref()
-                .filter(|name| !name.is_empty())
-                .map(|name| format!("application {name}")),
-            writer.last_statement.as_deref().map(|statement| format!("last statement: {}", shown(statement))),
-            writer.hidden.clone(),
-        ];
-        let facts: Vec<String> = facts.into_iter().flatten().collect();
-        if !facts.is_empty() {
-            write!(f, " ({})", facts.join(", "))?;
-        }
-    }
-    f.write_str(". Have it committed or rolled back, or end its process.")
+    write!(f, "{what}: {}. Have it committed or rolled back, or end its process.", named_writers(writers))
 }
 
 fn dead_letters(f: &mut fmt::Formatter<'_>, count: u64, first: Option<&DeadLetter>) -> fmt::Result {
@@ -181,7 +170,7 @@ fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
 }
 
 /// Cut, in one line, and without a full stop of its own.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.trim_end_matches('.');
     match line.char_indices().nth(SHOWN_MAX) {
@@ -220,7 +209,7 @@ impl fmt::Display for Ago {
 }
 
 /// A length of time, in the unit that suits it.
-struct Span(Duration);
+pub(crate) struct Span(pub(crate) Duration);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::guard::Name;
 use super::roll::{Roll, Wanted};
 use super::{
     Candidate, Held, Instance, Leader, LeaderHold, LeadershipGuard, LeadershipSettings, ProjectorCoordinator, View,
@@ -53,6 +54,22 @@ struct Inner<B: Backend> {
 struct Known {
     leaders: HashMap<String, Leader>,
     at: Option<Instant>,
+    /// What is waited for here and nobody leads, and since when it was found so every time.
+    unled: HashMap<Name, Instant>,
+}
+
+impl Known {
+    /// Takes in what was asked.
+    fn learn(&mut self, leaders: Vec<Leader>, awaited: Vec<Name>) {
+        let now = Instant::now();
+        self.leaders = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
+        let is_led = |name: &Name| self.leaders.get(&**name).is_some_and(|leader| leader.hold == LeaderHold::Held);
+        self.unled.retain(|name, _| !is_led(name));
+        for name in awaited.into_iter().filter(|name| !is_led(name)) {
+            self.unled.entry(name).or_insert(now);
+        }
+        self.at = Some(now);
+    }
 }
 
 impl<B: Backend> Coordinator<B> {
@@ -147,6 +164,12 @@ impl<B: Backend> ProjectorCoordinator for Coordinator<B> {
         self.inner.known().leaders.get(subscriber_id).cloned()
     }
 
+    fn unled_for(&self, subscriber_id: &str) -> Option<Duration> {
+        let known = self.inner.known();
+        let since = known.unled.get(subscriber_id)?;
+        known.at.map(|at| at.saturating_duration_since(*since))
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.inner.stop_attending();
@@ -170,9 +193,10 @@ impl<B: Backend> Inner<B> {
         let view = self.candidate.look(&self.roll.wants()).await?;
         if self.is_out_of_date(&view) {
             let leaders = self.backend.leaders().await?;
-            let leaders = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
-            *self.known() = Known { leaders, at: Some(Instant::now()) };
+            self.known().learn(leaders, self.roll.awaited());
         }
+        let awaited: HashSet<Name> = self.roll.awaited().into_iter().collect();
+        self.known().unled.retain(|name, _| awaited.contains(name));
         // What changes is looked at at once; but what moves stands still for a moment, so it moves at leisure.
         let mut spread_at = self.spread_at.lock().unwrap_or_else(PoisonError::into_inner);
         if self.spread && spread_at.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {

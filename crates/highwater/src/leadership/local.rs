@@ -1,6 +1,7 @@
 //! Leadership without coordination.
 
 use std::sync::Once;
+use std::time::Duration;
 
 use super::guard::Always;
 use super::{Instance, Leader, LeadershipGuard, ProjectorCoordinator};
@@ -53,6 +54,10 @@ impl<B: Backend> ProjectorCoordinator for LocalCoordinator<B> {
     }
 
     fn leader(&self, _: &str) -> Option<Leader> {
+        None
+    }
+
+    fn unled_for(&self, _: &str) -> Option<Duration> {
         None
     }
 

@@ -73,6 +73,10 @@ impl Backend for MemoryEventStore {
         Box::pin(async { Ok(()) })
     }
 
+    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+        self.begin(fence, None)
+    }
+
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
         Box::pin(async move {
             let _lock = self.delivery.lock(&fence.subscriber_id).await?;

@@ -1,14 +1,16 @@
 //! The health of memory: as long as there is a process, there is a store.
 
 use super::MemoryEventStore;
-use crate::{BoxFuture, Diagnose, Error, Finding, Planned, Transfer, Unfinished};
+use crate::{BoxFuture, Diagnose, Error, Finding, Planned, Transfer, Unfinished, diagnose_subscribers};
 
 impl Diagnose for MemoryEventStore {
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
         let found = "it lives in memory, and ends with the last handle to it";
         Box::pin(async move {
             let unfinished = self.filling().await?;
-            Ok(vec![Finding::good("store", found), Unfinished::finding(unfinished.as_ref())])
+            let mut findings = vec![Finding::good("store", found), Unfinished::finding(unfinished.as_ref())];
+            findings.extend(diagnose_subscribers(self).await?);
+            Ok(findings)
         })
     }
 

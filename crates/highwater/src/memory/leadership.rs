@@ -1,6 +1,6 @@
 //! Leadership in memory: a table of locks, shared by the buses of one process.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::MemoryEventStore;
 use crate::{
     BoxFuture, Candidate, Claim, Coordinator, Error, Held, Instance, Leader, LeaderHold, Leadership,
-    LeadershipSettings, Member, View, Want,
+    LeadershipSettings, LockHolder, Member, View, Want,
 };
 
 /// Leadership among the buses over one store in memory.
@@ -116,6 +116,15 @@ impl Leadership for MemoryEventStore {
                 Some(Leader { subscriber_id, instance, since: *since, term: *terms.get(id)?, hold })
             });
             Ok(leaders.collect())
+        })
+    }
+
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        Box::pin(async {
+            let state = self.leadership.state();
+            let held: BTreeSet<&String> = subscriber_ids.iter().filter(|id| state.locks.contains_key(*id)).collect();
+            let pid = Some(std::process::id());
+            Ok(held.into_iter().map(|id| LockHolder { pid, ..LockHolder::of(id) }).collect())
         })
     }
 }

@@ -30,6 +30,17 @@ fn report(term: u64, state: ReportedState) -> Report {
 
 /// At 40, of what is settled up to `frontier`, with an event behind it that is `age` seconds old.
 fn seen(leader: Option<Leader>, report: Option<Report>, frontier: u64, age: i64) -> SubscriberOverview {
+    let oldest = Some(ago(age)).filter(|_| frontier > 40);
+    seen_at(leader, report, Ends { frontier, head: frontier }, oldest)
+}
+
+/// At 40 of a log that ends there.
+fn seen_at(
+    leader: Option<Leader>,
+    report: Option<Report>,
+    ends: Ends,
+    oldest: Option<DateTime<Utc>>,
+) -> SubscriberOverview {
     let known = Known {
         leaders: leader.into_iter().map(|leader| (ID.to_owned(), leader)).collect(),
         reports: report.into_iter().map(|report| (ID.to_owned(), report)).collect(),
@@ -45,7 +56,7 @@ fn seen(leader: Option<Leader>, report: Option<Report>, frontier: u64, age: i64)
         term: Term { number: 7, nonce: Uuid::nil() },
         incarnation: 0,
     };
-    known.subscriber(checkpoint, frontier, Some(ago(age)).filter(|_| frontier > 40), PATIENCE)
+    known.subscriber(checkpoint, ends, oldest, PATIENCE)
 }
 
 #[test]
@@ -109,4 +120,18 @@ fn lag_and_time_left_follow_from_where_it_is() {
     let there = seen(Some(leader(LeaderHold::Held)), None, 40, 0);
     assert_eq!((there.lag_events, there.lag, there.time_left), (0, Duration::ZERO, Some(Duration::ZERO)));
     assert_eq!(seen(None, None, 50, 3).time_left, None, "nobody works on it");
+}
+
+#[test]
+fn who_is_held_back_is_not_live_in_silence_and_could_not_have_moved() {
+    let leads = || (Some(leader(LeaderHold::Held)), Some(report(7, ReportedState::Live)));
+    let at = |ends| {
+        let (leader, report) = leads();
+        seen_at(leader, report, ends, None)
+    };
+    let held_back = at(Ends { frontier: 40, head: 50 });
+    assert_eq!((held_back.state(), held_back.lag_events, held_back.still_since), ("held back", 10, None));
+    assert_eq!(held_back.time_left, None, "that is up to others");
+    assert_eq!(at(Ends { frontier: 45, head: 50 }).state(), "not moving", "there is something that it could handle");
+    assert_eq!(at(Ends { frontier: 40, head: 40 }).state(), "live");
 }

@@ -82,7 +82,7 @@ async fn take_in<B: Backend>(
                 let item = Item::of(line).map_err(|why| lines.wrong(why))?;
                 check_place(&item, &intake.taken.counts, header).map_err(|why| lines.wrong(why))?;
                 order.check(&item, header).map_err(|why| lines.wrong(why))?;
-                if intake.add(lines.number, item).await? {
+                if intake.add(lines.number, lines.text.len(), item).await? {
                     report(Phase::Events, intake.taken.counts.events);
                 }
             }
@@ -281,14 +281,14 @@ struct Intake<'a> {
 }
 
 impl Intake<'_> {
-    /// Adds one, and says whether the batch was full and has been stored.
-    async fn add(&mut self, line: u64, item: Item) -> Result<bool, Error> {
+    /// Adds one that came as a line of so many bytes, and says whether the batch was full and has been stored.
+    async fn add(&mut self, line: u64, bytes: usize, item: Item) -> Result<bool, Error> {
         let batch = &mut self.batch;
         batch.lines.push(line);
+        batch.bytes += bytes;
         match item {
             Item::Record(record) => {
                 self.taken.record(&record);
-                batch.bytes += record.bytes();
                 batch.records.push(record);
             }
             Item::Checkpoint(checkpoint) => {
@@ -340,5 +340,75 @@ impl Intake<'_> {
         store!(requests, requests);
         debug_assert!(lines.is_empty(), "every line was stored");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BoxFuture, DeadLetter, LetterState};
+
+    /// Notes how many letters come at a time.
+    struct Noting(Vec<usize>);
+
+    impl Filling for Noting {
+        fn filled_to(&self) -> u64 {
+            0
+        }
+
+        fn records<'a>(&'a mut self, _: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn checkpoints<'a>(&'a mut self, _: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+            self.0.push(letters.len());
+            Box::pin(async { Ok(()) })
+        }
+
+        fn requests<'a>(&'a mut self, _: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn abandon(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn dead_letters_count_toward_the_bytes_of_a_batch() {
+        let now = Utc::now();
+        let mut noting = Noting(Vec::new());
+        let mut intake = Intake { filling: &mut noting, batch: Batch::default(), taken: Digest::default() };
+        for number in 1..=9 {
+            let letter = DeadLetter {
+                id: Uuid::from_u128(number.into()),
+                subscriber_id: "s".to_owned(),
+                event_id: Uuid::from_u128(number.into()),
+                global_sequence: number,
+                stream_id: Uuid::nil(),
+                event_type: "Noted".to_owned(),
+                error_message: Some("no".to_owned()),
+                retry_count: 0,
+                created_at: now,
+                last_retry_at: None,
+                state: LetterState::Dead,
+                parks: false,
+                resolved_at: None,
+                resolved_by: None,
+                reason: None,
+            };
+            let detail = LetterDetail { letter, record: None, attempts: Vec::new() };
+            intake.add(number, BATCH_BYTES_MAX / 2, Item::Letter(detail.into())).await.unwrap();
+        }
+        intake.store().await.unwrap();
+        assert_eq!(noting.0, [2, 2, 2, 2, 1]);
     }
 }

@@ -6,7 +6,7 @@ use super::super::status;
 use super::history::History;
 use crate::table::{Cell, Table};
 use crate::terminal::{Paint, cut};
-use crate::{reading, words};
+use crate::words;
 
 /// How wide a plot is, where there is room and where there is not.
 const PLOT: (usize, usize) = (20, 8);
@@ -51,7 +51,7 @@ fn all_lines(
     lines.push(cut(&format!("{}   appended {} {appended}", status::log(overview), history.appended.plot(plot)), width));
     lines.extend(status::filling(overview).map(|filling| paint(&filling, Paint::Red)));
     for writer in &overview.open_writers {
-        lines.push(paint(&format!("readers wait for {}", reading::describe(writer)), Paint::Yellow));
+        lines.push(paint(&format!("readers wait for {writer}"), Paint::Yellow));
     }
     lines.push(String::new());
     if overview.subscribers.is_empty() {

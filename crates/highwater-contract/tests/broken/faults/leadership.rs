@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use highwater::{
     BoxFuture, Candidate, Checkpoints, Claim, Error, Held, Instance, Leader, Leadership, LeadershipSettings,
-    MemoryEventStore, Taken, View, Want,
+    LockHolder, MemoryEventStore, Taken, View, Want,
 };
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
@@ -545,4 +545,26 @@ pub(crate) fn no_labels(mut view: View) -> View {
 pub(crate) fn nothing_led(mut view: View) -> View {
     view.members.iter_mut().for_each(|member| member.leads.clear());
     view
+}
+
+/// Sees no lock that anybody has.
+pub(crate) struct SeesNoLocks;
+
+impl Fault for SeesNoLocks {
+    fn lock_holders<'a>(&'a self, _: &'a Sound, _: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+/// Sees a lock on everything.
+pub(crate) struct SeesLocksEverywhere;
+
+impl Fault for SeesLocksEverywhere {
+    fn lock_holders<'a>(
+        &'a self,
+        _: &'a Sound,
+        subscriber_ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        Box::pin(async { Ok(subscriber_ids.iter().map(LockHolder::of).collect()) })
+    }
 }

@@ -170,3 +170,43 @@ async fn a_retrying_subscriber_delays_nobody_else() {
         assert_eq!(other.texts().len(), 10);
     }
 }
+
+#[tokio::test]
+async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a_restart() {
+    let db = Db::new();
+    let config = highwater::ReliableDeliveryConfig { parked_per_stream_max: 2, max_retries: 0, ..quick() };
+    let bus = bus(&db, config).await;
+    let options = SubscriberOptions::new().on_failure(FailurePolicy::ParkStream);
+    let recorder = Recorder::with("projection:emptied", options);
+    let mut by_hand = db.connection().await;
+    let subscription = bus.subscribe(recorder.clone()).await.unwrap();
+    let append = async |stream: Uuid, text: &str| {
+        bus.store().append(&Append::to(stream).event(note(text))).await.unwrap().global_sequence
+    };
+    for (round, delete) in
+        ["DELETE FROM {s}.event_bus_dlq", "TRUNCATE {s}.event_bus_dlq CASCADE"].into_iter().enumerate()
+    {
+        let stream = Uuid::now_v7();
+        recorder.fail("bad", 1);
+        append(stream, "bad").await;
+        let parked = append(stream, "behind").await;
+        bus.wait_for("projection:emptied", parked).await.unwrap();
+        assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 2);
+        db.execute(&mut by_hand, delete).await;
+        let after = append(stream, &format!("after {round}")).await;
+        assert_eq!(bus.wait_for("projection:emptied", after).await.unwrap().dead_letter, None);
+        assert_eq!(recorder.texts().last(), Some(&format!("after {round}")), "it waits behind nothing");
+        assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 0);
+    }
+    // A subscriber that was halted by the limit goes on when it is resumed.
+    let stream = Uuid::now_v7();
+    recorder.fail("bad", 1);
+    append(stream, "bad").await;
+    append(stream, "behind").await;
+    let third = append(stream, "third").await;
+    super::until(&subscription, |state| matches!(state, SubscriptionState::Halted { .. })).await;
+    db.execute(&mut by_hand, "TRUNCATE {s}.event_bus_dlq CASCADE").await;
+    subscription.resume().await.unwrap();
+    bus.wait_for("projection:emptied", third).await.unwrap();
+    assert_eq!(recorder.texts().last().map(String::as_str), Some("third"));
+}

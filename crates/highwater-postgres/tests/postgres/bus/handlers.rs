@@ -8,14 +8,14 @@ use highwater::{
     Append, BoxError, Error, Event, LetterQuery, Log, ReliableDeliveryConfig, SubscriberOptions,
     TransactionalProjection,
 };
-use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
+use highwater_postgres::{PgConfig, PgEventBus, PgEventStore, PgTx};
 use uuid::Uuid;
 
-use super::{batched, bus, quick, say, say_many};
+use super::{Recorder, batched, bus, quick, say, say_many};
 use crate::support::{Db, Note, note};
 
 /// What a test does in its transaction.
-type Act = Box<
+pub type Act = Box<
     dyn for<'a> Fn(&'a mut PgTx, &'a Event<Note>, u32) -> highwater::BoxFuture<'a, Result<(), BoxError>> + Send + Sync,
 >;
 
@@ -322,4 +322,59 @@ async fn an_event_that_meets_a_full_disk_waits_until_there_is_room() {
     assert_eq!(counted(&db).await, [1]);
     assert!(letters(&bus).await.is_empty());
     subscription.unsubscribe().await.unwrap();
+}
+
+#[tokio::test]
+async fn handlers_that_hang_in_all_transactions_keep_no_other_subscribers_dead_letter_waiting() {
+    let db = Db::new();
+    let store = db.store_with(PgConfig { transaction_connections_max: 2, ..db.config() }).await;
+    let bus = PgEventBus::new(store, ReliableDeliveryConfig { max_retries: 0, ..quick() });
+    let (hangs, mut hanging) = tokio::sync::mpsc::unbounded_channel();
+    for id in ["projection:hangs", "projection:hangs-too"] {
+        let hangs = hangs.clone();
+        let hang: Act = Box::new(move |_, _, _| {
+            hangs.send(()).unwrap();
+            Box::pin(std::future::pending())
+        });
+        bus.subscribe(Counting::new(&db, id, quick(), hang).await).await.unwrap();
+    }
+    let failing = Recorder::new("projection:fails");
+    failing.fail("x", u32::MAX);
+    let at = say(bus.store(), "x").await;
+    for _ in 0..2 {
+        hanging.recv().await.unwrap();
+    }
+    bus.subscribe(failing).await.unwrap();
+    let within = Duration::from_secs(8);
+    let waited = bus.wait_for_within("projection:fails", at, within).await.expect("its dead letter is written");
+    assert!(waited.dead_letter.is_some());
+}
+
+#[tokio::test]
+async fn commits_that_take_long_do_not_make_transactions_small() {
+    let db = Db::new();
+    let bus = bus(&db, quick()).await;
+    say_many(bus.store(), 1_000).await;
+    let config = ReliableDeliveryConfig {
+        checkpoint_mode: highwater::CheckpointMode::Batched { size: 500, interval: Duration::from_millis(100) },
+        ..quick()
+    };
+    let counting = Counting::new(&db, "projection:slow", config, nothing()).await;
+    // As a replica far away does it: each commit takes 150 ms, whatever is in it.
+    let slow = "CREATE FUNCTION {s}.wait_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF current_setting('test.waited', true) IS DISTINCT FROM pg_current_xact_id()::text THEN
+                PERFORM set_config('test.waited', pg_current_xact_id()::text, true), pg_sleep(0.15);
+            END IF;
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER wait_once AFTER INSERT ON {s}.counted DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION {s}.wait_once()";
+    db.execute(&mut db.connection().await, slow).await;
+    let subscription = bus.subscribe(counting).await.unwrap();
+    subscription.caught_up().await.unwrap();
+    let mut connection = db.connection().await;
+    let transactions: i64 =
+        sqlx::query_scalar("SELECT count(DISTINCT xmin::text) FROM counted").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(counted(&db).await.len(), 1_000);
+    assert!(transactions <= 12, "{transactions} transactions for 1,000 events");
 }

@@ -9,6 +9,7 @@ use highwater_postgres::{PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 
 use super::handlers::{Counting, nothing};
+use super::recoveries::kill_a_backend;
 use super::{Recorder, batched, quick};
 use crate::support::{Db, Note, one};
 
@@ -20,6 +21,8 @@ fn soak() -> usize {
 enum Outage {
     Restart,
     Crash,
+    /// One process of the server is killed, and the server recovers by itself.
+    Recovery,
 }
 
 async fn everything(store: &PgEventStore) -> Vec<u64> {
@@ -71,6 +74,7 @@ async fn survive(outage: Outage) {
                 server.crash().unwrap();
                 server.start_again().unwrap();
             }
+            Outage::Recovery => kill_a_backend(&server, &db).await,
         }
         let back = Instant::now();
         let done = store_until_it_works(&store).await;
@@ -124,6 +128,11 @@ fn first_deliveries(sequences: &[u64]) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn subscribers_go_on_by_themselves_after_the_server_was_restarted_under_load() {
     survive(Outage::Restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscribers_continue_by_themselves_after_a_backend_was_killed_under_load() {
+    survive(Outage::Recovery).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

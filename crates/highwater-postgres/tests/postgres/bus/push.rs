@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use highwater::{Problem, ReliableDeliveryConfig, SubscriptionState};
+use highwater::{Problem, ReliableDeliveryConfig, SubscriptionState, Wakeups};
 
 use super::{Recorder, bus, quick, say, until};
+use crate::forger::Forger;
 use crate::support::{Db, eventually};
 
 /// Never by polling, within any patience of ours.
@@ -107,4 +108,72 @@ async fn a_bus_that_is_idle_asks_the_server_little() {
     .await
     .unwrap();
     assert!(connections <= 10, "fifty subscribers need {connections} connections");
+}
+
+/// How often the events of a schema were looked at, as far as the server has counted it.
+async fn looks(db: &Db) -> i64 {
+    let asking = sqlx::query_scalar(
+        "SELECT (seq_scan + coalesce(idx_scan, 0))::bigint FROM pg_stat_user_tables
+         WHERE schemaname = $1 AND relname = 'events'",
+    );
+    asking.bind(&db.schema).fetch_one(&mut db.connection().await).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_hint_of_a_role_without_grants_above_the_sequence_does_not_raise_the_idle_load() {
+    let db = Db::new();
+    let bus = bus(&db, pushed()).await;
+    let recorder = Recorder::new("projection:hinted");
+    let subscription = bus.subscribe(recorder.clone()).await.unwrap();
+    until(&subscription, SubscriptionState::is_live).await;
+    let other = db.store().await;
+    say(&other, "1").await;
+    eventually("it listens", async || recorder.texts() == ["1"]).await;
+    let forger = Forger::create(&db).await;
+    let mut connection = forger.connection().await;
+    let before = looks(&db).await;
+    forger.say(&mut connection, &u64::MAX.to_string()).await;
+    // Some twenty a second, as long as it is believed.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let looked = looks(&db).await - before;
+    assert!(looked < 60, "{looked} looks at a log in which nothing happened");
+    // Also not with every hint that follows, and none of these is lost.
+    for n in 2..5 {
+        say(&other, &n.to_string()).await;
+        eventually("it is delivered", async || recorder.texts().len() == n).await;
+    }
+    drop(connection);
+    forger.drop(&db).await;
+}
+
+#[tokio::test]
+async fn a_listening_connection_whose_other_end_has_vanished_is_called_degraded_and_replaced() {
+    let db = Db::new();
+    let url: sqlx::postgres::PgConnectOptions = db.url.parse().unwrap();
+    let proxy = crate::proxy::Proxy::to(url.get_host().to_owned(), url.get_port()).await;
+    let through = url.host("127.0.0.1").port(proxy.port()).ssl_mode(sqlx::postgres::PgSslMode::Disable);
+    let other = db.store().await;
+    let store = highwater_postgres::PgEventStore::connect_to(through, db.config()).await.unwrap();
+    let bus = highwater_postgres::PgEventBus::new(store, pushed());
+    let recorder = Recorder::new("projection:half-open");
+    let subscription = bus.subscribe(recorder.clone()).await.unwrap();
+    until(&subscription, SubscriptionState::is_live).await;
+    say(&other, "1").await;
+    eventually("it listens", async || recorder.texts() == ["1"]).await;
+    proxy.refuse("listen");
+    proxy.abandon();
+    // Five seconds until it is asked, and five for the answer.
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while bus.store().push_degraded().is_none() {
+        assert!(tokio::time::Instant::now() < deadline, "a connection that is only half open is not noticed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    proxy.refuse("");
+    eventually("it listens again", async || bus.store().push_degraded().is_none()).await;
+    say(&other, "2").await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while recorder.texts() != ["1", "2"] {
+        assert!(tokio::time::Instant::now() < deadline, "what came since is not delivered: {:?}", subscription.state());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

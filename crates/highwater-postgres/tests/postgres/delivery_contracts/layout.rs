@@ -15,14 +15,6 @@ const OLD: &str = "CREATE TABLE {s}.event_bus_checkpoints (subscriber_id varchar
     CREATE INDEX idx_dlq_subscriber ON {s}.event_bus_dlq (subscriber_id);
     CREATE INDEX idx_dlq_created_at ON {s}.event_bus_dlq (created_at)";
 
-/// Takes the layout back to before delivery.
-const BEFORE: &str = "DROP TABLE {s}.event_bus_checkpoints, {s}.event_bus_pauses, {s}.event_bus_dlq,
-        {s}.event_bus_dlq_attempts, {s}.event_bus_requests, {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports,
-        {s}.filling;
-    DROP SEQUENCE {s}.event_bus_terms;
-    DROP FUNCTION {s}.session_is_gone, {s}.refuse_while_filling, {s}.filling_guard, {s}.append_new;
-    DELETE FROM {s}.migrations WHERE version >= 3";
-
 #[tokio::test]
 async fn tables_from_before_there_were_terms_are_adopted_with_what_they_hold() {
     let db = Db::new();
@@ -32,7 +24,7 @@ async fn tables_from_before_there_were_terms_are_adopted_with_what_they_hold() {
     let record = page(&store, 0).await.records.remove(0);
     let gone = Uuid::now_v7();
     let mut connection = db.connection().await;
-    db.execute(&mut connection, BEFORE).await;
+    db.back_to(&mut connection, 2).await;
     db.execute(&mut connection, OLD).await;
     let rows = format!(
         "INSERT INTO {{s}}.event_bus_checkpoints VALUES ('s', 41, '{}');
@@ -65,7 +57,7 @@ async fn adopted_letters_without_a_unique_key_get_one() {
     let db = Db::new();
     let store = db.store().await;
     let mut connection = db.connection().await;
-    db.execute(&mut connection, BEFORE).await;
+    db.back_to(&mut connection, 2).await;
     db.execute(&mut connection, OLD).await;
     db.execute(&mut connection, "ALTER TABLE {s}.event_bus_dlq DROP CONSTRAINT unique_subscriber_event").await;
     store.initialize().await.unwrap();

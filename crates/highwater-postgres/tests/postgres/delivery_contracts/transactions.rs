@@ -109,6 +109,27 @@ async fn a_handler_that_swallowed_an_error_commits_nothing_and_is_told() {
 }
 
 #[tokio::test]
+async fn a_handler_that_ended_its_transaction_moves_no_checkpoint_and_resolves_no_letter() {
+    let db = Db::new();
+    let (store, fence) = with_model(&db).await;
+    let (letter, _) = bury(&store, &fence, &failure(Uuid::now_v7(), 3, "no")).await;
+    let reset = Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() };
+    for closing in [advance(3, 7), Closing::Replayed { letter: letter.id, by: "me" }, reset] {
+        for end in ["ROLLBACK", "COMMIT", "ROLLBACK; BEGIN", "ROLLBACK; BEGIN; UPDATE {s}.model SET n = n"] {
+            let mut tx = begin(&store, &fence).await;
+            db.execute(&mut tx, end).await;
+            let told = store.commit(tx, &fence, closing).await.unwrap_err();
+            let begun_anew = end.contains("BEGIN");
+            let fits = matches!(told, Error::Aborted { .. }) || begun_anew && matches!(told, Error::Fenced { .. });
+            assert!(fits, "{end} {closing:?}: {told:?}");
+            assert_eq!(at(&store, "s").await, Some(3), "{end} {closing:?}");
+            assert_eq!(store.letters(&LetterQuery::of("s")).await.unwrap().len(), 1, "{end} {closing:?}");
+        }
+    }
+    assert_eq!(close(&store, &fence, advance(3, 7)).await.unwrap().term, fence.term);
+}
+
+#[tokio::test]
 async fn a_constraint_that_is_checked_at_the_commit_takes_everything_back() {
     let db = Db::new();
     let (store, fence) = with_model(&db).await;

@@ -87,7 +87,9 @@ async fn an_open_transaction_that_is_waited_for_is_named() {
         assert_eq!((*to, writers.len(), writers[0].pid), (head, 1, Some(pid)));
         assert_eq!(writers[0].application_name.as_deref(), Some("the night shift"));
         let said = explained.to_string();
-        for part in [&*format!("pid {pid}"), "open for", "application the night shift", "last statement: INSERT INTO"] {
+        for part in
+            [&*format!("process {pid}"), "open for", "application the night shift", "last statement: INSERT INTO"]
+        {
             assert!(said.contains(part), "{part:?} is not in {said:?}");
         }
     }
@@ -111,7 +113,7 @@ async fn how_far_the_log_is_settled_is_seen_by_who_comes_while_a_transaction_is_
     let fresh = db.store().await;
     let overview = Overview::of(&fresh).await.unwrap();
     assert_eq!((overview.frontier, overview.head, overview.open_writers.len()), (12, 14, 1));
-    assert_eq!(overview.subscribers[0].lag_events, 10);
+    assert_eq!(overview.subscribers[0].lag_events, 12, "it counts against what is committed");
     let explained = explain(&fresh, "projection:orders").await.unwrap();
     let waits =
         |cause: &Cause| matches!(cause, Cause::WaitingForWriters { lag_events: 10, frontier: 12, head: 14, .. });

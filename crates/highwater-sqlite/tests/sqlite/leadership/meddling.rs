@@ -110,7 +110,7 @@ async fn what_nobody_may_lock_is_an_error_and_not_leadership() {
     let store = prepared(&folder).await;
     std::fs::write(locks(&folder), "in the way").unwrap();
     let refused = Coordinator::new(store.clone(), &coordinated(1)).try_acquire(&Claim::of(COUNTED)).await;
-    assert!(matches!(refused, Err(Error::Unavailable { .. })), "{:?}", refused.map(|_| ()));
+    assert!(matches!(refused, Err(Error::Denied { .. })), "{:?}", refused.map(|_| ()));
     assert!(store.fill("somewhere").await.is_err());
     assert!(store.checkpoint(COUNTED).await.unwrap().is_none(), "and nothing is stored");
     say(&store, "appending needs no locks on files").await;

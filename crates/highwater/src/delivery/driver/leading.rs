@@ -1,7 +1,7 @@
 //! Getting, losing and giving back the right to process.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Driver, Trouble};
 use crate::delivery::journal::chain;
@@ -38,6 +38,7 @@ impl<B: Backend> Driver<B> {
         };
         // Loaded after the term was raised, so nobody else can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
+        self.parked_at = Instant::now();
         self.fence = Some(Fence { subscriber_id: id, term, incarnation });
         if !fresh && position > self.start {
             self.is_within_the_log(position).await?;

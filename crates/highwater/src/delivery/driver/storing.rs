@@ -1,14 +1,18 @@
 //! What is written down: checkpoints and letters.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
-use crate::{Backend, CheckpointWrite, Closed, Closing, Error, NewLetter, Record};
+use crate::{Backend, Begun, CheckpointWrite, Closed, Closing, Error, Fence, NewLetter, Record};
+
+/// For how long what is known of parked streams is believed: to count them takes longer the more there are.
+const PARKED_FOR: Duration = Duration::from_secs(1);
 
 impl<B: Backend> Driver<B> {
     /// Has the checkpoint stored: at once where everything waits for it, and else while the next events are handled.
@@ -43,20 +47,40 @@ impl<B: Backend> Driver<B> {
         }
     }
 
+    /// Begins a fenced transaction, if that continues what was done.
+    pub(in crate::delivery) async fn begin(&self, letter: Option<Uuid>) -> Result<(Fence, Begun<B::Tx>), Trouble> {
+        let fence = self.fence()?;
+        let begun = self.shared.backend.begin(&fence, letter).await?;
+        Ok((fence, self.continued(begun).await?))
+    }
+
+    /// A transaction that has begun, unless it begins below what was stored.
+    async fn continued(&self, begun: Begun<B::Tx>) -> Result<Begun<B::Tx>, Trouble> {
+        if self.machine.continues_from(begun.global_sequence) {
+            return Ok(begun);
+        }
+        self.shared.backend.rollback(begun.tx, false).await;
+        let (found, stored) = (begun.global_sequence, self.machine.stored());
+        let reason =
+            format!("the checkpoint is at {found}, and {stored} was stored: the database has lost what was committed");
+        Err(Error::Interrupted { reason })
+    }
+
     /// Opens and closes a fenced transaction in which nothing else happens.
     pub(in crate::delivery) async fn fenced<'a>(
         &self,
         closing: impl FnOnce(u64) -> Closing<'a>,
     ) -> Result<Closed, Trouble> {
         let fence = self.fence()?;
-        let begun = self.shared.backend.begin(&fence, None).await?;
+        let begun = self.shared.backend.begin_closing(&fence).await?;
+        let begun = self.continued(begun).await?;
         self.shared.backend.commit(begun.tx, &fence, closing(begun.global_sequence)).await
     }
 
     /// Writes a letter for the event in front, and moves the checkpoint past it.
     pub(super) async fn bury(&mut self, park: bool) -> Result<(), Trouble> {
         let Some(record) = self.current() else { return Ok(()) };
-        if park && !self.may_park() {
+        if park && !self.may_park().await? {
             return Ok(());
         }
         let error = self.failure.as_ref().map_or_else(|| "it failed".into(), |failure| failure.error.clone());
@@ -81,22 +105,38 @@ impl<B: Backend> Driver<B> {
 
     pub(super) async fn park(&mut self) -> Result<(), Trouble> {
         let Some(record) = self.current() else { return Ok(()) };
-        if !self.may_park() {
+        if !self.may_park().await? {
+            return Ok(());
+        }
+        if !self.machine.is_parked() {
+            // Nothing to wait behind any more: it is handled like any other.
             return Ok(());
         }
         let letter = letter(&record, None, 0, true);
         let closed = self.fenced(|from| Closing::Bury { letter: &letter, from }).await?;
         self.machine.on_buried(closed.parked_left);
         self.journal.parked(&record);
+        if closed.parked_left == 1 {
+            // What it was to wait behind was deleted a moment ago, so nobody would ever replay it. Killed here, it stays
+            // parked, and is listed as such.
+            self.replay_all(Some(record.stream_id), "subscriber").await?;
+        }
         Ok(())
     }
 
-    pub(super) fn may_park(&mut self) -> bool {
+    /// Whether one more event may be parked. What is remembered may be out of date, because dead letters can be deleted by
+    /// hand at any time: it is looked at again now and then, and before the subscriber is halted for it.
+    async fn may_park(&mut self) -> Result<bool, Trouble> {
+        if self.parked_at.elapsed() > PARKED_FOR || self.machine.parking_limit().is_some() {
+            let parked = self.shared.backend.parked(&self.subscriber.id).await?;
+            self.parked_at = Instant::now();
+            self.machine.on_parked(parked.into_iter().collect());
+        }
         let may = self.machine.may_park();
         if let Some(reason) = self.machine.halted().filter(|_| !may) {
             self.journal.halted(reason);
         }
-        may
+        Ok(may)
     }
 }
 

@@ -257,6 +257,15 @@ fn what_turns_out_to_be_done_moves_on_and_the_rest_of_the_page_is_stored_in_its_
 }
 
 #[test]
+fn a_transaction_that_begins_below_what_is_believed_stored_does_not_continue_it() {
+    let mut machine = running(Policy { transactional: true, batch: 10, ..policy() });
+    machine.on_page(page(1..=9), 9);
+    machine.on_committed(6);
+    assert!(machine.continues_from(6) && machine.continues_from(7), "a lost answer may have stored more");
+    assert!(!machine.continues_from(5));
+}
+
+#[test]
 fn a_page_that_overlaps_what_was_handled_is_taken_from_where_it_goes_on() {
     let mut machine = running(Policy { batch: 100, ..policy() });
     machine.on_page(page(1..=4), 4);
@@ -275,6 +284,7 @@ fn who_is_fenced_stores_nothing_any_more() {
 }
 
 /// What is durable, and what has been seen.
+#[derive(Clone)]
 struct World {
     log: Vec<Record>,
     checkpoint: u64,
@@ -317,6 +327,8 @@ fn survive(seed: u64) {
         world.log.iter().filter(|_| random.u8(..12) == 0).map(|record| record.global_sequence).collect();
     let mut machine = Machine::new(policy.clone());
     let mut storing: Option<u64> = None;
+    // As it was a while ago: what a server that recovers may go back to.
+    let mut before = world.clone();
     for _ in 0..20_000 {
         if world.checkpoint >= at && storing.is_none() {
             break;
@@ -340,6 +352,14 @@ fn survive(seed: u64) {
             2 => machine.on_wish(Wish::Pause),
             3..=6 => machine.on_wish(Wish::Run),
             7 => machine.on_asked_to_yield(random.u8(..4) > 0),
+            8 => before = world.clone(),
+            // The server has lost what was committed, and the machine has not been told. (What is written without a
+            // transaction names the life of the server; that is the driver's to find out.)
+            9 if policy.transactional && storing.is_none() => {
+                world = World { seen: world.seen, order: world.order, ..before.clone() };
+                // What was handled within a transaction is lost with it.
+                world.order.retain(|sequence| *sequence <= world.checkpoint);
+            }
             _ => {}
         }
         if let Some(to) = storing.filter(|_| random.bool()) {
@@ -378,9 +398,13 @@ fn survive(seed: u64) {
                     machine.on_failed(random.u8(..4) == 0, "poison");
                 }
             }
+            Step::Store if !machine.continues_from(world.checkpoint) => interrupt(&mut machine, &mut world),
             Step::Store => storing = Some(machine.on_storing().0),
             Step::AwaitStore => {}
             Step::Bury { .. } | Step::Park if random.u8(..5) == 0 => machine.on_bury_failed(),
+            Step::Bury { .. } | Step::Park | Step::Serve if !machine.continues_from(world.checkpoint) => {
+                interrupt(&mut machine, &mut world);
+            }
             step @ (Step::Bury { .. } | Step::Park) => {
                 assert!(storing.is_none(), "seed {seed}: a checkpoint in flight could overtake the letter's");
                 let (records, range) = machine.front(1);
@@ -413,6 +437,11 @@ fn survive(seed: u64) {
     assert!(world.checkpoint >= at, "seed {seed}: it never gets to the end");
 }
 
+fn interrupt(machine: &mut Machine, world: &mut World) {
+    machine.on_interrupted();
+    world.order.clear();
+}
+
 /// One transaction: begins by looking at what is stored, commits everything or nothing, and the answer may be lost.
 fn transact(
     machine: &mut Machine,
@@ -421,6 +450,9 @@ fn transact(
     count: usize,
     random: &mut fastrand::Rng,
 ) {
+    if !machine.continues_from(world.checkpoint) {
+        return interrupt(machine, world);
+    }
     let (records, range) = machine.front(count);
     let records: Vec<Record> = records[range].to_vec();
     let to = machine.position_after(count);

@@ -1,0 +1,126 @@
+//! Readers begin with what is proved to be settled, so that old events flow whatever transactions are open; and what is no
+//! proof is not taken for one.
+
+use highwater::{EventTypes, Log, ReadLimit, StartAt, SubscriberOptions};
+use highwater_postgres::{PgEventBus, PgEventStore};
+use sqlx::postgres::PgConnection;
+
+use crate::bus::{Recorder, quick, say_many};
+use crate::support::{Db, INSERT, numbers, page, page_of};
+
+/// A transaction that has drawn a number, and stays open.
+async fn stranger(db: &Db) -> PgConnection {
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, "BEGIN; SELECT nextval('events_global_sequence_seq')").await;
+    connection
+}
+
+/// One number that nobody will ever use.
+async fn hole(db: &Db) {
+    db.execute(&mut db.connection().await, &format!("BEGIN; {INSERT}; ROLLBACK")).await;
+}
+
+/// A subscriber that has handled everything up to now, in a process of its own that is gone afterwards.
+async fn follow(db: &Db, start: StartAt) {
+    let bus = PgEventBus::new(db.store().await, quick());
+    let options = SubscriberOptions::new().start(start);
+    let subscription = bus.subscribe(Recorder::with("projection:each", options)).await.unwrap();
+    subscription.caught_up().await.unwrap();
+    bus.shutdown().await.unwrap();
+}
+
+async fn all_of(store: &PgEventStore, types: &EventTypes) -> Vec<u64> {
+    let (mut after, mut found) = (0, Vec::new());
+    loop {
+        let page = store.read_all(after, types, ReadLimit::events(100)).await.unwrap();
+        found.extend(numbers(&page));
+        if page.complete_to == after {
+            return found;
+        }
+        after = page.complete_to;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_begins_gets_old_events_whatever_is_open() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 1).await;
+    hole(&db).await;
+    say_many(&store, 1_000).await;
+    follow(&db, StartAt::Beginning).await;
+    let _stranger = stranger(&db).await;
+    let head = store.head().await.unwrap();
+    for types in [EventTypes::All, EventTypes::only(["Noted"])] {
+        // Each as another process would have it.
+        let found = all_of(&db.store().await, &types).await;
+        assert_eq!((found.len(), found.last().copied()), (1_001, Some(head)), "{types:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_with_a_filter_gets_old_events_beside_one_that_has_read_them_whatever_is_open() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 100).await;
+    assert_eq!(all_of(&store, &EventTypes::All).await.len(), 100, "contiguous, so all of it is settled");
+    let _stranger = stranger(&db).await;
+    assert_eq!(all_of(&store, &EventTypes::only(["Noted"])).await.len(), 100);
+}
+
+#[tokio::test]
+async fn a_subscriber_that_was_started_somewhere_by_hand_proves_nothing() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 3).await;
+    let mut late = db.connection().await;
+    db.execute(&mut late, &format!("BEGIN; {INSERT}")).await;
+    say_many(&store, 6).await;
+    // It reads 7 to 10, which follow one another, and knows nothing of 4.
+    follow(&db, StartAt::After(6)).await;
+    let reader = db.store().await;
+    assert_eq!(numbers(&page_of(&reader, 0, &["Noted"]).await), [0_u64; 0], "4 may still come");
+    db.execute(&mut late, "COMMIT").await;
+    assert_eq!(numbers(&page_of(&reader, 0, &["Noted"]).await), (1..=10).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_was_moved_by_hand_proves_nothing() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 3).await;
+    follow(&db, StartAt::Beginning).await;
+    let mut late = db.connection().await;
+    db.execute(&mut late, &format!("BEGIN; {INSERT}")).await;
+    say_many(&store, 6).await;
+    db.execute(&mut db.connection().await, "UPDATE {s}.event_bus_checkpoints SET last_global_sequence = 6").await;
+    assert_eq!(numbers(&page(&db.store().await, 0).await), [1, 2, 3]);
+    // What it handles from there is no proof either.
+    follow(&db, StartAt::Beginning).await;
+    let reader = db.store().await;
+    assert_eq!(numbers(&page_of(&reader, 0, &["Noted"]).await), [1, 2, 3]);
+    db.execute(&mut late, "COMMIT").await;
+    assert_eq!(all_of(&reader, &EventTypes::only(["Noted"])).await, (1..=10).collect::<Vec<_>>());
+    // Once a reader of its own process has proved it, it is one again.
+    say_many(&store, 1).await;
+    follow(&db, StartAt::Beginning).await;
+    let _stranger = stranger(&db).await;
+    assert_eq!(all_of(&db.store().await, &EventTypes::only(["Noted"])).await.len(), 11);
+}
+
+#[tokio::test]
+async fn what_was_proved_before_the_sequence_was_restarted_proves_nothing() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 10).await;
+    follow(&db, StartAt::Beginning).await;
+    assert_eq!(store.frontier().await.unwrap(), 10);
+    db.execute(&mut db.connection().await, "TRUNCATE {s}.events RESTART IDENTITY").await;
+    let mut late = db.connection().await;
+    db.execute(&mut late, &format!("BEGIN; {INSERT}")).await;
+    let store = db.store().await;
+    say_many(&store, 3).await;
+    assert_eq!(numbers(&page(&db.store().await, 0).await), [0_u64; 0]);
+    db.execute(&mut late, "COMMIT").await;
+    assert_eq!(numbers(&page(&db.store().await, 0).await), [1, 2, 3, 4]);
+}

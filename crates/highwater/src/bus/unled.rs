@@ -1,0 +1,46 @@
+//! Subscribers that nobody leads although an instance would.
+
+use std::time::Duration;
+
+use super::EventBus;
+use super::health::ANSWER_TIMEOUT;
+use crate::{Backend, LockHolder, Problem};
+
+impl<B: Backend> EventBus<B> {
+    /// Those that have been waited for here for longer than it may take to take over, with who keeps them.
+    pub(super) async fn unled(&self) -> Vec<Problem> {
+        let bound = self.inner.config.takeover_bound;
+        let unled = self.subscriptions().into_iter().filter(|it| it.state().is_standby()).filter_map(|it| {
+            let id = it.subscriber_id().to_owned();
+            let waiting = self.inner.shared.coordinator.unled_for(&id).filter(|waiting| *waiting > bound)?;
+            Some((id, waiting))
+        });
+        let unled: Vec<(String, Duration)> = unled.collect();
+        if unled.is_empty() {
+            return Vec::new();
+        }
+        let ids: Vec<String> = unled.iter().map(|(id, _)| id.clone()).collect();
+        // That nobody leads is worth saying also when nothing is known of who is to blame.
+        let holders = match tokio::time::timeout(ANSWER_TIMEOUT, self.store().lock_holders(&ids)).await {
+            Ok(Ok(holders)) => holders,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot see who has the locks of subscribers that nobody leads");
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        };
+        let problem = |(subscriber_id, waiting): (String, Duration)| {
+            let holders = holders.iter().filter(|holder| holder.subscriber_id == subscriber_id).cloned().collect();
+            Problem::NotLed { subscriber_id, waiting, holders }
+        };
+        unled.into_iter().map(problem).collect()
+    }
+}
+
+/// All of them in a row.
+pub(crate) fn named(holders: &[LockHolder]) -> String {
+    if holders.is_empty() {
+        return "something that cannot be seen".to_owned();
+    }
+    holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

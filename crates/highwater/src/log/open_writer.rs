@@ -1,0 +1,77 @@
+//! Who holds readers back.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::explain::{Span, shown};
+
+/// A transaction that is open and may have drawn a number, so that readers wait for it. What the role may not see is
+/// `None`. Shown, it is a name and everything that is known, in brackets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenWriter {
+    /// The transaction, as the backend calls it.
+    pub transaction: String,
+    /// The process of the server that runs it; none for a prepared transaction.
+    pub pid: Option<i32>,
+    /// The role it runs as.
+    pub role: Option<String>,
+    /// How long it has been open.
+    pub age: Option<Duration>,
+    /// The name its application gave itself.
+    pub application_name: Option<String>,
+    /// What it ran last, or for a prepared transaction its name.
+    pub last_statement: Option<String>,
+    /// It has written nothing so far, so it may only have looked at where the numbers stand. It may as well have drawn
+    /// one, which cannot be told from outside: readers wait for it all the same.
+    pub may_only_have_looked: bool,
+    /// Why something is missing, in a sentence; `None` when nothing is.
+    pub hidden: Option<String>,
+}
+
+impl OpenWriter {
+    /// A writer of which only the name is known.
+    #[must_use]
+    pub fn new(transaction: impl Into<String>) -> Self {
+        Self {
+            transaction: transaction.into(),
+            pid: None,
+            role: None,
+            age: None,
+            application_name: None,
+            last_statement: None,
+            may_only_have_looked: false,
+            hidden: None,
+        }
+    }
+}
+
+/// All of them in a row.
+pub(crate) fn named_writers(writers: &[OpenWriter]) -> String {
+    writers.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl fmt::Display for OpenWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let statement = self.last_statement.as_deref().filter(|_| self.pid.is_some());
+        match (self.pid, &self.last_statement) {
+            (Some(pid), _) => write!(f, "process {pid}")?,
+            (None, Some(name)) => write!(f, "the prepared transaction {name:?}")?,
+            (None, None) => write!(f, "transaction {}", self.transaction)?,
+        }
+        let named = |what: &str, name: &Option<String>| {
+            name.as_deref().filter(|name| !name.is_empty()).map(|name| format!("{what} {name}"))
+        };
+        let looked = "it has written nothing so far and may only have looked";
+        let facts = [
+            named("role", &self.role),
+            named("application", &self.application_name),
+            self.age.map(|age| format!("open for {}", Span(age))),
+            statement.map(|statement| format!("last statement: {}", shown(statement))),
+            self.may_only_have_looked.then(|| looked.to_owned()),
+            self.hidden.clone(),
+        ];
+        let facts: Vec<String> = facts.into_iter().flatten().collect();
+        if facts.is_empty() { Ok(()) } else { write!(f, " ({})", facts.join(", ")) }
+    }
+}
