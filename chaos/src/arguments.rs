@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Repeats a schedule: the file that a run has written.
     #[arg(long, value_name = "FILE", conflicts_with = "shrink")]
     pub(crate) replay: Option<PathBuf>,
-    /// Looks for a shorter schedule that breaks the same promise.
+    /// Looks for a shorter schedule that breaks one of the promises that this one breaks.
     #[arg(long, value_name = "FILE")]
     pub(crate) shrink: Option<PathBuf>,
     /// Runs an engine that breaks a promise, to see that it is noticed.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use highwater::{Append, Appended, Backend, Error};
+use highwater::{Append, Appended, Backend, Error, Wakeups as _};
 use highwater_postgres::{PgConfig, PgEventStore, PgTx};
 use highwater_sqlite::{SqliteEventStore, SqliteTx};
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,12 @@ pub struct Statements {
     pub forget: [&'static str; 2],
 }
 
+/// The same in both dialects.
+const FORGET: [&str; 2] = [include_str!("../sql/forget_rows.sql"), include_str!("../sql/forget_tallies.sql")];
+
+/// On PostgreSQL.
+const ASYNCHRONOUS: &str = include_str!("../sql/postgres/asynchronous.sql");
+
 /// How long a transaction stays open, and how it ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Held {
@@ -52,6 +58,8 @@ pub struct Held {
 pub trait Base: Backend {
     /// In its dialect.
     const SQL: Statements;
+    /// Whether a transaction can be committed without waiting for the disk, so that a crash of the server takes it back.
+    const CAN_BE_ASYNCHRONOUS: bool;
 
     /// Opens it. `name`: what connections are called by, where they are called anything.
     fn open(place: &Place, name: &str) -> impl Future<Output = Result<Self, Error>> + Send;
@@ -62,6 +70,17 @@ pub trait Base: Backend {
         sql: &'static str,
         values: &[&str],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// From here on the transaction does not wait for the disk when it is committed, where that can be.
+    fn make_asynchronous(_tx: &mut Self::Tx) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Inserts events past the library, in a transaction that does not wait for the disk; returns the place of the last one.
+    /// `events`: a JSON array of `[id, stream_id, stream_version, event_type, data]`.
+    fn insert_asynchronously(&self, _events: &str) -> impl Future<Output = Result<u64, sqlx::Error>> + Send {
+        async { Err(sqlx::Error::Protocol("every transaction waits for the disk here".to_owned())) }
+    }
 
     /// What happens right before an effect: nothing, unless the engine is a broken one.
     fn before_effect(&self, _subscriber_id: &str, _global_sequence: u64) -> impl Future<Output = ()> + Send {
@@ -77,11 +96,9 @@ impl Base for PgEventStore {
         tables: include_str!("../sql/postgres/tables.sql"),
         rows: include_str!("../sql/postgres/rows.sql"),
         tallies: include_str!("../sql/postgres/tallies.sql"),
-        forget: [
-            "DELETE FROM chaos_rows WHERE subscriber_id = $1",
-            "DELETE FROM chaos_tallies WHERE subscriber_id = $1",
-        ],
+        forget: FORGET,
     };
+    const CAN_BE_ASYNCHRONOUS: bool = true;
 
     async fn open(place: &Place, name: &str) -> Result<Self, Error> {
         let Place::Postgres { url } = place else { return Err(mistaken(place)) };
@@ -92,6 +109,21 @@ impl Base for PgEventStore {
     async fn within(tx: &mut PgTx, sql: &'static str, values: &[&str]) -> Result<(), sqlx::Error> {
         let query = values.iter().fold(sqlx::query(sql), |query, value| query.bind(*value));
         query.execute(&mut **tx).await.map(drop)
+    }
+
+    async fn make_asynchronous(tx: &mut PgTx) -> Result<(), sqlx::Error> {
+        sqlx::query(ASYNCHRONOUS).execute(&mut **tx).await.map(drop)
+    }
+
+    async fn insert_asynchronously(&self, events: &str) -> Result<u64, sqlx::Error> {
+        let mut tx = self.pool().begin().await?;
+        sqlx::query(ASYNCHRONOUS).execute(&mut *tx).await?;
+        let insert = sqlx::query_scalar(include_str!("../sql/postgres/insert.sql")).bind(events);
+        let places: Vec<i64> = insert.fetch_all(&mut *tx).await?;
+        tx.commit().await?;
+        let last = places.last().copied().unwrap_or_default() as u64;
+        self.announce(last);
+        Ok(last)
     }
 
     async fn append_held(&self, append: &Append, held: Held) -> Result<Option<Appended>, Error> {
@@ -127,11 +159,9 @@ impl Base for SqliteEventStore {
         tables: include_str!("../sql/sqlite/tables.sql"),
         rows: include_str!("../sql/sqlite/rows.sql"),
         tallies: include_str!("../sql/sqlite/tallies.sql"),
-        forget: [
-            "DELETE FROM chaos_rows WHERE subscriber_id = $1",
-            "DELETE FROM chaos_tallies WHERE subscriber_id = $1",
-        ],
+        forget: FORGET,
     };
+    const CAN_BE_ASYNCHRONOUS: bool = false;
 
     async fn open(place: &Place, _name: &str) -> Result<Self, Error> {
         let Place::Sqlite { file } = place else { return Err(mistaken(place)) };

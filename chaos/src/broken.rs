@@ -9,9 +9,9 @@ use clap::ValueEnum;
 use highwater::{
     Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
     Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Held, Instance, Leader,
-    Leadership, LeadershipSettings, LetterDetail, LetterQuery, Log, NewLetter, OpenWriter, Page, Planned, ReadLimit,
-    Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, View, Wakeup, Wakeups,
-    Want,
+    Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, NewLetter, OpenWriter, Page, Planned,
+    ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, View, Wakeup,
+    Wakeups, Want,
 };
 use highwater_postgres::{PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,8 @@ pub enum Flaw {
     SkipsHoles,
     /// The checkpoint moves on first, and the letter is written afterwards.
     LooseLetter,
+    /// A server that has recovered is taken for the one it was before.
+    OneLife,
 }
 
 /// PostgreSQL with a flaw.
@@ -64,12 +66,24 @@ impl Broken {
         {
             fence.term = checkpoint.term;
         }
+        if self.flaw == Flaw::OneLife
+            && let Some(checkpoint) = self.inner.checkpoint(&fence.subscriber_id).await?
+        {
+            fence.incarnation = checkpoint.incarnation;
+        }
         Ok(fence)
+    }
+
+    /// All lives are one.
+    fn forget_life(&self, incarnation: &mut u64) {
+        if self.flaw == Flaw::OneLife {
+            *incarnation = 1;
+        }
     }
 
     /// The place before the next event, once a hole has been waited for long enough.
     async fn beyond_the_hole(&self, after: u64) -> Result<Option<u64>, Error> {
-        let next = sqlx::query_scalar("SELECT min(global_sequence) FROM highwater.events WHERE global_sequence > $1")
+        let next = sqlx::query_scalar(include_str!("../sql/postgres/next_event.sql"))
             .bind(after as i64)
             .fetch_one(self.inner.pool());
         let next: Option<i64> = next.await.map_err(unavailable)?;
@@ -116,6 +130,7 @@ fn unavailable(source: sqlx::Error) -> Error {
 
 impl Base for Broken {
     const SQL: Statements = PgEventStore::SQL;
+    const CAN_BE_ASYNCHRONOUS: bool = PgEventStore::CAN_BE_ASYNCHRONOUS;
 
     async fn open(place: &Place, _name: &str) -> Result<Self, Error> {
         Err(Error::Unfit { reason: format!("{place:?}: say which flaw it has") })
@@ -123,6 +138,14 @@ impl Base for Broken {
 
     async fn within(tx: &mut PgTx, sql: &'static str, values: &[&str]) -> Result<(), sqlx::Error> {
         PgEventStore::within(tx, sql, values).await
+    }
+
+    async fn make_asynchronous(tx: &mut PgTx) -> Result<(), sqlx::Error> {
+        PgEventStore::make_asynchronous(tx).await
+    }
+
+    async fn insert_asynchronously(&self, events: &str) -> Result<u64, sqlx::Error> {
+        self.inner.insert_asynchronously(events).await
     }
 
     async fn before_effect(&self, subscriber_id: &str, global_sequence: u64) {
@@ -162,7 +185,8 @@ impl Log for Broken {
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            let page = self.inner.read_all(after, types, limit).await?;
+            let mut page = self.inner.read_all(after, types, limit).await?;
+            self.forget_life(&mut page.incarnation);
             if self.flaw != Flaw::SkipsHoles || page.complete_to > after || !page.records.is_empty() {
                 return Ok(page);
             }
@@ -192,7 +216,11 @@ impl Log for Broken {
 
 impl Checkpoints for Broken {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
-        self.inner.take_over(claim)
+        Box::pin(async move {
+            let mut taken = self.inner.take_over(claim).await?;
+            self.forget_life(&mut taken.incarnation);
+            Ok(taken)
+        })
     }
 
     fn store_checkpoints<'a>(
@@ -209,7 +237,13 @@ impl Checkpoints for Broken {
     }
 
     fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
-        self.inner.checkpoint(subscriber_id)
+        Box::pin(async move {
+            let mut checkpoint = self.inner.checkpoint(subscriber_id).await?;
+            if let Some(checkpoint) = &mut checkpoint {
+                self.forget_life(&mut checkpoint.incarnation);
+            }
+            Ok(checkpoint)
+        })
     }
 
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
@@ -242,6 +276,10 @@ impl Backend for Broken {
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
         Box::pin(async move { Backend::begin(&self.inner, &self.fence(fence).await?, letter).await })
+    }
+
+    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+        Box::pin(async move { self.inner.begin_closing(&self.fence(fence).await?).await })
     }
 
     fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
@@ -341,6 +379,10 @@ impl Leadership for Broken {
 
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
         self.inner.leaders()
+    }
+
+    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
+        self.inner.lock_holders(subscriber_ids)
     }
 }
 

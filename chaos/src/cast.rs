@@ -29,6 +29,19 @@ pub enum Fact {
     },
 }
 
+impl Fact {
+    /// Its type and its data, as the library stores them, for those who write by plain SQL.
+    #[must_use]
+    pub fn row(&self) -> (&'static str, serde_json::Value) {
+        match self {
+            Self::Noted { append } => ("Noted", serde_json::json!({ "append": append })),
+            Self::Marked { append } => ("Marked", serde_json::json!({ "append": append })),
+            Self::Asked { append } => ("Asked", serde_json::json!({ "append": append })),
+            Self::Answered { to } => ("Answered", serde_json::json!({ "to": to })),
+        }
+    }
+}
+
 /// How a subscriber takes events in, and so what can be proved of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
@@ -57,6 +70,11 @@ pub struct Role {
     pub batch: usize,
     /// Whether it is subscribed only when the run is half over.
     pub late: bool,
+    /// Whether only the first instance has it, without coordination: nothing but the store tells it of another life of the
+    /// server, because no leadership is lost with a connection.
+    pub alone: bool,
+    /// Whether its transactions never wait for the disk; those of others do not at times.
+    pub asynchronous: bool,
 }
 
 const PLAIN: Role = Role {
@@ -67,10 +85,12 @@ const PLAIN: Role = Role {
     shaky: false,
     batch: 50,
     late: false,
+    alone: false,
+    asynchronous: false,
 };
 
 /// Everybody.
-pub const ROLES: [Role; 9] = [
+pub const ROLES: [Role; 11] = [
     Role { id: "projection:tally", kind: Kind::Transactional, ..PLAIN },
     Role { id: "projection:rebuilt", kind: Kind::Transactional, batch: 200, ..PLAIN },
     Role { id: "projection:shaky", kind: Kind::Transactional, shaky: true, ..PLAIN },
@@ -86,7 +106,12 @@ pub const ROLES: [Role; 9] = [
     Role { id: "projection:marked", wants: Some("Marked"), ..PLAIN },
     Role { id: "projection:late", late: true, ..PLAIN },
     Role { id: "saga:answers", kind: Kind::Saga, batch: 20, ..PLAIN },
+    Role { id: "projection:alone", kind: Kind::Transactional, alone: true, asynchronous: true, ..PLAIN },
+    Role { id: "projection:alone-effects", alone: true, ..PLAIN },
 ];
+
+/// Who has those roles that are alone.
+pub const ALONE_IN: u32 = 1;
 
 /// The role of that name.
 #[must_use]

@@ -8,11 +8,13 @@ mod effects;
 mod ending;
 mod facts;
 mod finding;
+mod hints;
 mod letters;
 mod log;
 mod rows;
 mod saga;
 mod spans;
+mod taken_back;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,7 @@ pub fn check(evidence: &Evidence) -> Vec<Violation> {
         effects::check,
         saga::check,
         letters::check,
+        hints::check,
         ending::check,
     ];
     checks.into_iter().flat_map(|check| check(&facts)).collect()

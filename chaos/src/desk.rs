@@ -6,15 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use highwater::BoxError;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, FromRow};
 use uuid::Uuid;
 
+use crate::cast::{ALONE_IN, ROLES, role};
 use crate::evidence::{Audited, Evidence, Letter, Logged, Row, Tally};
 
 /// How long to wait for a server that may be away, or for another writer of a file.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sooner than what a hint says is forgotten, which is after a second.
+const FORGE_EVERY: Duration = Duration::from_millis(500);
 
 /// Where to look. Each question has a connection of its own: the server may be another one by then.
 #[derive(Debug, Clone)]
@@ -91,19 +97,67 @@ impl Desk {
         let Connected::Postgres(mut connection) = self.connect().await? else {
             return Err("a file has no connections that could be terminated".into());
         };
-        let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name ~ $1";
-        let count: i64 = sqlx::query_scalar(sql).bind(pattern).fetch_one(&mut connection).await?;
+        let terminate = sqlx::query_scalar(include_str!("../sql/postgres/terminate.sql")).bind(pattern);
+        let count: i64 = terminate.fetch_one(&mut connection).await?;
         connection.close().await?;
         Ok(count as u64)
     }
 
+    /// Lets the process that writes the log for those who do not wait get no time for a while; then kills one backend of the
+    /// primary, one whose name matches if there is one, and returns when the server has noticed: from then on it recovers.
+    pub(crate) async fn kill_backend(&self, pattern: &str, after: Duration) -> Result<(), BoxError> {
+        let Connected::Postgres(mut connection) = self.connect().await? else {
+            return Err("a file has no backends that could be killed".into());
+        };
+        let writer = sqlx::query_scalar(include_str!("../sql/postgres/wal_writer.sql"));
+        let writer = pid(writer.fetch_optional(&mut connection).await?)?;
+        kill_process(writer, Signal::STOP)?;
+        let killed = kill_one(&mut connection, pattern, after).await;
+        // It was told to end, unless something went wrong, and does so when it can.
+        match kill_process(writer, Signal::CONT) {
+            Err(Errno::SRCH) => killed,
+            resumed => killed.and(Ok(resumed?)),
+        }
+    }
+
+    /// Sends hints that are not true, as somebody who may connect and nothing else.
+    pub(crate) async fn forge_hints(&self, duration: Duration) -> Result<(), BoxError> {
+        let roles: Vec<&str> = ROLES.iter().map(|role| role.id).collect();
+        let (mut ticks, mut connection) = (tokio::time::interval(FORGE_EVERY), None);
+        let mut last = Ok(());
+        for _ in 0..duration.div_duration_f64(FORGE_EVERY) as u64 {
+            ticks.tick().await;
+            // The server may be away, or another one by now.
+            last = self.forge(&mut connection, &roles).await;
+            connection = connection.filter(|_| last.is_ok());
+        }
+        last
+    }
+
+    async fn forge(&self, connection: &mut Option<PgConnection>, roles: &[&str]) -> Result<(), BoxError> {
+        let Self::Postgres(url) = self else { return Err("a file carries no hints".into()) };
+        let open = match connection {
+            Some(open) => open,
+            None => {
+                let url = url.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let options =
+                    PgConnectOptions::from_str(&url)?.username("chaos_stranger").application_name("chaos stranger");
+                connection.insert(tokio::time::timeout(PATIENCE, options.connect()).await??)
+            }
+        };
+        sqlx::query(include_str!("../sql/postgres/forge_hints.sql")).bind(roles).execute(open).await?;
+        Ok(())
+    }
+
     /// The highest event, and where each subscriber is and who leads for it.
     pub(crate) async fn look(&self) -> Result<(u64, Vec<(String, u64, Option<u32>)>), BoxError> {
-        let head: Vec<(Option<i64>,)> = self.rows("SELECT max(global_sequence) FROM {schema}events").await?;
+        let head: Vec<(Option<i64>,)> = self.rows(include_str!("../sql/head.sql")).await?;
         let rows: Vec<(String, i64, Option<String>)> = self.rows(include_str!("../sql/look.sql")).await?;
-        let subscribers = rows
-            .into_iter()
-            .map(|(id, checkpoint, label)| (id, checkpoint as u64, label.and_then(|label| label.parse().ok())));
+        let subscribers = rows.into_iter().map(|(id, checkpoint, label)| {
+            // Who is alone leads without a lock, and so without a label.
+            let alone = role(&id).filter(|role| role.alone).map(|_| ALONE_IN);
+            (id, checkpoint as u64, label.and_then(|label| label.parse().ok()).or(alone))
+        });
         Ok((head.first().and_then(|row| row.0).unwrap_or_default() as u64, subscribers.collect()))
     }
 
@@ -161,6 +215,20 @@ impl Desk {
             Self::Sqlite(_) => include_str!("../sql/sqlite/log.sql"),
         }
     }
+}
+
+async fn kill_one(connection: &mut PgConnection, pattern: &str, after: Duration) -> Result<(), BoxError> {
+    tokio::time::sleep(after).await;
+    let victim = sqlx::query_scalar(include_str!("../sql/postgres/victim.sql")).bind(pattern);
+    kill_process(pid(victim.fetch_optional(&mut *connection).await?)?, Signal::KILL)?;
+    match sqlx::query(include_str!("../sql/postgres/wait.sql")).execute(connection).await {
+        Err(_) => Ok(()),
+        Ok(_) => Err("the server went on as if nothing had happened".into()),
+    }
+}
+
+fn pid(found: Option<i32>) -> Result<Pid, BoxError> {
+    Ok(found.and_then(Pid::from_raw).ok_or("the server has no such process")?)
 }
 
 fn sqlite(file: &Path) -> SqliteConnectOptions {

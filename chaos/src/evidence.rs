@@ -166,6 +166,9 @@ pub struct Done {
     pub instance: Option<u32>,
     /// Whether the whole database was concerned: a crash may take back what only carried a checkpoint.
     pub server: bool,
+    /// Whether the server may have had to recover: that may take back what did not wait for the disk.
+    #[serde(default)]
+    pub crash: bool,
     /// When it began.
     pub from: u64,
     /// When it was over.

@@ -18,12 +18,12 @@ use tokio::sync::watch;
 
 use crate::base::{Base, Place};
 use crate::broken::{Broken, Flaw};
-use crate::cast::{ROLES, Role};
+use crate::cast::{ALONE_IN, ROLES, Role};
 use crate::record::{Entry, Life};
 
 pub use commands::{Command, Order, Reply};
 pub use journal::{Journal, now, path as journal_path};
-pub use shaky::poison_path;
+pub use shaky::{asynchronous_path, poison_path};
 
 /// What an instance is told, on the first line of its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -112,12 +112,19 @@ async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Re
     let journal = Journal::open(&job.folder, job.life)?;
     let label = Some(job.life.instance.to_string());
     let bus = EventBus::new(store.clone(), ReliableDeliveryConfig { instance_label: label, ..delivery() });
-    let cast = subscribers::Cast { bus: bus.clone(), store: store.clone(), journal: journal.clone(), job: job.clone() };
+    let uncoordinated = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..delivery() };
+    let alone = (job.life.instance == ALONE_IN).then(|| EventBus::new(store.clone(), uncoordinated));
+    let cast = subscribers::Cast {
+        bus: bus.clone(),
+        alone: alone.clone(),
+        store: store.clone(),
+        journal: journal.clone(),
+        job: job.clone(),
+    };
     let (wanted, writing) = watch::channel(false);
     let writers = writers::start(&store, &journal, &job, &writing);
     // A database that is away keeps nobody from being told what to do: subscribing is tried until it works.
     let mut joining = Some(tokio::spawn(join_all(cast.clone(), job.late, journal.clone())));
-    journal.write(&Entry::Ready { at: now() });
     while let Some(Command { id, order }) = commands.recv().await {
         let done = match order {
             Order::Write(write) => {
@@ -135,6 +142,9 @@ async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Re
         writeln!(io::stdout(), "{}", serde_json::to_string(&reply)?)?;
     }
     wanted.send_replace(false);
+    if let Some(alone) = alone {
+        alone.shutdown().await?;
+    }
     bus.shutdown().await?;
     Ok(())
 }

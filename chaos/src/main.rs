@@ -4,15 +4,17 @@ mod alone;
 mod arguments;
 mod report;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
 use highwater::BoxError;
+use highwater_chaos::instance;
 use highwater_chaos::run::Setting;
 use highwater_chaos::schedule::Schedule;
+use highwater_chaos::shrink::{self, TRIES};
 use highwater_chaos::totals::Totals;
-use highwater_chaos::{instance, shrink};
 use tokio::signal::unix::{SignalKind, signal};
 
 use arguments::{Arguments, Mode};
@@ -111,21 +113,32 @@ async fn once(arguments: &Arguments, schedule: Schedule, private: bool, purpose:
     Run::make(&setting).await
 }
 
-/// Says what a shorter schedule is that breaks the same promise.
+/// Says what a shorter schedule is that breaks one of the promises that this one breaks.
 async fn shorten(arguments: &Arguments, schedule: Schedule, private: bool) -> Result<bool, BoxError> {
-    let first = once(arguments, schedule.clone(), private, "-shrink").await?;
-    let Some(broken) = first.first_broken() else {
-        println!("this schedule broke nothing this time: try again");
+    let started = Instant::now();
+    // Real processes do not do the same thing twice: which of several promises is broken is a matter of chance, too.
+    let mut broken = BTreeSet::new();
+    for _ in 0..TRIES {
+        broken = once(arguments, schedule.clone(), private, "-shrink").await?.broken();
+        if !broken.is_empty() {
+            break;
+        }
+    }
+    if broken.is_empty() {
+        println!("this schedule broke nothing in {TRIES} runs: try again");
         return Ok(true);
-    };
-    let limit = Duration::from_secs_f64(arguments.minutes * 60.0);
+    }
+    let limit = Duration::from_secs_f64(arguments.minutes * 60.0).saturating_sub(started.elapsed());
     let breaks = |schedule: Schedule| {
-        let broken = broken.clone();
+        let wanted = broken.clone();
         async move {
-            println!("trying {} of the faults", schedule.faults());
+            let (faults, steps) = (schedule.faults(), schedule.steps.len());
             let folder = arguments.folder(&schedule, "-try")?;
             let setting: Setting = Setting { quiet: true, ..arguments.setting(schedule, folder, private)? };
-            Ok(Run::make(&setting).await?.first_broken() == Some(broken))
+            let found = Run::attempt(&setting).await?.broken();
+            let told = if found.is_empty() { "nothing".to_owned() } else { Vec::from_iter(found.clone()).join(", ") };
+            println!("[{:>4} s] {faults} faults in {steps} steps: broke {told}", started.elapsed().as_secs());
+            Ok(!wanted.is_disjoint(&found))
         }
     };
     let shortest = shrink::shrink(&schedule, limit, breaks).await?;

@@ -12,7 +12,7 @@ use crate::cast::ROLES;
 use crate::desk::Desk;
 use crate::evidence::Done;
 use crate::ground::Condition;
-use crate::instance::{Order, now, poison_path};
+use crate::instance::{Order, asynchronous_path, now, poison_path};
 use crate::schedule::{Fault, Step};
 use crate::servers::Servers;
 use crate::troupe::Member;
@@ -25,7 +25,7 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// Everything that faults are done to.
 pub(crate) struct Nemesis<S: Base> {
     /// Locked while something is done to one of them: two faults of one instance come after each other.
-    pub(crate) members: Vec<Arc<AsyncMutex<Member>>>,
+    pub(crate) members: Vec<AsyncMutex<Member>>,
     pub(crate) servers: Arc<Mutex<Servers>>,
     pub(crate) desk: Desk,
     /// Who asks for replays, pauses and rebuilds: a bus without subscribers, as an operator's tool has it.
@@ -52,6 +52,7 @@ impl<S: Base> Nemesis<S> {
             what: fault.to_string(),
             instance: fault.instance(),
             server: fault.is_the_servers(),
+            crash: fault.is_a_crash(),
             from,
             to: now(),
             failed,
@@ -90,10 +91,19 @@ impl<S: Base> Nemesis<S> {
                 tokio::time::sleep(Duration::from_millis(millis)).await;
                 self.on_servers(Servers::mend).await
             }
+            Fault::KillBackend { purpose, millis } => {
+                let asynchronous = asynchronous_path(&self.folder);
+                std::fs::write(&asynchronous, "")?;
+                let pattern = format!(r"^i[0-9]+\.[0-9]+{}$", purpose.name());
+                let killed = self.desk.kill_backend(&pattern, Duration::from_millis(millis)).await;
+                std::fs::remove_file(&asynchronous)?;
+                self.on_servers(Servers::recover).await.and(killed)
+            }
             Fault::Promote => {
                 let promoted = self.on_servers(Servers::promote).await;
                 self.on_servers(Servers::mend).await.and(promoted)
             }
+            Fault::ForgedHints { millis } => self.desk.forge_hints(Duration::from_millis(millis)).await,
             Fault::DiskFull { millis } => {
                 let filled = self.on_servers(Servers::fill_disk).await;
                 tokio::time::sleep(Duration::from_millis(millis)).await;

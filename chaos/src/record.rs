@@ -37,11 +37,6 @@ impl FromStr for Life {
 /// no fault moves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
-    /// It is ready.
-    Ready {
-        /// When.
-        at: u64,
-    },
     /// Events are about to be sent.
     Tried {
         /// The append's number in this life.
@@ -102,6 +97,9 @@ pub enum How {
     Streams,
     /// In a transaction of the writer's own, open for a while.
     Unit,
+    /// By plain SQL, in a transaction that does not wait for the disk: a crash of the server may take it back, although it
+    /// was acknowledged.
+    Asynchronous,
 }
 
 /// What came of an append, as its writer knows it.

@@ -29,8 +29,8 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long everybody may take to catch up before it is not waited for any more. What is promised is less.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
-/// The same for an engine that is broken anyway.
-const CATCH_UP_BROKEN_MAX: Duration = Duration::from_secs(15);
+/// The same for an engine that is broken anyway: what it has passed over by then it has passed over.
+const CATCH_UP_BROKEN_MAX: Duration = Duration::from_secs(6);
 /// How often to look whether they have.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long all letters may take to be replayed at the end before they count as stuck.
@@ -80,14 +80,14 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
 
     let troubles = Troubles::default();
     let members = cast(setting, &servers, &troubles)?;
-    let nemesis = Arc::new(Nemesis {
+    let nemesis = Nemesis {
         members,
         servers: Arc::new(Mutex::new(servers)),
         desk: desk.clone(),
         bus: EventBus::new(store, delivery()),
         folder: setting.folder.clone(),
         done: Mutex::default(),
-    });
+    };
     for member in &nemesis.members {
         member.lock().await.start().await?;
     }
@@ -124,7 +124,7 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
 }
 
 /// The instances, with their links and clocks; not yet started.
-fn cast(setting: &Setting, servers: &Servers, troubles: &Troubles) -> Result<Vec<Arc<AsyncMutex<Member>>>, BoxError> {
+fn cast(setting: &Setting, servers: &Servers, troubles: &Troubles) -> Result<Vec<AsyncMutex<Member>>, BoxError> {
     let launch = Launch {
         program: setting.program.clone(),
         folder: setting.folder.clone(),
@@ -143,7 +143,7 @@ fn cast(setting: &Setting, servers: &Servers, troubles: &Troubles) -> Result<Vec
             member.link = Some(link);
         }
         member.clock = Clock::new(&setting.folder, number)?;
-        members.push(Arc::new(AsyncMutex::new(member)));
+        members.push(AsyncMutex::new(member));
     }
     Ok(members)
 }
@@ -309,7 +309,6 @@ fn read_journal(folder: &Path, life: Life, evidence: &mut Evidence) -> Result<()
     for line in text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let entry = serde_json::from_slice(line).map_err(|error| format!("{}: {error}", path.display()))?;
         match entry {
-            Entry::Ready { .. } => {}
             Entry::Tried { append, how, events, at } => {
                 evidence.appends.push(Sending { by: life, append, how, events, at, outcome: None, ended_at: None });
             }

@@ -16,7 +16,7 @@ pub(crate) const NEW: Life = Life { instance: 2, life: 0 };
 /// When the run begins.
 pub(crate) const START: u64 = 5_000_000_000;
 /// How far apart appends are.
-const STEP: u64 = 10_000;
+pub(crate) const STEP: u64 = 10_000;
 /// How long nobody leads.
 const GAP: u64 = 300_000;
 const STREAMS: u128 = 12;
@@ -245,6 +245,7 @@ pub(crate) fn evidence(appends: u64) -> Evidence {
         what: format!("{kind} <instance> {instance:?}"),
         instance,
         server: false,
+        crash: false,
         from,
         to,
         failed: None,

@@ -8,7 +8,7 @@ use highwater::BoxError;
 use serde::{Deserialize, Serialize};
 
 use crate::broken::Flaw;
-use crate::cast::{Kind, ROLES};
+use crate::cast::{ALONE_IN, Kind, ROLES};
 
 /// Writers of an instance, unless somebody wants more or fewer.
 pub const WRITERS: usize = 4;
@@ -102,6 +102,9 @@ pub enum Fault {
     ServerRestart,
     /// An immediate stop of the server; started again after a while.
     ServerCrash { millis: u64 },
+    /// For a while nobody waits for the disk who does not have to, and the WAL writer gets no time; then one backend of the
+    /// primary gets a SIGKILL, as from a kernel that is out of memory, and the server recovers by itself.
+    KillBackend { purpose: Purpose, millis: u64 },
     /// The primary is lost, and the replica takes its place.
     Promote,
     /// Nothing comes through between an instance and the database, and nobody is told.
@@ -114,6 +117,9 @@ pub enum Fault {
     Delay { instance: u32, by: u64, millis: u64 },
     /// So many kbit/s come through.
     Throttle { instance: u32, kbit: u64, millis: u64 },
+    /// Somebody who may connect and nothing else says to all that locks are let go for a session that does not exist, and that
+    /// there are events beyond all numbers.
+    ForgedHints { millis: u64 },
     /// No space is left on the database's disk.
     DiskFull { millis: u64 },
     /// An instance's clock is so many seconds off.
@@ -139,12 +145,14 @@ impl Fault {
             Self::Terminate { .. } => "terminate",
             Self::ServerRestart => "server-restart",
             Self::ServerCrash { .. } => "server-crash",
+            Self::KillBackend { .. } => "kill-backend",
             Self::Promote => "promote",
             Self::Cut { .. } => "cut",
             Self::LoseAnswers { .. } => "lose-answers",
             Self::LoseRequests { .. } => "lose-requests",
             Self::Delay { .. } => "delay",
             Self::Throttle { .. } => "throttle",
+            Self::ForgedHints { .. } => "forged-hints",
             Self::DiskFull { .. } => "disk-full",
             Self::Clock { .. } => "clock",
             Self::Leave { .. } => "leave",
@@ -176,7 +184,13 @@ impl Fault {
     /// Whether the database itself is concerned.
     #[must_use]
     pub fn is_the_servers(&self) -> bool {
-        matches!(self, Self::ServerRestart | Self::ServerCrash { .. } | Self::Promote | Self::DiskFull { .. })
+        matches!(self, Self::ServerRestart) || self.is_a_crash()
+    }
+
+    /// Whether the server may have to recover, and take back what did not wait for the disk.
+    #[must_use]
+    pub fn is_a_crash(&self) -> bool {
+        matches!(self, Self::ServerCrash { .. } | Self::KillBackend { .. } | Self::Promote | Self::DiskFull { .. })
     }
 
     /// About how long it takes.
@@ -185,11 +199,13 @@ impl Fault {
             Self::Kill { millis, .. }
             | Self::Freeze { millis, .. }
             | Self::ServerCrash { millis }
+            | Self::KillBackend { millis, .. }
             | Self::Cut { millis, .. }
             | Self::LoseAnswers { millis, .. }
             | Self::LoseRequests { millis, .. }
             | Self::Delay { millis, .. }
             | Self::Throttle { millis, .. }
+            | Self::ForgedHints { millis }
             | Self::DiskFull { millis }
             | Self::Clock { millis, .. }
             | Self::Leave { millis, .. }
@@ -213,6 +229,9 @@ impl fmt::Display for Fault {
             }
             Self::ServerRestart => write!(f, "restart the server"),
             Self::ServerCrash { millis } => write!(f, "crash the server, start it again after {millis} ms"),
+            Self::KillBackend { purpose, millis } => {
+                write!(f, "wait for no disk for {millis} ms, then kill one backend of the primary ({purpose:?})")
+            }
             Self::Promote => write!(f, "crash the primary, promote the replica, make the former primary a replica"),
             Self::Cut { instance, millis } => write!(f, "cut instance {instance} off for {millis} ms"),
             Self::LoseAnswers { instance, millis } => {
@@ -227,6 +246,7 @@ impl fmt::Display for Fault {
             Self::Throttle { instance, kbit, millis } => {
                 write!(f, "throttle instance {instance}'s network to {kbit} kbit/s, for {millis} ms")
             }
+            Self::ForgedHints { millis } => write!(f, "send forged hints for {millis} ms"),
             Self::DiskFull { millis } => write!(f, "fill the database's disk for {millis} ms"),
             Self::Clock { instance, seconds, millis } => {
                 write!(f, "move instance {instance}'s clock by {seconds} s, for {millis} ms")
@@ -280,8 +300,11 @@ impl Schedule {
         let (mut steps, mut left) = (Vec::new(), (minutes * 60_000.0) as i64);
         while left > 0 {
             let mut faults = vec![draw(&mut random, store, instances, only)];
-            if random.u32(0..4) == 0 {
-                let second = draw(&mut random, store, instances, only);
+            let forged = matches!(faults[0], Fault::ForgedHints { .. });
+            if random.u32(0..4) == 0 || forged {
+                // Forged hints are to keep others from taking over, so there must be something to take over.
+                let kill = ["kill".to_owned()];
+                let second = draw(&mut random, store, instances, if forged { &kill } else { only });
                 if goes_with(&faults[0], &second) {
                     faults.push(second);
                 }
@@ -357,12 +380,14 @@ pub fn kinds(store: Store) -> Vec<(&'static str, u32)> {
         ("terminate", 16),
         ("server-restart", 4),
         ("server-crash", 5),
+        ("kill-backend", 6),
         ("promote", 4),
         ("cut", 8),
         ("lose-answers", 4),
         ("lose-requests", 4),
         ("delay", 3),
         ("throttle", 3),
+        ("forged-hints", 2),
     ];
     let more = if store == Store::Postgres { postgres.as_slice() } else { &[] };
     everywhere.iter().chain(more).copied().collect()
@@ -396,7 +421,10 @@ fn draw(random: &mut fastrand::Rng, store: Store, instances: u32, only: &[String
             let seconds = if seldom { random.i64(-90_000..90_000) } else { random.i64(-90..90) };
             Fault::Clock { instance, seconds, millis: long }
         }
-        "leave" => Fault::Leave { instance, role: random.usize(0..ROLES.len()), millis: short },
+        "leave" => {
+            let role = random.usize(0..ROLES.len());
+            Fault::Leave { instance: if ROLES[role].alone { ALONE_IN } else { instance }, role, millis: short }
+        }
         "pause" => Fault::Pause { role: random.usize(0..ROLES.len()), millis: short },
         "replay" => Fault::Replay,
         "rebuild" => Fault::Rebuild { role: transactional[random.usize(0..transactional.len())] },
@@ -407,11 +435,15 @@ fn draw(random: &mut fastrand::Rng, store: Store, instances: u32, only: &[String
         }
         "server-restart" => Fault::ServerRestart,
         "server-crash" => Fault::ServerCrash { millis: short },
+        "kill-backend" => {
+            Fault::KillBackend { purpose: Purpose::ALL[random.usize(0..Purpose::ALL.len())], millis: short }
+        }
         "promote" => Fault::Promote,
         "cut" => Fault::Cut { instance, millis: long },
         "lose-answers" => Fault::LoseAnswers { instance, millis: long },
         "lose-requests" => Fault::LoseRequests { instance, millis: long },
         "delay" => Fault::Delay { instance: odd, by: random.u64(20..400), millis: long },
+        "forged-hints" => Fault::ForgedHints { millis: random.u64(13_000..17_000) },
         "throttle" => Fault::Throttle { instance, kbit: random.u64(64..2_000), millis: long },
         _ => Fault::Kill { instance, millis: short },
     }

@@ -67,6 +67,11 @@ impl Servers {
         Ok(self.cluster()?.crash()?)
     }
 
+    /// Waits until a server that recovers by itself has done so.
+    pub(crate) fn recover(&mut self) -> Result<(), BoxError> {
+        Ok(self.cluster()?.recover()?)
+    }
+
     pub(crate) fn promote(&mut self) -> Result<(), BoxError> {
         Ok(self.cluster()?.promote()?)
     }

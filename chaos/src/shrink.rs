@@ -8,7 +8,7 @@ use highwater::BoxError;
 use crate::schedule::{Schedule, Step};
 
 /// Real processes do not do the same thing twice: a schedule counts as harmless after so many runs without a violation.
-const TRIES: u32 = 2;
+pub const TRIES: u32 = 2;
 
 /// Leaves out whatever can be left out, until nothing can or the time is over. `breaks` runs a schedule and says whether it
 /// still breaks the promise in question.

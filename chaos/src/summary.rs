@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 pub use self::takeovers::Takeovers;
 use crate::evidence::{Evidence, Violation};
@@ -133,9 +134,9 @@ fn load_held(evidence: &Evidence, ends: &[u64]) -> f64 {
 }
 
 fn delivered_twice(evidence: &Evidence) -> u64 {
-    let mut seen: HashMap<(usize, u64), u64> = HashMap::with_capacity(evidence.effects.len());
+    let mut seen: HashMap<(usize, Uuid), u64> = HashMap::with_capacity(evidence.effects.len());
     for effect in &evidence.effects {
-        *seen.entry((effect.role, effect.global_sequence)).or_insert(0) += 1;
+        *seen.entry((effect.role, effect.id)).or_insert(0) += 1;
     }
     seen.into_values().map(|times| times - 1).sum()
 }

@@ -56,7 +56,7 @@ fn holds(name: &str, arguments: &str, run: &str) {
 fn is_caught(name: &str, arguments: &str, promises: &[&str]) {
     let folder = Folder::new(name);
     let started = Instant::now();
-    let (code, said) = chaos(&folder, &format!("--broken {name} --single --rest 150 {arguments}"));
+    let (code, said) = chaos(&folder, &format!("--broken {name} --single {arguments}"));
     assert_eq!(code, Some(1), "{said}");
     assert!(started.elapsed() < Duration::from_secs(180), "{:?}: {said}", started.elapsed());
     let broken = said.lines().find_map(|line| line.strip_prefix("BROKEN: ")).unwrap();
@@ -66,8 +66,8 @@ fn is_caught(name: &str, arguments: &str, promises: &[&str]) {
 
 #[test]
 fn every_promise_is_held_on_postgres() {
-    // A restart of the server, a promotion, a full disk, a cut, kills and terminated connections.
-    holds("postgres", "--seed 82 --minutes 0.4 --rest 600", "postgres-82");
+    // Two backends that are killed, a promotion, a full disk, a cut, a kill and terminated connections.
+    holds("postgres", "--seed 993 --minutes 0.4 --rest 600", "postgres-993");
 }
 
 #[test]
@@ -78,22 +78,27 @@ fn every_promise_is_held_in_a_file() {
 
 #[test]
 fn an_engine_without_fencing_is_caught() {
-    is_caught("no-fencing", "--seed 3 --minutes 0.3 --only freeze,cut", &["G16", "G17", "G20"]);
+    is_caught("no-fencing", "--seed 3 --minutes 0.3 --rest 150 --only freeze,cut", &["G16", "G17", "G20"]);
 }
 
 #[test]
 fn an_engine_that_stores_the_checkpoint_first_is_caught() {
-    is_caught("checkpoint-first", "--seed 4 --minutes 0.45 --only kill", &["G19", "G21"]);
+    is_caught("checkpoint-first", "--seed 4 --minutes 0.45 --rest 150 --only kill", &["G19", "G21"]);
 }
 
 #[test]
 fn an_engine_that_skips_holes_is_caught() {
-    is_caught("skips-holes", "--seed 5 --minutes 0.05 --only kill", &["G19", "G20"]);
+    is_caught("skips-holes", "--seed 5 --minutes 0.2 --rest 150 --only kill", &["G19", "G20"]);
 }
 
 #[test]
 fn an_engine_that_writes_letters_apart_is_caught() {
-    is_caught("loose-letter", "--seed 6 --minutes 0.5 --only kill", &["G20", "G21", "G23"]);
+    is_caught("loose-letter", "--seed 6 --minutes 0.5 --rest 150 --only kill", &["G20", "G21", "G23"]);
+}
+
+#[test]
+fn an_engine_that_knows_one_life_of_the_server_is_caught() {
+    is_caught("one-life", "--seed 7 --minutes 0.3 --rest 500 --only kill-backend", &["G15", "G19", "G20"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use stateright::{Model, Property};
 
 pub use history::{Events, History};
 pub use instance::{Instance, Lock, Phase};
-pub use server::{Transaction, What};
+pub use server::{Durable, Transaction, What};
 
 use crate::rules::rules;
 
@@ -75,6 +75,12 @@ rules! {
         pub silent_sessions_end,
         /// `take_over_for_good`: a transaction that a former leader has left open is ended.
         pub frozen_transactions_end,
+        /// `Keeper::replace`: where locks are on files, the file of a holder that gives no sign of life is replaced.
+        pub silent_holders_are_replaced,
+        /// `Fence`: every write names the life of the server that its position comes from, and happens only in that one.
+        pub life_is_checked,
+        /// `Driver::handle_within`: where `begin` finds less than is believed to be stored, what is remembered is void.
+        pub less_than_stored_interrupts,
     }
 }
 
@@ -87,15 +93,30 @@ pub enum Handling {
     Within,
 }
 
+/// What locks are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locks {
+    /// Sessions of a server, which ends them (PostgreSQL).
+    Sessions,
+    /// Files, which the kernel unlocks when a process ends, and which can be replaced (SQLite). A transaction belongs to its
+    /// process: nobody can end it but that.
+    Files,
+}
+
 /// How much there is.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
+    /// What locks are on.
+    pub locks: Locks,
     /// Instances.
     pub instances: usize,
     /// Faults at most; `None`: any number of them.
     pub faults: Option<u8>,
     /// How events are handled.
     pub handling: Handling,
+    /// Whether the server recovers at times, and takes back what did not wait for the disk: checkpoints, and transactions that
+    /// said so.
+    pub recoveries: bool,
 }
 
 /// The model.
@@ -121,6 +142,8 @@ pub struct State {
     pub faults: u8,
     /// What has come of it all.
     pub history: History,
+    /// What would be left of that after a recovery: the checkpoint, letters and effects.
+    pub durable: Durable,
 }
 
 /// What may happen next, to or by an instance.
@@ -154,6 +177,11 @@ pub enum Action {
     LetGo(usize),
     /// Whoever waits to take over ends this one's open transaction.
     Evict(usize),
+    /// `Folder::replace`: its own file takes the place of the one that the holder has locked. Whoever that is by now: between
+    /// judging and doing it another may have got the lock.
+    Replace(usize),
+    /// Fault: it has seen no sign of life of the holder, which is frozen or hangs.
+    Judge(usize),
     /// Fault: the server ends its session, or notices that nobody is there any more.
     SessionEnds(usize),
     /// Fault: it cannot be sure of its session any more and gives it up, and the server does not know.
@@ -168,6 +196,10 @@ pub enum Action {
     LoseStore(usize),
     /// Fault: taking over is not answered in time, and may take effect later.
     LoseTakeOver(usize),
+    /// Fault: one of the server's processes is killed, and it recovers by itself. Nobody is told but by the loss of connections.
+    Recover,
+    /// The server's write-ahead log reaches the disk.
+    Flush,
     /// A transaction that nobody waits for any more commits.
     LateCommit(usize),
     /// A transaction that nobody waits for any more is rolled back.
@@ -185,10 +217,16 @@ impl Model for Leadership {
     fn init_states(&self) -> Vec<State> {
         let mut instances = [Instance::ABSENT; INSTANCES_MAX];
         instances[..self.size.instances].fill(Instance::STANDBY);
-        vec![State { checkpoint: 0, instances, faults: 0, history: History::default() }]
+        vec![State { checkpoint: 0, instances, faults: 0, history: History::default(), durable: Durable::default() }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if self.size.recoveries && state.durable != state.volatile() {
+            actions.push(Action::Flush);
+            if self.size.faults.is_none_or(|faults| state.faults < faults) {
+                actions.push(Action::Recover);
+            }
+        }
         for at in 0..self.size.instances {
             // Whoever is at the same point as the one before would do the same.
             if at > 0 && state.instances[at - 1] == state.instances[at] {
@@ -230,6 +268,16 @@ impl Model for Leadership {
                 state.instances.iter().any(late)
             }),
         ];
+        if self.size.locks == Locks::Files {
+            properties.push(Property::sometimes(
+                "a transaction that nobody can end is waited for",
+                |_, state: &State| {
+                    let open = |instance: &Instance| instance.transaction.is_some();
+                    let taking = |instance: &Instance| instance.phase == Phase::Locked;
+                    state.instances.iter().any(open) && state.instances.iter().any(taking)
+                },
+            ));
+        }
         if self.size.handling == Handling::Within {
             properties.push(Property::always(EFFECTS_EXACTLY_ONCE, Self::effects_are_there_once));
         }
@@ -239,7 +287,8 @@ impl Model for Leadership {
 
 impl Leadership {
     /// Two instances, any number of faults.
-    pub const SIZE: Size = Size { instances: 2, faults: None, handling: Handling::Each };
+    pub const SIZE: Size =
+        Size { locks: Locks::Sessions, instances: 2, faults: None, handling: Handling::Each, recoveries: false };
 
     /// The model without a rule, and what is violated then; `None` when there is no such rule.
     #[must_use]
@@ -252,8 +301,14 @@ impl Leadership {
             "checkpoint_comes_with_the_term" => (Self::SIZE, GOES_ON_WHERE_STORED),
             "never_moves_back" => (Self::SIZE, NEVER_BACK),
             "fenced_stands_back" | "silent_sessions_end" | "frozen_transactions_end" => (Self::SIZE, PROGRESS),
+            "silent_holders_are_replaced" => (Size { locks: Locks::Files, ..Self::SIZE }, PROGRESS),
             "effects_with_the_checkpoint" | "begin_tells_what_is_true" => (within, EFFECTS_EXACTLY_ONCE),
             // Each of the two does what the other is there for, so it takes both to be gone.
+            "life_is_checked" | "less_than_stored_interrupts" => {
+                let rules = Rules { life_is_checked: false, less_than_stored_interrupts: false, ..rules };
+                let size = Size { recoveries: true, ..within };
+                return Some((Self { rules, size, alike: true }, EFFECTS_EXACTLY_ONCE));
+            }
             "begin_locks_the_checkpoint" | "advance_from_is_checked" => {
                 let rules = Rules { begin_locks_the_checkpoint: false, advance_from_is_checked: false, ..rules };
                 return Some((Self { rules, size: within, alike: true }, EFFECTS_EXACTLY_ONCE));
@@ -288,15 +343,17 @@ impl Leadership {
             Action::Store(at) => self.store(state, at),
             Action::Stored(at) => self.stored(state, at),
             Action::LookAgain(at) => self.look_again(state, at),
-            Action::Lose(at) => state.instances[at].lose(),
+            Action::Lose(at) => state.instances[at].lose(self.size.locks),
+            Action::Replace(at) => self.replace(state, at),
             Action::LetGo(at) => state.instances[at].stop_leading(),
             Action::Evict(at) | Action::LateRollback(at) => state.instances[at].end_transaction(),
             Action::LateCommit(at) => self.late_commit(state, at),
             Action::LateStore(at) => self.late_store(state, at),
             Action::LateTakeOver(at) => self.late_take_over(state, at),
+            Action::Flush => state.flush(),
             fault => {
                 state.faults = state.faults.saturating_add(1).min(self.size.faults.unwrap_or(1));
-                state.fault(fault);
+                state.fault(fault, self.size.locks);
             }
         }
     }

@@ -63,6 +63,10 @@ rules! {
         pub frontier_dies_with_connection,
         /// `Driver::read`: positions from another life of the server are void; what is stored counts.
         pub incarnation_voids_positions,
+        /// `server_life`: a server that has recovered is another one, also under the same postmaster.
+        pub identity_changes_with_every_recovery,
+        /// A new frontier starts at a checkpoint only if that was read up to: where one was set by hand proves nothing.
+        pub only_proof_starts_a_frontier,
     }
 }
 
@@ -85,6 +89,15 @@ pub enum Keeping {
     Elsewhere,
 }
 
+/// Where the frontier of a new connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At the beginning of the log.
+    Zero,
+    /// At the highest checkpoint that is stored: whoever stored it had been told that everything up to it is settled.
+    Checkpoints,
+}
+
 /// How much there is.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
@@ -104,6 +117,8 @@ pub struct Size {
     pub keeping: Keeping,
     /// Whether somebody else uses the readers' connections as well, at any time: `Log::frontier`.
     pub shared: bool,
+    /// Where new frontiers begin.
+    pub start: Start,
 }
 
 /// The model.
@@ -148,6 +163,10 @@ pub enum Action {
     Flush,
     /// The server crashes and is started again.
     Crash,
+    /// One of the server's processes is killed, and it recovers by itself.
+    Recover,
+    /// Somebody sets a checkpoint to where the sequence is, by hand.
+    StoreByHand,
     /// A reader opens its connection.
     Connect(usize),
     /// A reader's connection is lost, or somebody stops waiting.
@@ -237,6 +256,7 @@ impl Log {
         reading: Reading::All,
         keeping: Keeping::Checkpoint,
         shared: false,
+        start: Start::Zero,
     };
 
     /// The model without a rule, and what is violated then; `None` when there is no such rule.
@@ -249,6 +269,7 @@ impl Log {
             "newcomers_get_floors" => (Self::SIZE, GETS_ON_AMONG_OTHERS),
             "contiguous_page_moves_on" => (Self::SIZE, ORDER_STRICT),
             "contiguous_ends_at_a_hole" => (Self::SIZE, NO_EVENT_SKIPPED),
+            "only_proof_starts_a_frontier" => (Size { start: Start::Checkpoints, ..settled }, NO_EVENT_SKIPPED),
             // Who keeps positions in the database goes back to what is stored there, and does not need it.
             "settle_only_committed" => (Size { keeping: Keeping::Elsewhere, ..settled }, NO_EVENT_SKIPPED),
             _ => (settled, NO_EVENT_SKIPPED),
@@ -261,7 +282,7 @@ impl Log {
     fn no_event_is_skipped(&self, state: &State) -> bool {
         (0..self.size.readers).all(|at| {
             let reader = &state.readers[at];
-            let counts = self.size.keeping == Keeping::Elsewhere || reader.life == state.server.life;
+            let counts = self.size.keeping == Keeping::Elsewhere || reader.life == state.server.identity;
             let stored = state.server.checkpoints[at];
             (!counts || state.is_complete_to(reader, reader.position)) && state.is_complete_to(reader, stored)
         })

@@ -1,7 +1,7 @@
 //! The model of leadership, explored to its end, and without each of its rules.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use highwater_models::leadership::{Handling, Leadership, Rules, Size};
+use highwater_models::leadership::{Handling, Leadership, Locks, Rules, Size};
 use highwater_models::{Explored, counterexample, explore};
 
 /// Everything is reached, nothing is violated, and what should be possible is.
@@ -31,6 +31,35 @@ fn holds_for_three_instances_that_handle_one_by_one_and_four_faults() {
 #[test]
 fn holds_for_three_instances_that_handle_within_transactions() {
     holds(Size { instances: 3, handling: Handling::Within, ..Leadership::SIZE }, 213_107);
+}
+
+#[test]
+fn holds_for_two_instances_whose_locks_are_on_files() {
+    holds(Size { locks: Locks::Files, ..Leadership::SIZE }, 201_795);
+}
+
+#[test]
+fn holds_for_three_instances_whose_locks_are_on_files_and_that_handle_within_transactions() {
+    holds(Size { locks: Locks::Files, instances: 3, handling: Handling::Within, ..Leadership::SIZE }, 239_913);
+}
+
+#[test]
+fn holds_where_the_server_recovers_and_events_are_handled_one_by_one() {
+    holds(Size { recoveries: true, faults: Some(3), ..Leadership::SIZE }, 46_609);
+}
+
+#[test]
+fn holds_where_the_server_recovers_and_events_are_handled_within_transactions() {
+    holds(Size { recoveries: true, handling: Handling::Within, ..Leadership::SIZE }, 25_084);
+}
+
+#[test]
+fn the_life_of_the_server_and_what_is_found_stored_stand_in_for_each_other() {
+    for rule in ["life_is_checked", "less_than_stored_interrupts"] {
+        let rules = Rules::default().without(rule).unwrap();
+        let size = Size { handling: Handling::Within, recoveries: true, ..Leadership::SIZE };
+        assert_eq!(explore(Leadership { rules, size, alike: true }).failures, Vec::<&str>::new(), "{rule}");
+    }
 }
 
 #[test]
@@ -73,4 +102,7 @@ fails_without! {
     fenced_stands_back: fails_without_fenced_stands_back,
     silent_sessions_end: fails_without_silent_sessions_end,
     frozen_transactions_end: fails_without_frozen_transactions_end,
+    silent_holders_are_replaced: fails_without_silent_holders_are_replaced,
+    life_is_checked: fails_without_life_is_checked,
+    less_than_stored_interrupts: fails_without_less_than_stored_interrupts,
 }

@@ -1,7 +1,7 @@
 //! The log's model, explored to its end, and without each of its rules.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use highwater_models::log::{Keeping, Log, Reading, Rules, Size};
+use highwater_models::log::{Keeping, Log, Reading, Rules, Size, Start};
 use highwater_models::{Explored, counterexample, explore};
 
 /// Everything is reached, nothing is violated, and what should be possible is.
@@ -54,6 +54,13 @@ fn holds_for_two_readers() {
 }
 
 #[test]
+fn holds_where_frontiers_start_at_the_highest_checkpoint() {
+    let size = Size { start: Start::Checkpoints, writers: 2, numbers: 1, readers: 2, ..Log::SIZE };
+    holds(size, 54_996);
+    holds(Size { reading: Reading::Settled, ..size }, 344_197);
+}
+
+#[test]
 fn settling_beyond_what_is_committed_harms_nobody_who_keeps_a_checkpoint() {
     let rules = Rules::default().without("settle_only_committed").unwrap();
     let size = Size { numbers: 1, ..Log::SIZE };
@@ -91,4 +98,6 @@ fails_without! {
     full_page_ends_at_its_last: fails_without_full_page_ends_at_its_last,
     frontier_dies_with_connection: fails_without_frontier_dies_with_connection,
     incarnation_voids_positions: fails_without_incarnation_voids_positions,
+    identity_changes_with_every_recovery: fails_without_identity_changes_with_every_recovery,
+    only_proof_starts_a_frontier: fails_without_only_proof_starts_a_frontier,
 }

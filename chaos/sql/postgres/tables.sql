@@ -35,3 +35,6 @@ $$;
 
 CREATE TRIGGER chaos_audit AFTER INSERT OR UPDATE OF term, last_global_sequence ON highwater.event_bus_checkpoints
     FOR EACH ROW EXECUTE FUNCTION public.chaos_audit();
+
+-- May connect, and nothing else.
+CREATE ROLE chaos_stranger LOGIN;

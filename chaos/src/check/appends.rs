@@ -81,7 +81,11 @@ impl Found {
             }
             Some(Outcome::Stored { last, .. }) => {
                 let place = stored.last().copied().flatten().map(|event| event.global_sequence);
+                let committed = sending.ended_at.unwrap_or(sending.at);
                 if stored.iter().all(Option::is_none) {
+                    if sending.events.iter().all(|event| facts.taken_back.excuses(event.id, committed)) {
+                        return;
+                    }
                     self.lost.add(|| told(facts, sending, "nothing of it is in the log"));
                 } else if place.is_some_and(|place| place != *last) {
                     let what = format!("it was told {last} for its last event, which is at {}", place.unwrap_or(0));

@@ -109,6 +109,10 @@ impl<'a> Watch<'a> {
     fn take(&mut self, effect: &Effect) {
         let (facts, log) = (self.facts, &self.facts.evidence.log);
         let Some(at) = facts.at(effect.global_sequence).filter(|at| log[*at].id == effect.id) else {
+            // It had been committed when it was delivered.
+            if facts.taken_back.excuses(effect.id, effect.at) {
+                return;
+            }
             self.gone.add(|| {
                 let mut lines = vec![format!("{}: {}", told(facts, effect), effect.id)];
                 lines.extend(facts.faults_during(effect.at, effect.at + RECOVERY));

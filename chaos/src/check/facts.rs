@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::spans::Spans;
+use super::taken_back::TakenBack;
 use crate::cast::{Kind, Role, role};
 use crate::evidence::{Evidence, Letter, Logged};
 use crate::record::Life;
@@ -30,6 +31,7 @@ pub(super) struct Facts<'a> {
     pub(super) faults: Spans,
     /// Those that concerned the whole database.
     pub(super) server_faults: Spans,
+    pub(super) taken_back: TakenBack,
 }
 
 impl<'a> Facts<'a> {
@@ -45,9 +47,11 @@ impl<'a> Facts<'a> {
             letters.entry(&letter.subscriber_id).or_default().insert(letter.global_sequence, letter);
         }
         let server = evidence.faults.iter().filter(|fault| fault.server);
+        let taken_back = TakenBack::new(evidence, |id| ids.contains_key(&id));
         Self {
             evidence,
             start: start(evidence),
+            taken_back,
             ids,
             places,
             last: Cell::new(0),

@@ -1,8 +1,10 @@
 //! A sound run passes; one that is damaged in one way is told by the promise that this breaks.
 
 mod effects;
+mod hints;
 mod log;
 mod rows;
+mod taken_back;
 
 use uuid::Uuid;
 

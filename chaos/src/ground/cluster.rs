@@ -24,11 +24,13 @@ const TAIL_LINES: usize = 60;
 const NETWORKS: &str = "10.77.0.0/16";
 
 /// What is kept for a replica that is away has a limit, so that its absence does not fill the primary's disk.
-const SETTINGS: [(&str, &str); 4] = [
+/// And what need not wait for the disk waits as long as a server allows, so that a crash has something to take back.
+const SETTINGS: [(&str, &str); 5] = [
     ("max_connections", "300"),
     ("wal_level", "replica"),
     ("max_wal_size", "128MB"),
     ("max_slot_wal_keep_size", "256MB"),
+    ("wal_writer_delay", "10s"),
 ];
 
 /// What is known about the replica.
@@ -141,6 +143,13 @@ impl Cluster {
         primary.postgres.start_again_with(&replica.postgres)?;
         self.replica = Replica::Synchronous;
         Ok(())
+    }
+
+    /// Waits until the primary has recovered after one of its processes was killed.
+    pub fn recover(&mut self) -> Result<(), Error> {
+        // Who waited for the replica was disconnected: what it had committed can be seen now.
+        self.doubt();
+        self.mend()
     }
 
     /// Crashes the primary and has the replica take its place. Refused if that would lose what was acknowledged.

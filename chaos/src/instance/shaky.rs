@@ -14,6 +14,12 @@ pub fn poison_path(folder: &Path) -> PathBuf {
     folder.join("poison")
 }
 
+/// While this file is there, nobody waits for the disk who does not have to.
+#[must_use]
+pub fn asynchronous_path(folder: &Path) -> PathBuf {
+    folder.join("asynchronous")
+}
+
 /// What becomes of an event in a shaky handler: of four thousand events so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {

@@ -8,7 +8,7 @@ use highwater::{
 };
 
 use super::shaky::Shaky;
-use super::{Job, Journal, delivery_to, now};
+use super::{Job, Journal, asynchronous_path, delivery_to, now};
 use crate::base::Base;
 use crate::broken::Flaw;
 use crate::cast::{Fact, Kind, ROLES, Role};
@@ -21,21 +21,29 @@ const TRY_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(super) struct Cast<S: Base> {
     pub(super) bus: EventBus<S>,
+    /// For those that only one instance has.
+    pub(super) alone: Option<EventBus<S>>,
     pub(super) store: S,
     pub(super) journal: Journal,
     pub(super) job: Job,
 }
 
 impl<S: Base> Cast<S> {
+    /// The bus for a role, unless it is another instance's.
+    fn bus(&self, role: &Role) -> Option<&EventBus<S>> {
+        if role.alone { self.alone.as_ref() } else { Some(&self.bus) }
+    }
+
     /// Subscribes, and tries again for as long as the database is away. One that is there already stays.
     pub(super) async fn join(&self, role: &'static Role) -> Result<(), BoxError> {
+        let Some(bus) = self.bus(role) else { return Ok(()) };
         loop {
             let brittle = self.job.flaw == Some(Flaw::LooseLetter);
             let shaky = role.shaky.then(|| Shaky::new(&self.job.folder, brittle));
             let taker = Taker { role, shaky, cast: self.clone() };
             let joined = match role.kind {
-                Kind::Transactional => self.bus.subscribe(Within(taker)).await,
-                Kind::Effects | Kind::Saga => self.bus.subscribe(Outside(taker)).await,
+                Kind::Transactional => bus.subscribe(Within(taker)).await,
+                Kind::Effects | Kind::Saga => bus.subscribe(Outside(taker)).await,
             };
             match joined {
                 Ok(_) | Err(Error::AlreadySubscribed(_)) => return Ok(()),
@@ -46,7 +54,7 @@ impl<S: Base> Cast<S> {
     }
 
     pub(super) async fn leave(&self, role: &Role) -> Result<(), BoxError> {
-        match self.bus.subscription(role.id) {
+        match self.bus(role).and_then(|bus| bus.subscription(role.id)) {
             Some(subscription) => Ok(subscription.unsubscribe().await?),
             None => Ok(()),
         }
@@ -96,6 +104,9 @@ impl<S: Base> TransactionalProjection<Fact, S::Tx> for Within<S> {
     async fn apply_batch(&self, tx: &mut S::Tx, events: &[Event<Fact>]) -> Result<(), BoxError> {
         for event in events {
             self.0.may_fail(event).await?;
+        }
+        if self.0.role.asynchronous || asynchronous_path(&self.0.cast.job.folder).exists() {
+            S::make_asynchronous(tx).await?;
         }
         let places: Vec<_> =
             events.iter().map(|event| (event.global_sequence, event.stream_id, event.stream_version)).collect();

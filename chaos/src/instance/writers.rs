@@ -1,12 +1,13 @@
 //! Those who append: in every way there is, with every way out.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, stream_id};
 use tokio::sync::watch;
 use uuid::{Builder, Uuid};
 
-use super::{Job, Journal, now};
+use super::{Job, Journal, asynchronous_path, now};
 use crate::base::{Base, Held};
 use crate::cast::Fact;
 use crate::record::{Entry, How, Outcome, Sent};
@@ -44,6 +45,7 @@ pub(super) fn start<S: Base>(store: &S, journal: &Journal, job: &Job, wanted: &w
             next: number as u64,
             step: job.writers as u64,
             rest: Duration::from_millis(job.rest_millis),
+            asynchronous: asynchronous_path(&job.folder),
         };
         tokio::spawn(writer.run(wanted.clone(), busy));
         is_busy
@@ -58,6 +60,8 @@ struct Writer<S> {
     next: u64,
     step: u64,
     rest: Duration,
+    /// Whether this file is there.
+    asynchronous: PathBuf,
 }
 
 /// An append, and how it is to be sent.
@@ -88,15 +92,57 @@ impl<S: Base> Writer<S> {
             busy.send_replace(true);
             let number = self.next;
             self.next += self.step;
-            let draft = self.draft(number);
-            let (append, how, events) = (number, draft.how, draft.sent.clone());
-            self.journal.write(&Entry::Tried { append, how, events, at: now() });
-            let outcome = self.send(&draft).await;
+            let outcome = if S::CAN_BE_ASYNCHRONOUS && self.is_asynchronous() {
+                let (sent, rows) = self.rows(number);
+                self.tried(number, How::Asynchronous, sent);
+                self.insert(&rows).await
+            } else {
+                let draft = self.draft(number);
+                self.tried(number, draft.how, draft.sent.clone());
+                self.send(&draft).await
+            };
+            let append = number;
             self.journal.write(&Entry::Ended { append, outcome, at: now() });
             busy.send_replace(false);
             let rest = self.rest.as_micros() as u64;
             tokio::time::sleep(Duration::from_micros(self.random.u64(0..=rest))).await;
         }
+    }
+
+    fn tried(&self, append: u64, how: How, events: Vec<Sent>) {
+        self.journal.write(&Entry::Tried { append, how, events, at: now() });
+    }
+
+    /// One in ten; all while nobody is to wait for the disk.
+    fn is_asynchronous(&mut self) -> bool {
+        self.random.u32(0..10) == 0 || self.asynchronous.exists()
+    }
+
+    /// Events for a stream of their own, as rows.
+    fn rows(&mut self, number: u64) -> (Vec<Sent>, String) {
+        let stream_id = self.id();
+        let rows = (1..=self.random.u64(1..3)).map(|version| (self.id(), stream_id, version, self.fact(number)));
+        let rows: Vec<_> = rows.collect();
+        let sent = rows.iter().map(|(id, stream_id, ..)| Sent { id: *id, stream_id: *stream_id, expected: None });
+        let values = rows.iter().map(|(id, stream_id, version, fact)| {
+            let (event_type, data) = fact.row();
+            serde_json::json!([id, stream_id, version, event_type, data])
+        });
+        (sent.collect(), serde_json::Value::from_iter(values).to_string())
+    }
+
+    /// Once: nothing of it is lost in doubt that the next one does not replace.
+    async fn insert(&self, rows: &str) -> Outcome {
+        match tokio::time::timeout(GIVE_UP_AFTER, self.store.insert_asynchronously(rows)).await {
+            Ok(Ok(last)) => Outcome::Stored { last, sendings: 1 },
+            Ok(Err(error)) => Outcome::Unknown { why: error.to_string() },
+            Err(elapsed) => Outcome::Unknown { why: elapsed.to_string() },
+        }
+    }
+
+    /// From the seed, as everything is: what becomes of an event in a shaky handler follows from its id.
+    fn id(&mut self) -> Uuid {
+        Builder::from_random_bytes(self.random.u128(..).to_be_bytes()).into_uuid()
     }
 
     fn draft(&mut self, number: u64) -> Draft {
@@ -122,8 +168,7 @@ impl<S: Base> Writer<S> {
             let facts: Vec<Fact> = (0..events).map(|_| self.fact(number)).collect();
             let mut expects = expected_version(expected);
             append = Some(facts.into_iter().fold(started.expecting(expected), |append, fact| {
-                // From the seed, as everything is: what becomes of an event in a shaky handler follows from its id.
-                let id = Builder::from_random_bytes(self.random.u128(..).to_be_bytes()).into_uuid();
+                let id = self.id();
                 sent.push(Sent { id, stream_id: stream, expected: expects.take() });
                 append.event_with_id(id, fact)
             }));

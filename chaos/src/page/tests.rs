@@ -109,6 +109,7 @@ fn long() -> Evidence {
             what,
             instance,
             server,
+            crash: server,
             from,
             to: from + 400_000 + n as u64 % 7 * 900_000,
             failed,

@@ -54,7 +54,9 @@ pub(super) fn takeovers(evidence: &Evidence) -> BTreeMap<String, Takeovers> {
     }
     let mut times: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for fault in evidence.faults.iter().filter(|fault| fault.failed.is_none()) {
-        let found = effects.iter().filter_map(|of_role| takeover(fault, of_role));
+        // Nobody takes over from one who is alone.
+        let shared = ROLES.iter().zip(&effects).filter(|(role, _)| !role.alone);
+        let found = shared.filter_map(|(_, of_role)| takeover(fault, of_role));
         times.entry(fault.kind.clone()).or_default().extend(found);
     }
     times.into_iter().filter_map(|(kind, times)| Some((kind, Takeovers::new(times)?))).collect()

@@ -12,8 +12,8 @@ fn a_run_is_told_in_figures() {
     assert_eq!(summary.events, evidence.log.len() as u64);
     assert!(summary.acknowledged < summary.appends && summary.acknowledged > 300);
     assert_eq!(summary.faults["kill"], Faults { count: 1, failed: 0 });
-    // Three subscribers repeat twenty, the saga too, and one with a batch of one.
-    assert_eq!(summary.delivered_twice, 20 * 4 + 1);
+    // Four subscribers repeat twenty, the saga too, and one with a batch of one.
+    assert_eq!(summary.delivered_twice, 20 * 5 + 1);
     assert_eq!((summary.letters["discarded"], summary.rebuilds), (2, 1));
     assert!((summary.caught_up_seconds.unwrap() - 1.3).abs() < 1e-9);
     let takeovers = summary.takeovers["kill"];

@@ -1,6 +1,6 @@
 //! An instance: what it believes, what it does, and what it has under way.
 
-use super::{Action, BATCH, EVENTS, Handling, Leadership, POISON, State, Transaction, What};
+use super::{Action, BATCH, EVENTS, Handling, Leadership, Locks, POISON, State, Transaction, What};
 
 /// What an instance is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +43,8 @@ pub struct Instance {
     pub term_holds: bool,
     /// Whether the row carries its nonce.
     pub nonce_holds: bool,
+    /// The server has recovered since it was told where the checkpoint is.
+    pub outlived: bool,
     /// `Machine::handled`.
     pub handled: u8,
     /// `Machine::stored`.
@@ -59,6 +61,18 @@ pub struct Instance {
     pub late_take_over: Option<bool>,
     /// The checkpoint as it was together with the lock. Only where that is believed.
     pub peeked: u8,
+    /// It has seen no sign of life of whoever holds the lock, and is about to replace it.
+    pub judged: bool,
+}
+
+impl Locks {
+    /// What becomes of a lock whose holder does not have it any more, as far as others are concerned.
+    pub(super) fn left_behind(self) -> Lock {
+        match self {
+            Self::Sessions => Lock::Stale,
+            Self::Files => Lock::None,
+        }
+    }
 }
 
 impl Instance {
@@ -68,6 +82,7 @@ impl Instance {
         lock: Lock::None,
         term_holds: false,
         nonce_holds: false,
+        outlived: false,
         handled: 0,
         stored: 0,
         storing: None,
@@ -76,6 +91,7 @@ impl Instance {
         late_transaction: None,
         late_take_over: None,
         peeked: 0,
+        judged: false,
     };
     /// One that is not there.
     pub const ABSENT: Self = Self { phase: Phase::Absent, ..Self::STANDBY };
@@ -93,11 +109,11 @@ impl Instance {
     }
 
     /// `Driver::lose`: what it has under way is nobody's any more. A transaction that was not to be committed is dropped.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn lose(&mut self, locks: Locks) {
         self.transaction = self.transaction.filter(|transaction| transaction.committing);
         self.forget();
         if self.lock == Lock::Held {
-            self.lock = Lock::Stale;
+            self.lock = locks.left_behind();
         }
     }
 
@@ -142,6 +158,25 @@ impl Instance {
         (self.transaction, self.phase) = (None, Phase::Leading);
     }
 
+    /// Its connections are gone, and so is what was under way on them; what it remembers it remembers.
+    pub(super) fn on_recovery(&mut self) {
+        let unanswered = self.transaction.is_some_and(|transaction| transaction.committing);
+        if unanswered {
+            self.phase = Phase::Troubled;
+        } else if self.transaction.is_some() {
+            self.on_transaction_lost();
+        }
+        (self.storing, self.transaction) = (None, None);
+        (self.late_store, self.late_transaction, self.late_take_over) = (None, None, None);
+        self.lock = Lock::None;
+        self.outlived = self.believes_to_lead();
+    }
+
+    /// Whether the server refuses its writes, because what it knows comes from another life.
+    pub(super) fn is_from_before(&self, model: &Leadership) -> bool {
+        self.outlived && model.rules.life_is_checked
+    }
+
     pub(super) fn front(&self) -> Option<u8> {
         (self.handled < EVENTS).then_some(self.handled + 1)
     }
@@ -149,7 +184,7 @@ impl Instance {
     /// `Driver::take`: goes on from where the checkpoint is.
     pub(super) fn on_taken(&mut self, position: u8) {
         (self.phase, self.handled, self.stored, self.peeked) = (Phase::Leading, position, position, 0);
-        self.term_holds = true;
+        (self.term_holds, self.outlived) = (true, false);
     }
 }
 
@@ -161,6 +196,10 @@ impl Leadership {
         let lock_first = self.rules.lock_before_term;
         match instance.phase {
             Phase::Standby if !lock_first && !state.is_locked(self) => actions.push(Action::TakeOver(at)),
+            Phase::Standby if lock_first && instance.judged => {
+                actions.push(Action::Replace(at));
+                actions.extend(free.then_some(Action::TryHold(at)));
+            }
             Phase::Standby if lock_first && free => actions.push(Action::TryHold(at)),
             Phase::Locked if !lock_first && free => actions.push(Action::TryHold(at)),
             Phase::Locked if lock_first && instance.late_take_over.is_none() && !state.is_locked(self) => {
@@ -225,7 +264,10 @@ impl Leadership {
     pub(super) fn begin(&self, state: &mut State, at: usize, count: u8) {
         let from = state.checkpoint;
         let instance = &mut state.instances[at];
-        if self.rules.term_is_checked && !instance.term_holds {
+        if self.rules.term_is_checked && !instance.term_holds || instance.is_from_before(self) {
+            return state.fenced(at);
+        }
+        if from < instance.stored && self.rules.less_than_stored_interrupts {
             return state.fenced(at);
         }
         let to = instance.handled + count;

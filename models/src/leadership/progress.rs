@@ -3,10 +3,11 @@
 //! "Can be reached from every reachable state" is not what the checker's `eventually` means. So it is an invariant here:
 //! in each state that the checker reaches, and for each instance, one continuation without faults is carried out, in which
 //! that instance does what it can and all others are frozen for ever. The server does its part: it ends sessions on which
-//! nothing is heard and transactions that stand in the way. The continuation is one of many; that it gets to the end shows
+//! nothing is heard and transactions that stand in the way. Without a server the instance replaces the lock itself; and from
+//! who is frozen inside a transaction nobody gets on, which is what it is. The continuation is one of many; that it gets to the end shows
 //! that the end can be reached.
 
-use super::{Action, EVENTS, Instance, Leadership, Lock, Phase, State};
+use super::{Action, EVENTS, Instance, Leadership, Lock, Locks, Phase, State};
 
 /// Steps in which an instance gets to the end from anywhere.
 const STEPS_MAX: usize = 80;
@@ -17,12 +18,18 @@ impl Leadership {
     }
 
     fn gets_to_the_end(&self, mut state: State, alone: usize) -> bool {
+        // Who is frozen inside a transaction keeps everybody from writing for as long as it is, where that is one process's.
+        let open = |other: &Instance| other.transaction.or(other.late_transaction).is_some();
+        let mut others = state.instances.iter().enumerate().filter(|(at, _)| *at != alone);
+        if self.size.locks == Locks::Files && others.any(|(_, other)| open(other)) {
+            return true;
+        }
         for _ in 0..STEPS_MAX {
             if state.checkpoint == EVENTS {
                 return true;
             }
             match self.next(&state, alone) {
-                Some(action @ Action::SessionEnds(_)) => state.fault(action),
+                Some(action @ (Action::SessionEnds(_) | Action::Judge(_))) => state.fault(action, self.size.locks),
                 Some(action) => self.apply(&mut state, action),
                 None => return false,
             }
@@ -44,7 +51,9 @@ impl Leadership {
                     return Some(Action::LateCommit(at));
                 }
                 Some(open) if open.committing => return Some(Action::Committed(at)),
-                Some(_) if self.rules.frozen_transactions_end => return Some(Action::Evict(at)),
+                Some(_) if self.ends_transactions() => return Some(Action::Evict(at)),
+                // It is this one's own, which nobody waits for: the driver takes it back.
+                Some(_) if at == alone && other.late_transaction.is_some() => return Some(Action::LateRollback(at)),
                 _ => {}
             }
         }
@@ -58,6 +67,10 @@ impl Leadership {
             phase => phase == Phase::Locked && !self.rules.lock_before_term,
         };
         if let (true, Some((at, _))) = (waits, others.clone().find(keeps_out)) {
+            if self.size.locks == Locks::Files {
+                let next = if instance.judged { Action::Replace(alone) } else { Action::Judge(alone) };
+                return self.rules.silent_holders_are_replaced.then_some(next);
+            }
             return self.rules.silent_sessions_end.then_some(Action::SessionEnds(at));
         }
         let mut actions = Vec::new();

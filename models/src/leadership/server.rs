@@ -1,6 +1,6 @@
 //! The server: the lock, the subscriber's row, and what goes wrong.
 
-use super::{Action, EVENTS, Instance, Leadership, Lock, Phase, State};
+use super::{Action, EVENTS, Events, History, Instance, Leadership, Lock, Locks, Phase, State};
 
 /// How a transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +28,38 @@ pub struct Transaction {
     pub committing: bool,
 }
 
+/// What a recovery leaves: what was written before the last time that somebody waited for the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Durable {
+    /// As in [`State`].
+    pub checkpoint: u8,
+    /// As in [`History`].
+    pub letters: Events,
+    /// As in [`History`].
+    pub effects: Events,
+    /// As in [`History`].
+    pub twice: Events,
+}
+
 impl State {
+    /// What there is now of what a recovery takes back.
+    pub(super) fn volatile(&self) -> Durable {
+        let History { letters, effects, twice, .. } = self.history;
+        Durable { checkpoint: self.checkpoint, letters, effects, twice }
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.durable = self.volatile();
+    }
+
+    /// Everything that was not flushed is gone, and so are all connections with what was under way on them.
+    fn recover(&mut self) {
+        let Durable { checkpoint, letters, effects, twice } = self.durable;
+        self.checkpoint = checkpoint;
+        (self.history.letters, self.history.effects, self.history.twice) = (letters, effects, twice);
+        self.instances.iter_mut().for_each(Instance::on_recovery);
+    }
+
     /// Whether a transaction has the row locked.
     pub(super) fn is_locked(&self, model: &Leadership) -> bool {
         let open = |instance: &Instance| instance.transaction.or(instance.late_transaction).is_some();
@@ -60,23 +91,28 @@ impl State {
         self.checkpoint = to;
     }
 
-    pub(super) fn fault(&mut self, fault: Action) {
+    pub(super) fn fault(&mut self, fault: Action, locks: Locks) {
         match fault {
             Action::SessionEnds(at) => self.instances[at].lock = Lock::None,
-            Action::GiveUpSession(at) => self.instances[at].lose(),
+            Action::GiveUpSession(at) => self.instances[at].lose(locks),
+            Action::Judge(at) => self.instances[at].judged = true,
             Action::Kill(at) => {
                 let instance = &mut self.instances[at];
+                if locks == Locks::Files {
+                    instance.transaction = instance.transaction.filter(|transaction| transaction.committing);
+                }
                 instance.forget();
                 instance.nonce_holds = false;
                 instance.late_take_over = instance.late_take_over.map(|_| false);
                 if instance.lock == Lock::Held {
-                    instance.lock = Lock::Stale;
+                    instance.lock = locks.left_behind();
                 }
             }
             Action::LoseCommit(at) => {
                 let instance = &mut self.instances[at];
                 (instance.late_transaction, instance.phase) = (instance.transaction.take(), Phase::Troubled);
             }
+            Action::Recover => self.recover(),
             Action::LoseTransaction(at) => self.instances[at].on_transaction_lost(),
             Action::LoseStore(at) => {
                 let instance = &mut self.instances[at];
@@ -115,7 +151,7 @@ impl Leadership {
         }
         let is_taking = |other: &Instance| other.phase == Phase::Locked;
         let open = instance.transaction.is_some_and(|transaction| !transaction.committing);
-        if open && self.rules.frozen_transactions_end && state.instances.iter().any(is_taking) {
+        if open && self.ends_transactions() && state.instances.iter().any(is_taking) {
             actions.push(Action::Evict(at));
         }
     }
@@ -124,6 +160,11 @@ impl Leadership {
         let instance = &state.instances[at];
         if instance.lock == Lock::Held || (instance.lock == Lock::Stale && self.rules.silent_sessions_end) {
             actions.push(Action::SessionEnds(at));
+        }
+        let held_by_another = || state.instances.iter().any(|other| other.lock == Lock::Held);
+        let judges = self.size.locks == Locks::Files && self.rules.silent_holders_are_replaced;
+        if judges && instance.phase == Phase::Standby && !instance.judged && held_by_another() {
+            actions.push(Action::Judge(at));
         }
         let at_work = instance.phase != Phase::Standby && instance.can_forget();
         if at_work {
@@ -145,10 +186,22 @@ impl Leadership {
         }
     }
 
+    /// Whether a transaction that somebody has left open can be ended by others.
+    pub(super) fn ends_transactions(&self) -> bool {
+        self.size.locks == Locks::Sessions && self.rules.frozen_transactions_end
+    }
+
+    pub(super) fn replace(&self, state: &mut State, at: usize) {
+        for other in &mut state.instances {
+            other.lock = Lock::None;
+        }
+        self.try_hold(state, at);
+    }
+
     pub(super) fn try_hold(&self, state: &mut State, at: usize) {
         let checkpoint = state.checkpoint;
         let instance = &mut state.instances[at];
-        instance.lock = Lock::Held;
+        (instance.lock, instance.judged) = (Lock::Held, false);
         instance.phase = if self.rules.lock_before_term { Phase::Locked } else { Phase::Leading };
         if !self.rules.checkpoint_comes_with_the_term {
             instance.peeked = checkpoint;
@@ -166,6 +219,7 @@ impl Leadership {
             instance.phase = Phase::Locked;
         }
         state.history.began_elsewhere |= position != checkpoint;
+        self.wait_for_the_disk(state);
     }
 
     /// `Driver::lead`: something else is wanted first.
@@ -182,6 +236,7 @@ impl Leadership {
         state.raise_term();
         let instance = &mut state.instances[at];
         instance.nonce_holds = instance.late_take_over.take() == Some(true);
+        self.wait_for_the_disk(state);
     }
 
     pub(super) fn committed(&self, state: &mut State, at: usize) {
@@ -215,6 +270,7 @@ impl Leadership {
                 state.history.letters.insert(to);
             }
             state.move_to(to, term_holds);
+            self.wait_for_the_disk(state);
             return true;
         }
         for event in done + 1..=to.min(EVENTS) {
@@ -237,7 +293,7 @@ impl Leadership {
     pub(super) fn stored(&self, state: &mut State, at: usize) {
         let instance = &mut state.instances[at];
         let (Some(to), term_holds) = (instance.storing.take(), instance.term_holds) else { return };
-        if self.rules.term_is_checked && !term_holds {
+        if self.rules.term_is_checked && !term_holds || instance.is_from_before(self) {
             return state.fenced(at);
         }
         instance.stored = instance.stored.max(to);
@@ -249,6 +305,13 @@ impl Leadership {
             && (term_holds || !self.rules.term_is_checked)
         {
             self.store_checkpoint(state, to, term_holds);
+        }
+    }
+
+    /// Terms and letters do; where nothing is taken back nobody asks.
+    fn wait_for_the_disk(&self, state: &mut State) {
+        if self.size.recoveries {
+            state.flush();
         }
     }
 

@@ -1,6 +1,6 @@
 //! A reader: one connection, one frontier, one statement after the other.
 
-use super::{Keeping, Log, Numbers, Reading, State};
+use super::{Keeping, Log, Numbers, Reading, Start, State};
 
 /// Which statement comes next. Where the frontier is beyond the position that is always the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -53,7 +53,8 @@ impl Reader {
 impl Log {
     /// `Readers::reader`: a new connection, and whose life that is.
     pub(super) fn connect(&self, state: &mut State, at: usize) {
-        let (life, stored) = (state.server.life, state.server.checkpoints[at]);
+        let (life, stored) = (state.server.identity, state.server.checkpoints[at]);
+        let proved = state.server.checkpoints.into_iter().chain([state.server.by_hand]).max().unwrap_or(0);
         let reader = &mut state.readers[at];
         reader.connected = true;
         if reader.life != life && self.size.keeping == Keeping::Checkpoint && self.rules.incarnation_voids_positions {
@@ -61,6 +62,9 @@ impl Log {
             reader.delivered = reader.delivered.map(|numbers| numbers.up_to(stored));
         }
         reader.life = life;
+        if self.size.start == Start::Checkpoints {
+            reader.settled = reader.settled.max(proved);
+        }
     }
 
     /// `Readers::with_reader`: an error drops the reader.

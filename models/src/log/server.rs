@@ -1,6 +1,6 @@
 //! The server and its writers.
 
-use super::{Action, Keeping, Log, Numbers, READERS_MAX, Reader, State};
+use super::{Action, Keeping, Log, Numbers, READERS_MAX, Reader, Start, State};
 
 /// How far ahead of what it has drawn the sequence writes itself down: PostgreSQL takes 32.
 const AHEAD: u8 = 1;
@@ -10,6 +10,8 @@ const AHEAD: u8 = 1;
 pub struct Server {
     /// Which life it is in: grows with a crash.
     pub life: u8,
+    /// Which life its clients take it to be in.
+    pub identity: u8,
     /// The last number that was drawn.
     pub sequence: u8,
     /// What the sequence has written down: it is never drawn beyond without another record.
@@ -18,6 +20,8 @@ pub struct Server {
     pub events: [Numbers; 2],
     /// The stored positions of the readers.
     pub checkpoints: [u8; READERS_MAX],
+    /// A checkpoint of somebody else, which was set by hand. Only where that counts.
+    pub by_hand: u8,
 }
 
 /// What has reached the disk. The write-ahead log is flushed in order, so this is what the server was like at a moment.
@@ -124,6 +128,14 @@ impl Log {
         }
         if state.server.life < self.size.crashes {
             actions.extend([Action::Flush, Action::Crash]);
+            // Otherwise that is a crash like any other.
+            if !self.rules.identity_changes_with_every_recovery {
+                actions.push(Action::Recover);
+            }
+        }
+        let counts = self.size.start == Start::Checkpoints && !self.rules.only_proof_starts_a_frontier;
+        if counts && state.server.by_hand == 0 {
+            actions.push(Action::StoreByHand);
         }
     }
 
@@ -144,7 +156,9 @@ impl Log {
             }
             Action::RollBack(at) => state.writers[at].end(),
             Action::Flush => flush(state),
-            Action::Crash => self.crash(state),
+            Action::Crash => self.crash(state, state.server.identity + 1),
+            Action::Recover => self.crash(state, state.server.identity),
+            Action::StoreByHand => state.server.by_hand = state.server.sequence,
             _ => {}
         }
     }
@@ -159,10 +173,10 @@ impl Log {
     }
 
     /// Everything that was not flushed is gone; the sequence goes on after what it had written down.
-    fn crash(&self, state: &mut State) {
+    fn crash(&self, state: &mut State, identity: u8) {
         let Durable { logged, events, checkpoints } = state.durable;
-        let life = state.server.life + 1;
-        state.server = Server { life, sequence: logged, logged, events, checkpoints };
+        let Server { life, by_hand, .. } = state.server;
+        state.server = Server { life: life + 1, identity, sequence: logged, logged, events, checkpoints, by_hand };
         state.durable = Durable::default();
         for writer in &mut state.writers {
             let retried = matches!(writer.stage, Stage::Open | Stage::Idle) || writer.is_open();

@@ -16,7 +16,7 @@ fn some(evidence: &Evidence, event_type: &str) -> Logged {
 
 fn server_fault(from: u64, to: u64) -> Done {
     let (kind, what) = ("crash".to_owned(), "the server was stopped".to_owned());
-    Done { n: 9, kind, what, instance: None, server: true, from, to, failed: None }
+    Done { n: 9, kind, what, instance: None, server: true, crash: true, from, to, failed: None }
 }
 
 #[test]

@@ -1,0 +1,1 @@
+DELETE FROM chaos_rows WHERE subscriber_id = $1

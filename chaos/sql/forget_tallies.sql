@@ -1,0 +1,1 @@
+DELETE FROM chaos_tallies WHERE subscriber_id = $1

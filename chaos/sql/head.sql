@@ -1,0 +1,1 @@
+SELECT max(global_sequence) FROM {schema}events

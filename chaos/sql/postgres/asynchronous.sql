@@ -1,0 +1,2 @@
+-- Until the end of the transaction.
+SET LOCAL synchronous_commit = off
