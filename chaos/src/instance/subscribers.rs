@@ -46,7 +46,8 @@ impl<S: Base> Cast<S> {
                 Kind::Effects | Kind::Saga => bus.subscribe(Outside(taker)).await,
             };
             match joined {
-                Ok(_) | Err(Error::AlreadySubscribed(_)) => return Ok(()),
+                // An instance may be told to stop while it is still joining.
+                Ok(_) | Err(Error::AlreadySubscribed(_) | Error::ShutDown) => return Ok(()),
                 Err(error) if error.is_retryable() => tokio::time::sleep(TRY_AGAIN).await,
                 Err(error) => return Err(error.into()),
             }

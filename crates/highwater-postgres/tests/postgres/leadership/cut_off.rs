@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use highwater::ReliableDeliveryConfig;
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 
@@ -196,7 +197,9 @@ async fn a_leader_whose_connections_are_forgotten_stands_by_and_leads_again() {
     other.shutdown().await.unwrap();
     let store = db.store().await;
     let at = say(&store, "the end").await;
-    PgEventBus::new(store.clone(), coordinated()).wait_for(COUNTED, at).await.unwrap();
+    // A read that was under way is given up after 30 seconds.
+    let patient = ReliableDeliveryConfig { wait_timeout: Duration::from_secs(60), ..coordinated() };
+    PgEventBus::new(store.clone(), patient).wait_for(COUNTED, at).await.unwrap();
     assert!(first.state().term().is_some(), "it leads again");
     let all: Vec<i64> = sequences(&store).await.into_iter().map(|at| at as i64).collect();
     assert_eq!(counted(&db).await, all, "every event counts once");
