@@ -3,7 +3,8 @@ SELECT a.attidentity = 'a' AS identity, s.seqcache = 1 AS cache, s.seqincrement 
     s.seqrelid = pg_get_serial_sequence('{schema_text}.events', 'global_sequence')::regclass AS owned,
     (SELECT coalesce(max(e.global_sequence), 0) FROM {schema}.events e) AS highest,
     (SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END
-     FROM {schema}.events_global_sequence_seq q) AS last_value
+     FROM {schema}.events_global_sequence_seq q) AS last_value,
+    coalesce((SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = to_regclass('{schema_text}.server_life')), true) AS life
 FROM pg_attribute a
 JOIN pg_sequence s ON s.seqrelid = to_regclass('{schema_text}.events_global_sequence_seq')
 WHERE a.attrelid = '{schema_text}.events'::regclass AND a.attname = 'global_sequence'

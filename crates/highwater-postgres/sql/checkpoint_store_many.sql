@@ -12,6 +12,6 @@ WITH mine AS MATERIALIZED (
 UPDATE {schema}.event_bus_checkpoints c
 SET last_global_sequence = mine.global_sequence, last_event_id = coalesce(mine.event_id, c.last_event_id),
     updated_at = now(),
-    settled_to = $6, settled_in = {sequence}
+    settled_to = CASE WHEN c.settled_in = {sequence} THEN greatest(c.settled_to, $6) ELSE $6 END, settled_in = {sequence}
 FROM mine WHERE mine.subscriber_id = c.subscriber_id AND $7 = {life}
 RETURNING c.subscriber_id

@@ -108,8 +108,8 @@ fn not_seen(topic: &'static str, error: &Error) -> Finding {
 
 impl PgEventStore {
     /// Checks what the order of the log rests on: that the server shows who draws numbers, that `global_sequence` is an
-    /// identity column that draws from its own sequence, one by one and without a cache, and that the sequence has not
-    /// fallen behind the events. Draws nothing, holds nobody back, and needs no more rights than reading.
+    /// identity column that draws from its own sequence, one by one and without a cache, that the sequence has not
+    /// fallen behind the events, and that a recovery of the server would be noticed. Draws nothing, holds nobody back, and needs no more rights than reading.
     ///
     /// # Errors
     /// [`Error::Unfit`] with everything that is wrong and what to do about it.
@@ -136,6 +136,7 @@ impl PgEventStore {
             ("increment", "its sequence does not count by one: ALTER SEQUENCE … INCREMENT 1"),
             ("cycle", "its sequence starts again when it is used up: ALTER SEQUENCE … NO CYCLE"),
             ("owned", "its sequence is not events_global_sequence_seq"),
+            ("life", "server_life is not unlogged, so a recovery would go unnoticed: ALTER TABLE … SET UNLOGGED"),
         ] {
             if !row.try_get::<Option<bool>, _>(column).map_err(read_failed)?.unwrap_or(false) {
                 problems.push(problem.to_owned());

@@ -182,8 +182,8 @@ impl<'c> UnitOfWork<'c> {
             return Err(self.roll_back(Error::PartlyStored { stored, total: done.len() }).await);
         }
         self.tx.commit().await.map_err(|error| match sqlstate(&error) {
-            // A deferred constraint, or a serialization failure.
-            Some(code) if code.starts_with("23") || code.starts_with("40") => Error::Aborted { source: error.into() },
+            // A deferred constraint. A serialization failure is an error like any other: the whole may be tried again.
+            Some(code) if code.starts_with("23") => Error::Aborted { source: error.into() },
             _ => append_failed(error),
         })?;
         if let Some(highest) = done.iter().map(|appended| appended.global_sequence).max() {

@@ -140,7 +140,7 @@ impl Open<'_> {
 
     async fn advance(&mut self, from: u64, to: u64, event_id: Option<Uuid>) -> Result<Option<Term>, sqlx::Error> {
         let update = self.fenced(&self.sql.fence_move).bind(signed(from)).bind(signed(to)).bind(event_id);
-        let update = update.bind(signed(self.settled));
+        let update = update.bind(signed(self.settled)).bind(self.fence.incarnation.cast_signed());
         self.one(update).await
     }
 
@@ -157,6 +157,7 @@ impl Open<'_> {
 
     async fn reset(&mut self, to: u64, nonce: Uuid) -> Result<Option<Term>, sqlx::Error> {
         let update = self.fenced(&self.sql.fence_reset).bind(signed(to)).bind(nonce).bind(signed(self.settled));
+        let update = update.bind(self.fence.incarnation.cast_signed());
         let row = update.fetch_optional(&mut *self.tx).await?;
         let Some(term) = row.map(|row| term(&row, 0)).transpose()? else { return Ok(None) };
         let leader = sqlx::query(self.sql.fence_leader.clone())

@@ -1,12 +1,16 @@
 //! Readers begin with what is proved to be settled, so that old events flow whatever transactions are open; and what is no
 //! proof is not taken for one.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use highwater::{EventTypes, Log, ReadLimit, StartAt, SubscriberOptions};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use sqlx::postgres::PgConnection;
 
-use crate::bus::{Recorder, quick, say_many};
-use crate::support::{Db, INSERT, numbers, page, page_of};
+use crate::bus::handlers::{Act, Counting};
+use crate::bus::{Recorder, batched, quick, say, say_many};
+use crate::support::{Db, INSERT, eventually, numbers, page, page_of};
 
 /// A transaction that has drawn a number, and stays open.
 async fn stranger(db: &Db) -> PgConnection {
@@ -123,4 +127,63 @@ async fn what_was_proved_before_the_sequence_was_restarted_proves_nothing() {
     assert_eq!(numbers(&page(&db.store().await, 0).await), [0_u64; 0]);
     db.execute(&mut late, "COMMIT").await;
     assert_eq!(numbers(&page(&db.store().await, 0).await), [1, 2, 3, 4]);
+}
+
+/// Each process knows what it has proved itself, and one that was away knows less.
+#[tokio::test]
+async fn what_is_proved_stays_proved_whoever_stores_the_next_checkpoint() {
+    let db = Db::new();
+    let away = db.store().await;
+    say_many(&away, 1).await;
+    assert_eq!(numbers(&page(&away, 0).await), [1]);
+    hole(&db).await;
+    let ahead = db.store().await;
+    say_many(&ahead, 150).await;
+    follow(&db, StartAt::Beginning).await;
+    let mut looks = db.connection().await;
+    db.execute(&mut looks, "BEGIN READ ONLY; SELECT * FROM pg_sequences").await;
+    let bus = PgEventBus::new(away, quick());
+    bus.subscribe(Recorder::new("projection:each")).await.unwrap();
+    let at = say(bus.store(), "one more").await;
+    bus.wait_for("projection:each", at).await.unwrap();
+    bus.shutdown().await.unwrap();
+    for types in [EventTypes::All, EventTypes::only(["Noted"])] {
+        assert!(all_of(&db.store().await, &types).await.len() >= 151, "old events flow whatever is open");
+    }
+}
+
+/// A handler takes its time, and meanwhile the numbers begin anew.
+#[tokio::test]
+async fn the_end_of_a_transaction_proves_nothing_of_a_sequence_that_was_restarted_meanwhile() {
+    let db = Arc::new(Db::new());
+    let bus = PgEventBus::new(db.store().await, quick());
+    say_many(bus.store(), 100).await;
+    let (within, restarted) = (db.clone(), Arc::new(AtomicBool::new(false)));
+    let once = restarted.clone();
+    let act: Act = Box::new(move |_, event, _| {
+        let (db, once) = (within.clone(), once.clone());
+        let last = event.global_sequence == Some(100);
+        Box::pin(async move {
+            if last && !once.swap(true, Ordering::SeqCst) {
+                db.execute(&mut db.connection().await, "TRUNCATE {s}.events RESTART IDENTITY").await;
+            }
+            Ok(())
+        })
+    });
+    bus.subscribe(Counting::new(&db, "projection:a", batched(100), act).await).await.unwrap();
+    eventually("the sequence begins anew", async || restarted.load(Ordering::SeqCst)).await;
+    bus.shutdown().await.unwrap();
+    let mut late = db.connection().await;
+    db.execute(&mut late, &format!("BEGIN; {INSERT}")).await;
+    let store = db.store().await;
+    say_many(&store, 3).await;
+    let fresh = Recorder::new("projection:fresh");
+    let bus = PgEventBus::new(db.store().await, quick());
+    bus.subscribe(fresh.clone()).await.unwrap();
+    // Whatever it would be handed by mistake is there at once.
+    assert_eq!(numbers(&page_of(&store, 0, &["Noted"]).await), [0; 0]);
+    db.execute(&mut late, "COMMIT").await;
+    bus.wait_for("projection:fresh", 4).await.unwrap();
+    assert_eq!(fresh.sequences(), [1, 2, 3, 4]);
+    bus.shutdown().await.unwrap();
 }

@@ -9,7 +9,9 @@ use uuid::Uuid;
 use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
-use crate::{Backend, Begun, CheckpointWrite, Closed, Closing, Error, Fence, NewLetter, Record};
+use crate::{
+    Backend, Begun, CheckpointWrite, Closed, Closing, Error, Fence, LetterQuery, LetterState, NewLetter, Record,
+};
 
 /// For how long what is known of parked streams is believed: to count them takes longer the more there are.
 const PARKED_FOR: Duration = Duration::from_secs(1);
@@ -116,12 +118,19 @@ impl<B: Backend> Driver<B> {
         let closed = self.fenced(|from| Closing::Bury { letter: &letter, from }).await?;
         self.machine.on_buried(closed.parked_left);
         self.journal.parked(&record);
-        if closed.parked_left == 1 {
-            // What it was to wait behind was deleted a moment ago, so nobody would ever replay it. Killed here, it stays
-            // parked, and is listed as such.
+        if !self.waits_behind_a_failure(record.stream_id).await? {
+            // What it was to wait behind was deleted by hand, so nobody would ever replay it. Killed here, it stays parked, and
+            // is listed as such; the next event of the stream finds it.
             self.replay_all(Some(record.stream_id), "subscriber").await?;
         }
         Ok(())
+    }
+
+    /// Whether the first letter that parks a stream is of an event that failed.
+    async fn waits_behind_a_failure(&self, stream_id: Uuid) -> Result<bool, Trouble> {
+        let query = LetterQuery { stream_id: Some(stream_id), limit: 1, ..LetterQuery::of(&*self.subscriber.id) };
+        let front = self.shared.backend.letters(&query).await?;
+        Ok(front.first().is_none_or(|letter| letter.state != LetterState::Parked))
     }
 
     /// Whether one more event may be parked. What is remembered may be out of date, because dead letters can be deleted by
