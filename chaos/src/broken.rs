@@ -278,8 +278,12 @@ impl Backend for Broken {
         Box::pin(async move { Backend::begin(&self.inner, &self.fence(fence).await?, letter).await })
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
-        Box::pin(async move { self.inner.begin_closing(&self.fence(fence).await?).await })
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+        Box::pin(async move { self.inner.begin_closing(&self.fence(fence).await?, letter).await })
     }
 
     fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {

@@ -274,8 +274,12 @@ impl<B: Backend> Backend for Flaky<B> {
         Box::pin(self.pass(Call::Begin(fence), self.inner.begin(fence, letter)))
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<B::Tx>, Error>> {
-        Box::pin(self.pass(Call::Begin(fence), self.inner.begin_closing(fence)))
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<B::Tx>, Error>> {
+        Box::pin(self.pass(Call::Begin(fence), self.inner.begin_closing(fence, letter)))
     }
 
     fn commit<'a>(&'a self, tx: B::Tx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {

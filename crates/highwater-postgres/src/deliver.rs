@@ -21,6 +21,8 @@ use crate::write;
 
 pub(crate) use pool::{CLOSINGS_MAX, PURPOSE, pool};
 
+const DELIVERIES_BUSY: &str = "begin a transaction: all transaction_connections_max connections were in use all the time, or none could be opened";
+const CLOSINGS_BUSY: &str = "begin a transaction without a handler: both connections for these were in use all the time, or none could be opened";
 /// How long the end of a transaction may take before its outcome counts as unknown. A server that waits for a replica takes
 /// long, and one that has vanished never answers.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,8 +38,12 @@ impl Backend for PgEventStore {
         Box::pin(self.begin_fenced(fence, letter))
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
-        Box::pin(self.begin_on(&self.inner.closings, fence, None))
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+        Box::pin(self.begin_on(&self.inner.closings, CLOSINGS_BUSY, fence, letter))
     }
 
     fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
@@ -67,19 +73,21 @@ impl Backend for PgEventStore {
 
 impl PgEventStore {
     async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
-        self.begin_on(&self.inner.deliveries, fence, letter).await
+        self.begin_on(&self.inner.deliveries, DELIVERIES_BUSY, fence, letter).await
     }
 
-    async fn begin_on(&self, pool: &PgPool, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
+    async fn begin_on(
+        &self,
+        pool: &PgPool,
+        busy: &'static str,
+        fence: &Fence,
+        letter: Option<Uuid>,
+    ) -> Result<Begun<PgTx>, Error> {
         // Both within a time, and a connection that was waited for in vain is not begun on.
         let beginning = tokio::time::timeout(ANSWER_TIMEOUT + self.inner.config.connect_timeout, pool.begin()).await;
         let beginning = beginning.unwrap_or_else(|elapsed| Err(sqlx::Error::Io(elapsed.into())));
         let mut tx = beginning.map_err(|error| match error {
-            sqlx::Error::PoolTimedOut => Error::Unavailable {
-                action: "begin a transaction: all transaction_connections_max connections were in use all the time, or \
-                         none could be opened",
-                source: error.into(),
-            },
+            sqlx::Error::PoolTimedOut => Error::Unavailable { action: busy, source: error.into() },
             error => failed("begin a transaction", error),
         })?;
         match tokio::time::timeout(ANSWER_TIMEOUT, self.enter(&mut tx, fence, letter)).await {

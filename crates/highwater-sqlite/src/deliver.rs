@@ -27,8 +27,12 @@ impl Backend for SqliteEventStore {
     }
 
     /// There is one writer at a time, whatever it does.
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
-        Backend::begin(self, fence, None)
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
+        Backend::begin(self, fence, letter)
     }
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {

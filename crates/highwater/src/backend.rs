@@ -35,12 +35,16 @@ pub trait Backend:
     /// [`Error::Fenced`] or [`Error::Interrupted`]: then there is no transaction.
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<Self::Tx>, Error>>;
 
-    /// The same for a transaction in which nothing is done but its closing: a dead letter, the end of a request. No handler of
+    /// The same for a transaction in which nothing is done but its closing: a dead letter, what becomes of one, the end of a request. No handler of
     /// another subscriber that hangs in its transaction keeps it waiting, where transactions do not exclude each other anyway.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<Self::Tx>, Error>>;
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<Self::Tx>, Error>>;
 
     /// Closes a transaction.
     ///

@@ -229,7 +229,7 @@ impl<'a, B: Backend> Repair<'a, B> {
     }
 
     async fn move_to(&self, fence: &Fence, to: u64) -> Result<(u64, Term), Error> {
-        let begun = self.store.begin_closing(fence).await?;
+        let begun = self.store.begin_closing(fence, None).await?;
         let closing = Closing::Reset { to, by: &self.by, nonce: fence.term.nonce };
         let closed = self.store.commit(begun.tx, fence, closing).await?;
         Ok((begun.global_sequence, closed.term))

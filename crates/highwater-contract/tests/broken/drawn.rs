@@ -291,8 +291,12 @@ impl Backend for Drawn {
         self.shared.beside.initialize()
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
-        self.shared.beside.begin_closing(fence)
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+        self.shared.beside.begin_closing(fence, letter)
     }
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {

@@ -508,8 +508,12 @@ impl Backend for Faulty {
         self.sound.memory.initialize()
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
-        self.begin(fence, None)
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
+        self.begin(fence, letter)
     }
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {

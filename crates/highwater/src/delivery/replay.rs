@@ -169,7 +169,8 @@ impl<B: Backend> Driver<B> {
                 if let (_, Some(failure)) = handler.handle(records, decoder, &mut pace).await {
                     return Ok(Err(failure));
                 }
-                let Some(begun) = self.begin_open(letter).await? else { return Ok(Ok(None)) };
+                let (_, begun) = self.begin_closing(Some(letter)).await?;
+                let Some(begun) = self.if_open(begun).await? else { return Ok(Ok(None)) };
                 match backend.commit(begun.tx, &fence, closing).await {
                     Ok(closed) => Ok(Ok(Some(closed))),
                     Err(Error::NotFound { .. }) => Ok(Ok(None)),
@@ -177,7 +178,8 @@ impl<B: Backend> Driver<B> {
                 }
             }
             Handler::Within(handler) => {
-                let Some(mut begun) = self.begin_open(letter).await? else { return Ok(Ok(None)) };
+                let (_, begun) = self.begin(Some(letter)).await?;
+                let Some(mut begun) = self.if_open(begun).await? else { return Ok(Ok(None)) };
                 let records = std::slice::from_ref(record);
                 let handling = call_within(backend, handler.handle(&mut begun.tx, records, decoder), timeout);
                 let (handled, appended) = noting(handling).await;
@@ -200,9 +202,8 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    /// A fenced transaction for a letter that is still open.
-    async fn begin_open(&self, letter: Uuid) -> Result<Option<Begun<B::Tx>>, Trouble> {
-        let (_, begun) = self.begin(Some(letter)).await?;
+    /// A fenced transaction for a letter, if that is still open.
+    async fn if_open(&self, begun: Begun<B::Tx>) -> Result<Option<Begun<B::Tx>>, Trouble> {
         if begun.letter_open {
             return Ok(Some(begun));
         }
@@ -217,9 +218,9 @@ impl<B: Backend> Driver<B> {
         if detail.letter.subscriber_id != *self.subscriber.id {
             return Ok(failed("the letter is another subscriber's"));
         }
-        let fence = self.fence()?;
         let by = &request.requested_by;
-        let Some(begun) = self.begin_open(letter).await? else {
+        let (fence, begun) = self.begin_closing(Some(letter)).await?;
+        let Some(begun) = self.if_open(begun).await? else {
             return Ok(resolved(&detail.letter, LetterState::Discarded, request));
         };
         let closed = match self.shared.backend.commit(begun.tx, &fence, Closing::Discarded { letter, by, reason }).await
@@ -245,7 +246,10 @@ impl<B: Backend> Driver<B> {
         {
             return Ok(failed(&failure.error));
         }
-        let (_, mut begun) = self.begin(None).await?;
+        let (_, mut begun) = match &self.subscriber.handler {
+            Handler::Each(_) => self.begin_closing(None).await?,
+            Handler::Within(_) => self.begin(None).await?,
+        };
         if let Handler::Within(handler) = &self.subscriber.handler
             && let Err(failure) = call(async { handler.reset(&mut begun.tx).await }, self.config.handler_timeout).await
         {

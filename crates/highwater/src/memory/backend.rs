@@ -73,8 +73,12 @@ impl Backend for MemoryEventStore {
         Box::pin(async { Ok(()) })
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
-        self.begin(fence, None)
+    fn begin_closing<'a>(
+        &'a self,
+        fence: &'a Fence,
+        letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+        self.begin(fence, letter)
     }
 
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {

@@ -344,10 +344,23 @@ async fn handlers_that_hang_in_all_transactions_keep_no_other_subscribers_dead_l
     for _ in 0..2 {
         hanging.recv().await.unwrap();
     }
-    bus.subscribe(failing).await.unwrap();
+    bus.subscribe(failing.clone()).await.unwrap();
     let within = Duration::from_secs(8);
     let waited = bus.wait_for_within("projection:fails", at, within).await.expect("its dead letter is written");
-    assert!(waited.dead_letter.is_some());
+    let letter = waited.dead_letter.expect("it is written").id;
+    // Nor what becomes of it: replayed in vain, then with success, and another one discarded.
+    let done =
+        async |filed: highwater::Filed<'_, _>| tokio::time::timeout(within, filed.done()).await.unwrap().unwrap();
+    let desk = bus.dead_letters();
+    assert_eq!(done(desk.replay(letter).await.unwrap()).await.failed, 1);
+    failing.fail("x", 0);
+    assert_eq!(done(desk.replay(letter).await.unwrap()).await.done, 1);
+    assert_eq!(failing.texts(), ["x"]);
+    failing.fail("y", u32::MAX);
+    let at = say(bus.store(), "y").await;
+    let waited = bus.wait_for_within("projection:fails", at, within).await.unwrap();
+    let discarded = desk.discard(waited.dead_letter.unwrap().id, "not needed").await.unwrap();
+    assert_eq!(done(discarded).await.done, 1);
 }
 
 #[tokio::test]

@@ -56,6 +56,16 @@ impl<B: Backend> Driver<B> {
         Ok((fence, self.continued(begun).await?))
     }
 
+    /// The same for one in which no handler works.
+    pub(in crate::delivery) async fn begin_closing(
+        &self,
+        letter: Option<Uuid>,
+    ) -> Result<(Fence, Begun<B::Tx>), Trouble> {
+        let fence = self.fence()?;
+        let begun = self.shared.backend.begin_closing(&fence, letter).await?;
+        Ok((fence, self.continued(begun).await?))
+    }
+
     /// A transaction that has begun, unless it begins below what was stored.
     async fn continued(&self, begun: Begun<B::Tx>) -> Result<Begun<B::Tx>, Trouble> {
         if self.machine.continues_from(begun.global_sequence) {
@@ -73,9 +83,7 @@ impl<B: Backend> Driver<B> {
         &self,
         closing: impl FnOnce(u64) -> Closing<'a>,
     ) -> Result<Closed, Trouble> {
-        let fence = self.fence()?;
-        let begun = self.shared.backend.begin_closing(&fence).await?;
-        let begun = self.continued(begun).await?;
+        let (fence, begun) = self.begin_closing(None).await?;
         self.shared.backend.commit(begun.tx, &fence, closing(begun.global_sequence)).await
     }
 
