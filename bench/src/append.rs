@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Append, ExpectedVersion, Log};
+use highwater::backend::Log;
+use highwater::{Append, ExpectedVersion};
 use highwater_postgres::PgEventStore;
 use uuid::Uuid;
 

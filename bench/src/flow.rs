@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use highwater::{Append, ExpectedVersion, Log};
+use highwater::backend::Log;
+use highwater::{Append, ExpectedVersion};
 use highwater_postgres::PgEventStore;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};

@@ -1,6 +1,7 @@
 //! Fills the log for reading.
 
-use highwater::{Append, ExpectedVersion, Log};
+use highwater::backend::Log;
+use highwater::{Append, ExpectedVersion};
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{Append, BoxError, Event, ExpectedVersion, Log, Projection, ReliableDeliveryConfig};
+use highwater::backend::Log;
+use highwater::{Append, BoxError, Event, ExpectedVersion, Projection, ReliableDeliveryConfig};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 use uuid::Uuid;
 

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use highwater::{Append, Appended, Backend, Error, Wakeups as _};
+use highwater::backend::Wakeups as _;
+use highwater::{Append, Appended, Error, Transactional};
 use highwater_postgres::{PgConfig, PgEventStore, PgTx};
 use highwater_sqlite::{SqliteEventStore, SqliteTx};
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,7 @@ pub struct Held {
 }
 
 /// A store that the experiment can be on.
-pub trait Base: Backend {
+pub trait Base: Transactional {
     /// In its dialect.
     const SQL: Statements;
     /// Whether a transaction can be committed without waiting for the disk, so that a crash of the server takes it back.

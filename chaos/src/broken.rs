@@ -4,15 +4,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
 use clap::ValueEnum;
-use highwater::{
-    Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
-    Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Held, Instance, Leader,
-    Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, NewLetter, OpenWriter, Page, Planned,
-    ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, View, Wakeup,
-    Wakeups, Want,
+use highwater::backend::{
+    Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, Fence, Held,
+    Instance, Leadership, LeadershipSettings, Log, NewLetter, OpenTx, Page, ReadLimit, Refused, Taken, View, Want,
+    Wrapper,
 };
+use highwater::{Append, Appended, Claim, Error, EventTypes, Transactional};
 use highwater_postgres::{PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -100,7 +98,7 @@ impl Broken {
         Ok((since.elapsed() > HOLE_PATIENCE).then_some(next as u64 - 1))
     }
 
-    async fn bury_loosely(&self, tx: PgTx, fence: &Fence, letter: &NewLetter, from: u64) -> Result<Closed, Error> {
+    async fn bury_loosely(&self, tx: OpenTx, fence: &Fence, letter: &NewLetter, from: u64) -> Result<Closed, Error> {
         let advance = Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) };
         let closed = self.inner.commit(tx, fence, advance).await?;
         tokio::time::sleep(BETWEEN).await;
@@ -169,13 +167,13 @@ impl Base for Broken {
     }
 }
 
-impl Log for Broken {
-    fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
-        self.inner.append(append)
+impl Wrapper for Broken {
+    fn inner(&self) -> &dyn Backend {
+        &self.inner
     }
 
-    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
-        self.inner.read_stream(stream_id, read)
+    fn shared(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
     }
 
     fn read_all<'a>(
@@ -197,24 +195,6 @@ impl Log for Broken {
         })
     }
 
-    fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        self.inner.head()
-    }
-
-    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        self.inner.frontier()
-    }
-
-    fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
-        self.inner.open_writers()
-    }
-
-    fn upcasters(&self) -> &Upcasters {
-        self.inner.upcasters()
-    }
-}
-
-impl Checkpoints for Broken {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
             let mut taken = self.inner.take_over(claim).await?;
@@ -246,47 +226,20 @@ impl Checkpoints for Broken {
         })
     }
 
-    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
-        self.inner.checkpoints()
-    }
-
-    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        self.inner.set_paused(subscriber_id, paused)
-    }
-
-    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.inner.paused(subscriber_ids)
-    }
-
-    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
-        self.inner.store_reports(reports)
-    }
-
-    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
-        self.inner.reports()
-    }
-}
-
-impl Backend for Broken {
-    type Tx = PgTx;
-
-    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Backend::initialize(&self.inner)
-    }
-
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(async move { Backend::begin(&self.inner, &self.fence(fence).await?, letter).await })
     }
 
-    fn begin_closing<'a>(
-        &'a self,
-        fence: &'a Fence,
-        letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(async move { self.inner.begin_closing(&self.fence(fence).await?, letter).await })
     }
 
-    fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
+    fn commit<'a>(
+        &'a self,
+        tx: OpenTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
         Box::pin(async move {
             let fence = self.fence(fence).await?;
             match closing {
@@ -298,13 +251,14 @@ impl Backend for Broken {
         })
     }
 
-    fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool {
-        self.inner.is_outage(error)
+    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
+        let candidate = self.inner.candidate(instance, settings);
+        if self.flaw == Flaw::NoFencing { Box::new(Trusting(candidate)) } else { candidate }
     }
+}
 
-    fn rollback(&self, tx: PgTx, unsure: bool) -> BoxFuture<'_, ()> {
-        self.inner.rollback(tx, unsure)
-    }
+impl Transactional for Broken {
+    type Tx = PgTx;
 }
 
 /// A candidate whose locks are never lost, as far as it can tell.
@@ -356,107 +310,6 @@ impl Held for TrustingHeld {
 
     fn release(self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
         self.inner.release(to)
-    }
-}
-
-// From here on everything is as it should be.
-
-impl Wakeups for Broken {
-    fn announce(&self, global_sequence: u64) {
-        self.inner.announce(global_sequence);
-    }
-
-    fn wakeups(&self) -> Wakeup {
-        self.inner.wakeups()
-    }
-
-    fn push_degraded(&self) -> Option<String> {
-        self.inner.push_degraded()
-    }
-}
-
-impl Leadership for Broken {
-    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
-        let candidate = self.inner.candidate(instance, settings);
-        if self.flaw == Flaw::NoFencing { Box::new(Trusting(candidate)) } else { candidate }
-    }
-
-    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
-        self.inner.leaders()
-    }
-
-    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
-        self.inner.lock_holders(subscriber_ids)
-    }
-}
-
-impl DeadLetters for Broken {
-    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
-        self.inner.parked(subscriber_id)
-    }
-
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
-        self.inner.letters(query)
-    }
-
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
-        self.inner.count_letters(query)
-    }
-
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
-        self.inner.letter(id)
-    }
-
-    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
-        self.inner.file_request(request)
-    }
-
-    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        self.inner.open_requests(subscriber_ids)
-    }
-
-    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
-        self.inner.request(id)
-    }
-
-    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
-        self.inner.purge_letters(subscriber_id, before)
-    }
-}
-
-impl Diagnose for Broken {
-    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
-        self.inner.diagnose()
-    }
-
-    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
-        self.inner.planned()
-    }
-}
-
-impl Transfer for Broken {
-    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
-        self.inner.fill(source)
-    }
-
-    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
-        self.inner.filling()
-    }
-
-    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
-        self.inner.abandon()
-    }
-
-    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
-        self.inner.count_events(up_to)
-    }
-
-    fn all_open_requests<'a>(
-        &'a self,
-        after: Option<&'a Request>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        self.inner.all_open_requests(after, limit)
     }
 }
 

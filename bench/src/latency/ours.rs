@@ -1,8 +1,7 @@
 //! A store here, a bus there.
 
-use highwater::{
-    Append, Backend, EventBus, ExpectedVersion, Log, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn,
-};
+use highwater::backend::Log;
+use highwater::{Append, EventBus, ExpectedVersion, ReliableDeliveryConfig, StartAt, SubscriberOptions, Transactional, observer_fn};
 use uuid::Uuid;
 
 use super::receipts::Receipts;
@@ -21,7 +20,7 @@ pub(crate) async fn receive(url: &str) -> Result<(), Error> {
 }
 
 /// The same from any store.
-pub(crate) async fn receive_from<B: Backend>(store: B) -> Result<(), Error> {
+pub(crate) async fn receive_from<B: Transactional>(store: B) -> Result<(), Error> {
     let bus = EventBus::new(store, ReliableDeliveryConfig::default());
     let receipts = Receipts::default();
     let noting = receipts.clone();

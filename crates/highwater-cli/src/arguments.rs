@@ -3,7 +3,7 @@
 use clap::{Args, Parser};
 
 use crate::commands::Command;
-use crate::database::{Database, Target};
+use crate::database::{Store, Target};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -77,7 +77,7 @@ impl Global {
     }
 
     /// Opens the store that was named, which must be there and up to date.
-    pub(crate) async fn open(&self) -> Result<Database, Failure> {
+    pub(crate) async fn open(&self) -> Result<Store, Failure> {
         self.target()?.open().await
     }
 

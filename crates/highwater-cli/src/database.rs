@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Backend, Error, Invalid};
+use highwater::backend::Backend;
+use highwater::{Error, Invalid};
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
@@ -13,23 +15,8 @@ use crate::failure::{Exit, Failure, note};
 /// How long to wait for a connection: somebody sits in front of it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An open event store.
-#[derive(Debug, Clone)]
-pub(crate) enum Database {
-    Sqlite(SqliteEventStore),
-    Postgres(PgEventStore),
-}
-
-/// Does something with the store, whichever it is: commands are functions over any backend.
-macro_rules! with {
-    ($database:expr, $store:ident => $done:expr) => {
-        match $database {
-            $crate::database::Database::Sqlite($store) => $done,
-            $crate::database::Database::Postgres($store) => $done,
-        }
-    };
-}
-pub(crate) use with;
+/// An open event store, whichever it is.
+pub(crate) type Store = Arc<dyn Backend>;
 
 /// Where a store is.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,20 +42,20 @@ impl Target {
     }
 
     /// Opens a store that is there and up to date.
-    pub(crate) async fn open(&self) -> Result<Database, Failure> {
-        let database = self.open_as_it_is(false).await?;
-        with!(&database, store => self.insist(store).await)?;
-        Ok(database)
+    pub(crate) async fn open(&self) -> Result<Store, Failure> {
+        let store = self.open_as_it_is(false).await?;
+        self.insist(&*store).await?;
+        Ok(store)
     }
 
     /// The same, and makes an SQLite file where there is none: nobody should have to read a manual before the first event.
-    pub(crate) async fn open_or_make(&self) -> Result<Database, Failure> {
+    pub(crate) async fn open_or_make(&self) -> Result<Store, Failure> {
         if !self.is_missing().await {
             return self.open().await;
         }
-        let database = self.open_new().await?;
+        let store = self.open_new().await?;
         note(&format!("made {self}"));
-        Ok(database)
+        Ok(store)
     }
 
     /// Whether it is a file that is not there.
@@ -81,33 +68,30 @@ impl Target {
         }
     }
 
+    /// The file, if the store is one; up to date.
+    pub(crate) async fn open_sqlite(&self) -> Result<Option<SqliteEventStore>, Failure> {
+        let Self::Sqlite { url, allow_network } = self else { return Ok(None) };
+        let store = open_sqlite(url, false, *allow_network).await?;
+        self.insist(&store).await?;
+        Ok(Some(store))
+    }
+
     /// Makes a store where there is none, and brings it up to date: to be filled.
-    pub(crate) async fn open_new(&self) -> Result<Database, Failure> {
-        let database = self.open_as_it_is(true).await?;
-        with!(&database, store => store.initialize().await)?;
-        Ok(database)
+    pub(crate) async fn open_new(&self) -> Result<Store, Failure> {
+        let store = self.open_as_it_is(true).await?;
+        store.initialize().await?;
+        Ok(store)
     }
 
     /// Opens a store as it is, to look at it or to set it up.
-    pub(crate) async fn open_as_it_is(&self, create: bool) -> Result<Database, Failure> {
+    pub(crate) async fn open_as_it_is(&self, create: bool) -> Result<Store, Failure> {
         match self {
-            Self::Sqlite { url, allow_network } => match open_file(url, create, *allow_network).await {
-                Ok(store) => Ok(Database::Sqlite(store)),
-                Err(error @ Error::Unavailable { .. }) if !folder(url).is_dir() => {
-                    Err(Failure::from(error).framed("", "; make the folder first"))
-                }
-                Err(error @ Error::Unavailable { .. }) if !create => {
-                    Err(Failure::from(error).framed("", "; `highwater init` makes one"))
-                }
-                // A URL that cannot be used is no store that can be opened.
-                Err(error @ Error::Invalid(_)) => Err(Failure::from(error).because(Exit::Database)),
-                Err(error) => Err(error.into()),
-            },
+            Self::Sqlite { url, allow_network } => Ok(Arc::new(open_sqlite(url, create, *allow_network).await?)),
             Self::Postgres { url, schema } => {
                 let config =
                     PgConfig { schema: schema.clone(), connect_timeout: CONNECT_TIMEOUT, ..PgConfig::default() };
                 let connected = PgEventStore::connect_with(url, config).await;
-                connected.map(Database::Postgres).map_err(|error| self.unreached(error))
+                Ok(Arc::new(connected.map_err(|error| self.unreached(error))?))
             }
         }
     }
@@ -137,7 +121,7 @@ impl Target {
     }
 
     /// Refuses a store that is not set up, or not for this version.
-    async fn insist<B: Backend>(&self, store: &B) -> Result<(), Failure> {
+    async fn insist(&self, store: &dyn Backend) -> Result<(), Failure> {
         match store.planned().await?.first() {
             None => Ok(()),
             Some(step) => {
@@ -146,6 +130,19 @@ impl Target {
             }
         }
     }
+}
+
+/// Opens a file, and says what to do if that cannot be.
+async fn open_sqlite(url: &str, create: bool, allow_network: bool) -> Result<SqliteEventStore, Failure> {
+    open_file(url, create, allow_network).await.map_err(|error| match error {
+        Error::Unavailable { .. } if !folder(url).is_dir() => {
+            Failure::from(error).framed("", "; make the folder first")
+        }
+        Error::Unavailable { .. } if !create => Failure::from(error).framed("", "; `highwater init` makes one"),
+        // A URL that cannot be used is no store that can be opened.
+        Error::Invalid(_) => Failure::from(error).because(Exit::Database),
+        error => error.into(),
+    })
 }
 
 async fn open_file(url: &str, create: bool, allow_network: bool) -> Result<SqliteEventStore, Error> {

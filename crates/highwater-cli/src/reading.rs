@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{Backend, Error, EventTypes, Overview, ReadLimit, Record};
+use highwater::backend::{Backend, ReadLimit, Record};
+use highwater::{Error, EventTypes, Overview};
 
 use crate::failure::{Failure, note};
 
@@ -15,8 +16,8 @@ const WORTH_SAYING: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
 /// Everything after a position, page by page.
-pub(crate) struct Reading<'a, B> {
-    store: &'a B,
+pub(crate) struct Reading<'a> {
+    store: &'a dyn Backend,
     types: EventTypes,
     /// Up to here everything has been read.
     pub(crate) after: u64,
@@ -26,8 +27,8 @@ pub(crate) struct Reading<'a, B> {
     told: bool,
 }
 
-impl<'a, B: Backend> Reading<'a, B> {
-    pub(crate) fn new(store: &'a B, after: u64, types: &[String]) -> Self {
+impl<'a> Reading<'a> {
+    pub(crate) fn new(store: &'a dyn Backend, after: u64, types: &[String]) -> Self {
         let types = if types.is_empty() { EventTypes::All } else { EventTypes::only(types.to_vec()) };
         Self { store, types, after, incarnation: None, waiting: None, pause: LOOK_AGAIN.0, told: false }
     }
@@ -86,7 +87,7 @@ impl<'a, B: Backend> Reading<'a, B> {
 
 /// Up to where nothing can be added any more, as far as can be told now. While a writer is open that was not seen to begin,
 /// numbers that follow one another tell it.
-pub(crate) async fn settled<B: Backend>(store: &B) -> Result<u64, Error> {
+pub(crate) async fn settled(store: &dyn Backend) -> Result<u64, Error> {
     let Overview { frontier, head, .. } = Overview::of(store).await?;
     let mut reading = Reading::new(store, frontier, &[]);
     while reading.after < head && reading.page().await?.is_some() {}
@@ -94,8 +95,8 @@ pub(crate) async fn settled<B: Backend>(store: &B) -> Result<u64, Error> {
 }
 
 /// Does something that waits for open writers before it begins, and says who they are when that takes long.
-pub(crate) async fn saying_who_is_waited_for<B: Backend, T>(
-    store: &B,
+pub(crate) async fn saying_who_is_waited_for<T>(
+    store: &dyn Backend,
     begun: &AtomicBool,
     work: impl Future<Output = T>,
 ) -> T {

@@ -1,6 +1,6 @@
 //! Events as they are shown.
 
-use highwater::Record;
+use highwater::backend::Record;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

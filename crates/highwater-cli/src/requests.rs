@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use highwater::{Backend, Error, EventBus, LeaderHold, ReliableDeliveryConfig, Request, RequestOutcome};
+use highwater::backend::{Backend, LeaderHold, Request};
+use highwater::{Bus, Error, ReliableDeliveryConfig, RequestOutcome};
 use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -33,15 +34,15 @@ pub(crate) fn whoever() -> String {
 }
 
 /// A bus that nothing is subscribed to: enough to ask for things.
-pub(crate) fn bus<B: Backend>(store: &B) -> EventBus<B> {
-    EventBus::new(store.clone(), ReliableDeliveryConfig::default())
+pub(crate) fn bus(store: &dyn Backend) -> Bus {
+    Bus::over(store, ReliableDeliveryConfig::default())
 }
 
 impl Asking {
     /// Waits for what was filed, and says what came of it.
-    pub(crate) async fn finish<B: Backend>(
+    pub(crate) async fn finish(
         &self,
-        store: &B,
+        store: &dyn Backend,
         filed: &[Uuid],
         done: impl Fn(u64) -> String,
         out: &mut Output,
@@ -93,8 +94,8 @@ impl Asking {
 }
 
 /// The request with its outcome, or as it is when the time is over. Says it when nobody is there to do it, or may.
-async fn wait_for<B: Backend>(
-    store: &B,
+async fn wait_for(
+    store: &dyn Backend,
     id: Uuid,
     deadline: Instant,
     told: &mut BTreeSet<String>,
@@ -120,7 +121,7 @@ async fn wait_for<B: Backend>(
 }
 
 /// Why what was asked of a subscriber is not done at once, if that is known.
-pub(crate) async fn what_it_waits_for<B: Backend>(store: &B, id: &str) -> Result<Option<String>, Failure> {
+pub(crate) async fn what_it_waits_for(store: &dyn Backend, id: &str) -> Result<Option<String>, Failure> {
     if !store.paused(&[id.to_owned()]).await?.is_empty() {
         let resume = words::quoted(id);
         return Ok(Some(format!("{id} is paused: it is done once `highwater resume {resume}` lets it go on")));
@@ -130,7 +131,7 @@ pub(crate) async fn what_it_waits_for<B: Backend>(store: &B, id: &str) -> Result
 }
 
 /// Whether it is certain that nobody processes for a subscriber.
-pub(crate) async fn nobody_leads<B: Backend>(store: &B, subscriber_id: &str) -> Result<bool, Failure> {
+pub(crate) async fn nobody_leads(store: &dyn Backend, subscriber_id: &str) -> Result<bool, Failure> {
     let leaders = store.leaders().await?;
     let leader = leaders.iter().find(|leader| leader.subscriber_id == subscriber_id);
     Ok(leader.is_none_or(|leader| leader.hold == LeaderHold::Gone))
@@ -151,7 +152,7 @@ fn shown(request: &Request) -> serde_json::Value {
 }
 
 /// Refuses a subscriber that is not there, before anything is asked.
-pub(crate) async fn must_exist<B: Backend>(store: &B, subscriber_id: &str) -> Result<(), Failure> {
+pub(crate) async fn must_exist(store: &dyn Backend, subscriber_id: &str) -> Result<(), Failure> {
     match store.checkpoint(subscriber_id).await? {
         Some(_) => Ok(()),
         None => Err(Error::UnknownSubscriber(subscriber_id.to_owned()).into()),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::BoxFuture;
+use highwater::backend::BoxFuture;
 
 use crate::{
     Harness, checkpoints, dead_letters, delivery, diagnose, leadership, log, support, transactions, transfer, wakeups,

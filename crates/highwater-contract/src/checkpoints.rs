@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
-use highwater::{
-    Backend, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Fence, Refused, Report, ReportedState, Taken, Term,
+use highwater::backend::{
+    Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, ReportedState, Taken, Term,
 };
+use highwater::{Claim, Error};
 use uuid::Uuid;
 
 use crate::support::within;
 use crate::{Harness, Settings};
 
 /// Takes over for a subscriber, and gives the fence that comes with it.
-pub(crate) async fn take<B: Backend>(store: &B, subscriber_id: &str, start: u64) -> (Fence, Taken) {
+pub(crate) async fn take(store: &dyn Backend, subscriber_id: &str, start: u64) -> (Fence, Taken) {
     let taken = within("taking over", store.take_over(&Claim { start, ..Claim::of(subscriber_id) }))
         .await
         .expect("one can take over");
@@ -25,7 +26,7 @@ pub(crate) fn to(fence: &Fence, global_sequence: u64) -> CheckpointWrite {
 }
 
 /// Stores one checkpoint.
-pub(crate) async fn put<B: Backend>(store: &B, write: CheckpointWrite) -> Option<Refused> {
+pub(crate) async fn put(store: &dyn Backend, write: CheckpointWrite) -> Option<Refused> {
     let answers = within("storing a checkpoint", store.store_checkpoints(std::slice::from_ref(&write))).await;
     let answers = answers.expect("a checkpoint can be stored");
     assert_eq!(answers.len(), 1, "one write, one answer");
@@ -33,12 +34,12 @@ pub(crate) async fn put<B: Backend>(store: &B, write: CheckpointWrite) -> Option
 }
 
 /// The checkpoint that is stored.
-pub(crate) async fn stored<C: Checkpoints>(store: &C, subscriber_id: &str) -> Option<Checkpoint> {
+pub(crate) async fn stored(store: &dyn Backend, subscriber_id: &str) -> Option<Checkpoint> {
     within("reading a checkpoint", store.checkpoint(subscriber_id)).await.expect("a checkpoint can be read")
 }
 
 /// Where the checkpoint stands.
-pub(crate) async fn position<C: Checkpoints>(store: &C, subscriber_id: &str) -> Option<u64> {
+pub(crate) async fn position(store: &dyn Backend, subscriber_id: &str) -> Option<u64> {
     stored(store, subscriber_id).await.map(|checkpoint| checkpoint.global_sequence)
 }
 

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
-use highwater::{
-    Ask, Backend, Closing, DeadLetter, DeadLetters, Fence, LetterDetail, LetterQuery, LetterState, NewLetter, Request,
-    RequestOutcome,
-};
+use highwater::backend::{Ask, Backend, Closing, DeadLetters, Fence, NewLetter, Request};
+use highwater::{DeadLetter, LetterDetail, LetterQuery, LetterState, RequestOutcome};
 use uuid::Uuid;
 
 use crate::checkpoints::{position, take};
@@ -15,13 +13,13 @@ use crate::transactions::{close, letter};
 use crate::{Harness, Settings};
 
 /// Writes a letter, and says how many are parked in its stream then.
-async fn bury<B: Backend>(store: &B, fence: &Fence, letter: &NewLetter) -> u64 {
+async fn bury(store: &dyn Backend, fence: &Fence, letter: &NewLetter) -> u64 {
     let from = position(store, &fence.subscriber_id).await.expect("it has a checkpoint");
     close(store, fence, Closing::Bury { letter, from }).await.parked_left
 }
 
 /// The letters that a query finds, in pages.
-pub(crate) async fn found<D: DeadLetters>(store: &D, query: &LetterQuery) -> Vec<DeadLetter> {
+pub(crate) async fn found(store: &dyn Backend, query: &LetterQuery) -> Vec<DeadLetter> {
     let mut query = query.clone();
     let mut all: Vec<DeadLetter> = Vec::new();
     loop {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater::{Backend, Checkpoints, Diagnose, Finding, Log, Severity};
+use highwater::backend::{Backend, Checkpoints, Diagnose, Finding, Log, Severity};
 
 use crate::support::{deposits, everything, new_stream, store, within};
 use crate::{Harness, Settings};

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use highwater::backend::{
+    Backend, Begun, BoxFuture, Checkpoint, CheckpointWrite, Closed, Closing, Fence, Finding, Leader, LockHolder,
+    OpenTx, OpenWriter, Page, Planned, ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Unfinished,
+    Wrapper,
+};
 use highwater::{
-    Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
-    Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, OpenWriter, Page, Planned, ReadLimit,
-    Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
+    Append, Appended, BoxError, Claim, DeadLetter, Error, EventTypes, LetterDetail, LetterQuery, Transactional,
 };
 use uuid::Uuid;
 
@@ -59,7 +60,7 @@ pub struct Flaky<B> {
     judge: Arc<Judge>,
 }
 
-impl<B: Backend> Flaky<B> {
+impl<B: Transactional> Flaky<B> {
     /// Puts a judge in front of a backend.
     pub fn new(inner: B, judge: impl Fn(Call<'_>) -> Verdict + Send + Sync + 'static) -> Self {
         Self { inner, judge: Arc::new(judge) }
@@ -91,7 +92,16 @@ fn unavailable(why: &str) -> Error {
     Error::Unavailable { action: "get through to the backend", source: why.into() }
 }
 
-impl<B: Backend> Log for Flaky<B> {
+/// Locks are not in doubt here, nor is whoever fills a store: what hangs on them is.
+impl<B: Transactional> Wrapper for Flaky<B> {
+    fn inner(&self) -> &dyn Backend {
+        &self.inner
+    }
+
+    fn shared(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
+
     fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
         Box::pin(self.pass(Call::Append, self.inner.append(append)))
     }
@@ -121,26 +131,6 @@ impl<B: Backend> Log for Flaky<B> {
         Box::pin(self.pass(Call::Read, self.inner.open_writers()))
     }
 
-    fn upcasters(&self) -> &Upcasters {
-        self.inner.upcasters()
-    }
-}
-
-impl<B: Backend> Wakeups for Flaky<B> {
-    fn announce(&self, global_sequence: u64) {
-        self.inner.announce(global_sequence);
-    }
-
-    fn wakeups(&self) -> Wakeup {
-        self.inner.wakeups()
-    }
-
-    fn push_degraded(&self) -> Option<String> {
-        self.inner.push_degraded()
-    }
-}
-
-impl<B: Backend> Checkpoints for Flaky<B> {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(self.pass(Call::TakeOver, self.inner.take_over(claim)))
     }
@@ -175,13 +165,6 @@ impl<B: Backend> Checkpoints for Flaky<B> {
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.reports()))
     }
-}
-
-/// Locks are not in doubt here: what hangs on them is.
-impl<B: Backend> Leadership for Flaky<B> {
-    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
-        self.inner.candidate(instance, settings)
-    }
 
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.leaders()))
@@ -190,9 +173,7 @@ impl<B: Backend> Leadership for Flaky<B> {
     fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.lock_holders(subscriber_ids)))
     }
-}
 
-impl<B: Backend> DeadLetters for Flaky<B> {
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.parked(subscriber_id)))
     }
@@ -221,12 +202,6 @@ impl<B: Backend> DeadLetters for Flaky<B> {
         Box::pin(self.pass(Call::Look, self.inner.request(id)))
     }
 
-    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
-        self.inner.purge_letters(subscriber_id, before)
-    }
-}
-
-impl<B: Backend> Diagnose for Flaky<B> {
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.diagnose()))
     }
@@ -234,20 +209,9 @@ impl<B: Backend> Diagnose for Flaky<B> {
     fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.planned()))
     }
-}
-
-/// Whoever fills a store is not in doubt here: it would begin again.
-impl<B: Backend> Transfer for Flaky<B> {
-    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
-        self.inner.fill(source)
-    }
 
     fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.filling()))
-    }
-
-    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
-        self.inner.abandon()
     }
 
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
@@ -261,28 +225,21 @@ impl<B: Backend> Transfer for Flaky<B> {
     ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.all_open_requests(after, limit)))
     }
-}
 
-impl<B: Backend> Backend for Flaky<B> {
-    type Tx = B::Tx;
-
-    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
-        self.inner.initialize()
-    }
-
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<B::Tx>, Error>> {
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(self.pass(Call::Begin(fence), self.inner.begin(fence, letter)))
     }
 
-    fn begin_closing<'a>(
-        &'a self,
-        fence: &'a Fence,
-        letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<B::Tx>, Error>> {
+    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(self.pass(Call::Begin(fence), self.inner.begin_closing(fence, letter)))
     }
 
-    fn commit<'a>(&'a self, tx: B::Tx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
+    fn commit<'a>(
+        &'a self,
+        tx: OpenTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
         Box::pin(async move {
             let unknown = |why: &str| Error::UnknownOutcome { source: BoxError::from(why) };
             match (self.judge)(Call::Commit(fence, closing)) {
@@ -302,14 +259,10 @@ impl<B: Backend> Backend for Flaky<B> {
             }
         })
     }
+}
 
-    fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool {
-        self.inner.is_outage(error)
-    }
-
-    fn rollback(&self, tx: B::Tx, unsure: bool) -> BoxFuture<'_, ()> {
-        self.inner.rollback(tx, unsure)
-    }
+impl<B: Transactional> Transactional for Flaky<B> {
+    type Tx = B::Tx;
 }
 
 impl<B> fmt::Debug for Flaky<B> {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use highwater::{Append, Appended, Backend, BoxError, BoxFuture, Error, Limits, Upcasters};
+use highwater::backend::BoxFuture;
+use highwater::{Append, Appended, BoxError, Error, Limits, Transactional, Upcasters};
 
 /// Makes and opens the logs of one backend. One harness serves one case.
 pub trait Harness: Send + Sync + 'static {
     /// The backend. Clones share one log.
-    type Store: Backend;
+    type Store: Transactional;
 
     /// A new, empty log that nothing else uses. A case may ask for several.
     fn fresh(&self, settings: Settings) -> impl Future<Output = Self::Store> + Send;
@@ -30,7 +31,7 @@ pub trait Harness: Send + Sync + 'static {
     fn tally(
         &self,
         store: &Self::Store,
-        tx: &mut <Self::Store as Backend>::Tx,
+        tx: &mut <Self::Store as Transactional>::Tx,
         key: &str,
     ) -> impl Future<Output = Result<(), BoxError>> + Send;
 
@@ -41,12 +42,16 @@ pub trait Harness: Send + Sync + 'static {
     fn clear_tallies(
         &self,
         store: &Self::Store,
-        tx: &mut <Self::Store as Backend>::Tx,
+        tx: &mut <Self::Store as Transactional>::Tx,
     ) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// Does something inside the transaction that keeps it from being committed, and says nothing about it: as a handler
     /// does that runs into an error of the database and goes on.
-    fn spoil(&self, store: &Self::Store, tx: &mut <Self::Store as Backend>::Tx) -> impl Future<Output = ()> + Send;
+    fn spoil(
+        &self,
+        store: &Self::Store,
+        tx: &mut <Self::Store as Transactional>::Tx,
+    ) -> impl Future<Output = ()> + Send;
 
     /// Removes what [`fresh`](Self::fresh) made. Called after each case, also when it failed.
     fn clean_up(&self) -> impl Future<Output = ()> + Send;

@@ -11,7 +11,8 @@ mod explain;
 mod generate;
 mod run;
 
-use highwater::{Append, Appended, Direction, EventTypes, ReadLimit, Record};
+use highwater::backend::{Direction, ReadLimit, Record};
+use highwater::{Append, Appended, EventTypes};
 use uuid::Uuid;
 
 pub use concurrent::concurrent;

@@ -7,10 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
+use highwater::backend::{
+    Backend, Checkpoints, Fence, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Refused,
+};
 use highwater::{
-    Backend, Checkpoints, Claim, Coordinator, Error, Fence, Instance, Invalid, Leader, LeaderHold, Leadership,
-    LeadershipGuard, LeadershipSettings, LocalCoordinator, LockHolder, ProjectorCoordinator, Refused,
-    ReliableDeliveryConfig,
+    Claim, Coordinator, Error, Invalid, LeadershipGuard, LocalCoordinator, ProjectorCoordinator, ReliableDeliveryConfig,
 };
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
@@ -27,12 +28,12 @@ fn config() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig { standby_interval: Duration::from_millis(10), ..ReliableDeliveryConfig::default() }
 }
 
-fn coordinator<B: Backend>(store: &B) -> Arc<Coordinator<B>> {
-    Arc::new(Coordinator::new(store.clone(), &config()))
+fn coordinator(store: &dyn Backend) -> Arc<Coordinator> {
+    Arc::new(Coordinator::new(store, &config()))
 }
 
 /// Several instances, each with a handle of its own to the same log.
-async fn instances<H: Harness, const N: usize>(harness: &H, store: &H::Store) -> [Arc<Coordinator<H::Store>>; N] {
+async fn instances<H: Harness, const N: usize>(harness: &H, store: &H::Store) -> [Arc<Coordinator>; N] {
     let mut instances = Vec::new();
     for _ in 0..N {
         instances.push(coordinator(&harness.reopen(store, Settings::default()).await));
@@ -41,30 +42,30 @@ async fn instances<H: Harness, const N: usize>(harness: &H, store: &H::Store) ->
 }
 
 /// Leads, as soon as nobody else does.
-async fn lead<B: Backend>(coordinator: &Coordinator<B>, name: &str) -> LeadershipGuard {
+async fn lead(coordinator: &Coordinator, name: &str) -> LeadershipGuard {
     let claim = Claim::of(name);
     within(&format!("leading {name:?}"), coordinator.acquire(&claim)).await.expect("one can lead")
 }
 
 /// Leads, unless somebody else does.
-async fn attempt<B: Backend>(coordinator: &Coordinator<B>, name: &str) -> Option<LeadershipGuard> {
+async fn attempt(coordinator: &Coordinator, name: &str) -> Option<LeadershipGuard> {
     let claim = Claim::of(name);
     within(&format!("trying for {name:?}"), coordinator.try_acquire(&claim)).await.expect("one can try")
 }
 
 /// Checks that this one cannot lead.
-async fn assert_led<B: Backend>(coordinator: &Coordinator<B>, name: &str) {
+async fn assert_led(coordinator: &Coordinator, name: &str) {
     assert!(attempt(coordinator, name).await.is_none(), "somebody else leads {name:?}");
 }
 
 /// Waits for leadership beside what else goes on.
-fn waiting<B: Backend>(coordinator: &Arc<Coordinator<B>>, name: &str) -> tokio::task::JoinHandle<LeadershipGuard> {
+fn waiting(coordinator: &Arc<Coordinator>, name: &str) -> tokio::task::JoinHandle<LeadershipGuard> {
     let (coordinator, name) = (Arc::clone(coordinator), name.to_owned());
     tokio::spawn(async move { lead(&coordinator, &name).await })
 }
 
 /// What is told of a subscriber's leader.
-async fn leader<B: Backend>(store: &B, name: &str) -> Option<Leader> {
+async fn leader(store: &dyn Backend, name: &str) -> Option<Leader> {
     let leaders = within("the leaders", store.leaders()).await.expect("it can be asked who leads");
     assert!(
         leaders.is_sorted_by(|a, b| a.subscriber_id < b.subscriber_id),
@@ -73,7 +74,7 @@ async fn leader<B: Backend>(store: &B, name: &str) -> Option<Leader> {
     leaders.into_iter().find(|leader| leader.subscriber_id == name)
 }
 
-async fn close<B: Backend>(coordinators: impl IntoIterator<Item = Arc<Coordinator<B>>>) {
+async fn close(coordinators: impl IntoIterator<Item = Arc<Coordinator>>) {
     for coordinator in coordinators {
         within("closing", coordinator.close()).await;
     }
@@ -185,7 +186,7 @@ pub(crate) async fn who_waits_leads_as_soon_as_it_is_free<H: Harness>(harness: A
 }
 
 pub(crate) async fn whoever_goes_lets_others_lead<H: Harness>(harness: Arc<H>) {
-    async fn turns_back<B: Backend>(coordinator: &Coordinator<B>) -> Result<(), Error> {
+    async fn turns_back(coordinator: &Coordinator) -> Result<(), Error> {
         let _guard = lead(coordinator, NAME).await;
         coordinator.acquire(&Claim::of("")).await?;
         panic!("a name is a name");
@@ -331,7 +332,7 @@ pub(crate) async fn it_is_told_who_leads<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     assert_eq!(leader(&store, NAME).await, None);
     let labelled = ReliableDeliveryConfig { instance_label: Some("eu".to_owned()), ..config() };
-    let one = Arc::new(Coordinator::new(store.clone(), &labelled));
+    let one = Arc::new(Coordinator::new(&store, &labelled));
     let other = coordinator(&harness.reopen(&store, Settings::default()).await);
     assert_ne!(one.instance().id, other.instance().id, "each is another");
     let (first, second) = (lead(&one, NAME).await, lead(&other, "report:weekly").await);
@@ -376,7 +377,7 @@ pub(crate) async fn who_waits_is_told_who_leads<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let [one, other, third] = instances(&*harness, &store).await;
     let (first, waits) = (lead(&one, NAME).await, waiting(&third, NAME));
-    let names = |leads: &LeadershipGuard, who: &Coordinator<H::Store>| {
+    let names = |leads: &LeadershipGuard, who: &Coordinator| {
         let wanted = (who.instance().clone(), leads.term(), LeaderHold::Held);
         let third = Arc::clone(&third);
         move || {
@@ -397,7 +398,7 @@ pub(crate) async fn who_waits_is_told_who_leads<H: Harness>(harness: Arc<H>) {
 
 pub(crate) async fn without_coordination_everybody_leads_and_the_last_one_writes<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (one, other) = (LocalCoordinator::new(store.clone()), LocalCoordinator::new(store.clone()));
+    let (one, other) = (LocalCoordinator::new(&store), LocalCoordinator::new(&store));
     let claim = Claim::of(NAME);
     let old = within("leading", one.acquire(&claim)).await.expect("one can lead");
     let new = within("leading", other.try_acquire(&claim)).await.expect("one can try").expect("nobody is kept out");
@@ -418,7 +419,7 @@ pub(crate) async fn without_coordination_everybody_leads_and_the_last_one_writes
 pub(crate) async fn names_that_cannot_be_led_are_refused<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let coordinator = coordinator(&store);
-    let local = LocalCoordinator::new(store.clone());
+    let local = LocalCoordinator::new(&store);
     let coordinators: [&dyn ProjectorCoordinator; 2] = [&*coordinator, &local];
     for name in ["", "with a \0", &"x".repeat(256)] {
         let claim = Claim::of(name);
@@ -441,7 +442,7 @@ pub(crate) async fn names_that_cannot_be_led_are_refused<H: Harness>(harness: Ar
 }
 
 /// Who has the lock of a name, as the store tells it.
-async fn holders<B: Backend>(store: &B, names: &[&str]) -> Vec<LockHolder> {
+async fn holders(store: &dyn Backend, names: &[&str]) -> Vec<LockHolder> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     within("the holders", store.lock_holders(&names)).await.expect("it can be asked who has a lock")
 }

@@ -1,5 +1,5 @@
 //! The conformance suite of Highwater's backends: what `docs/guarantees.md` promises, as cases that any implementation
-//! of [`Backend`](highwater::Backend) can be held against.
+//! of [`Backend`](highwater::backend::Backend) can be held against.
 //!
 //! A backend says in a [`Harness`] how its logs are made, reopened and written to in a transaction, and how a small read
 //! model is kept beside them, and gets one test per case:

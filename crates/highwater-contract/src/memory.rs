@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use highwater::{
-    Append, Appended, BoxError, BoxFuture, Error, ExpectedVersion, MemoryEventStore, MemoryTx, MemoryUnitOfWork,
-};
+use highwater::backend::BoxFuture;
+use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, MemoryEventStore, MemoryTx, MemoryUnitOfWork};
 use uuid::Uuid;
 
 use crate::support::Ledger;

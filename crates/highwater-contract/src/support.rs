@@ -5,9 +5,8 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::{
-    Append, Appended, Direction, Error, EventTypes, ExpectedVersion, Invalid, Log, ReadLimit, Record, StreamRead,
-};
+use highwater::backend::{Direction, Log, ReadLimit, Record, StreamRead};
+use highwater::{Append, Appended, Error, EventTypes, ExpectedVersion, Invalid};
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;

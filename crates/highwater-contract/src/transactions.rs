@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use highwater::{Backend, Begun, Closed, Closing, DeadLetters, Error, Fence, Leadership, LetterQuery, NewLetter, Term};
+use highwater::backend::{Backend, Begun, Closed, Closing, DeadLetters, Fence, Leadership, NewLetter, Term};
+use highwater::{Error, LetterQuery, Transactional};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -11,9 +12,11 @@ use crate::checkpoints::{position, put, stored, take, to};
 use crate::support::{QUIET, new_stream, within};
 use crate::{Harness, Settings};
 
-pub(crate) type Tx<H> = <<H as Harness>::Store as Backend>::Tx;
+const OWN: &str = "a transaction of this store";
 
-pub(crate) async fn begin<B: Backend>(store: &B, fence: &Fence) -> Begun<B::Tx> {
+pub(crate) type Tx<H> = <<H as Harness>::Store as Transactional>::Tx;
+
+pub(crate) async fn begin(store: &dyn Backend, fence: &Fence) -> Begun {
     within("beginning", store.begin(fence, None)).await.expect("a transaction can be begun")
 }
 
@@ -26,12 +29,12 @@ async fn tallied<H: Harness>(
     closing: Closing<'_>,
 ) -> Result<Closed, Error> {
     let mut begun = begin(store, fence).await;
-    harness.tally(store, &mut begun.tx, key).await.expect("a count can be kept");
+    harness.tally(store, begun.tx.get().expect(OWN), key).await.expect("a count can be kept");
     within("a commit", store.commit(begun.tx, fence, closing)).await
 }
 
 /// Closes a transaction in which nothing else happens.
-pub(crate) async fn close<B: Backend>(store: &B, fence: &Fence, closing: Closing<'_>) -> Closed {
+pub(crate) async fn close(store: &dyn Backend, fence: &Fence, closing: Closing<'_>) -> Closed {
     let begun = begin(store, fence).await;
     within("a commit", store.commit(begun.tx, fence, closing)).await.expect("nothing speaks against this closing")
 }
@@ -64,8 +67,8 @@ pub(crate) async fn what_is_written_comes_with_the_checkpoint<H: Harness>(harnes
     let mut begun = begin(&store, &fence).await;
     assert_eq!(begun.global_sequence, 0);
     assert!(begun.letter_open, "no letter was asked about");
-    harness.tally(&store, &mut begun.tx, "a").await.expect("a count can be kept");
-    harness.tally(&store, &mut begun.tx, "a").await.expect("a count can be kept");
+    harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
+    harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
     assert_eq!(harness.tallies(&store).await, counts([]), "nothing shows before the commit");
     assert_eq!(position(&store, "projection:orders").await, Some(0), "nor does the checkpoint");
     let closing = Closing::Advance { from: 0, to: 12, event_id: Some(event_id) };
@@ -85,7 +88,7 @@ pub(crate) async fn what_is_taken_back_leaves_nothing<H: Harness>(harness: Arc<H
     let (fence, _) = take(&store, "projection:orders", 0).await;
     for how in 0..3 {
         let mut begun = begin(&store, &fence).await;
-        harness.tally(&store, &mut begun.tx, "a").await.expect("a count can be kept");
+        harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
         match how {
             0 => within("a rollback", store.rollback(begun.tx, false)).await,
             1 => within("a rollback", store.rollback(begun.tx, true)).await,
@@ -132,7 +135,7 @@ pub(crate) async fn nobody_takes_over_under_an_open_transaction<H: Harness>(harn
     let store = harness.fresh(Settings::default()).await;
     let (fence, _) = take(&store, "projection:orders", 0).await;
     let mut open = begin(&store, &fence).await;
-    harness.tally(&store, &mut open.tx, "a").await.expect("a count can be kept");
+    harness.tally(&store, open.tx.get().expect(OWN), "a").await.expect("a count can be kept");
     let mut taking = {
         let store = store.clone();
         tokio::spawn(async move { take(&store, "projection:orders", 0).await.1 })
@@ -169,7 +172,7 @@ pub(crate) async fn a_foreign_term_commits_nothing<H: Harness>(harness: Arc<H>) 
     for foreign in [old.clone(), Fence { term: Term { nonce: Uuid::now_v7(), ..fence.term }, ..fence.clone() }] {
         for closing in closings {
             let mut begun = begin(&store, &fence).await;
-            harness.tally(&store, &mut begun.tx, "a").await.expect("a count can be kept");
+            harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
             match within("a commit", store.commit(begun.tx, &foreign, closing)).await {
                 Err(Error::Fenced { term, .. }) => assert_eq!(term, Some(fence.term.number)),
                 other => panic!("a term that does not hold commits nothing: {other:?}"),
@@ -203,8 +206,8 @@ pub(crate) async fn what_cannot_be_committed_is_said_and_leaves_nothing<H: Harne
     let store = harness.fresh(Settings::default()).await;
     let (fence, _) = take(&store, "projection:orders", 0).await;
     let mut begun = begin(&store, &fence).await;
-    harness.tally(&store, &mut begun.tx, "a").await.expect("a count can be kept");
-    harness.spoil(&store, &mut begun.tx).await;
+    harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
+    harness.spoil(&store, begun.tx.get().expect(OWN)).await;
     match within("a commit", store.commit(begun.tx, &fence, advance(0, 5))).await {
         Err(Error::Aborted { .. }) => {}
         other => panic!("what was done inside keeps it from committing: {other:?}"),
@@ -236,13 +239,13 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
     close(&store, &other, Closing::Bury { letter: &others, from: 0 }).await;
 
     let mut begun = begin(&store, &fence).await;
-    harness.clear_tallies(&store, &mut begun.tx).await.expect("counts can be forgotten");
+    harness.clear_tallies(&store, begun.tx.get().expect(OWN)).await.expect("counts can be forgotten");
     store.rollback(begun.tx, false).await;
     assert_eq!(harness.tallies(&store).await, counts([("a", 1)]), "nothing was forgotten");
 
     let nonce = Uuid::now_v7();
     let mut begun = begin(&store, &fence).await;
-    harness.clear_tallies(&store, &mut begun.tx).await.expect("counts can be forgotten");
+    harness.clear_tallies(&store, begun.tx.get().expect(OWN)).await.expect("counts can be forgotten");
     let closing = Closing::Reset { to: 1, by: "anna", nonce };
     let closed = within("a commit", store.commit(begun.tx, &fence, closing)).await.expect("it is committed");
     assert!(closed.term.number > other.term.number, "a reset raises the term");

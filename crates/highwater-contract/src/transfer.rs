@@ -5,10 +5,10 @@ mod samples;
 
 use std::sync::Arc;
 
-use highwater::{
-    Ask, Backend, Checkpoints, Claim, DeadLetters, Diagnose, Error, Filling, LetterDetail, LetterQuery, LetterState,
-    Log, Overview, Record, Request, Severity, Transfer, transfer,
+use highwater::backend::{
+    Ask, Backend, Checkpoints, DeadLetters, Diagnose, Filling, Log, Record, Request, Severity, Transfer,
 };
+use highwater::{Claim, Error, LetterDetail, LetterQuery, LetterState, Overview, transfer};
 use uuid::Uuid;
 
 use crate::checkpoints::{position, stored, take};
@@ -19,7 +19,7 @@ pub(crate) use files::{a_bad_import_leaves_nothing_behind, an_export_is_imported
 use samples::{Sample, live_through};
 
 /// Begins to fill a store, which nothing speaks against.
-async fn fill<B: Backend>(store: &B, source: &str) -> Box<dyn Filling> {
+async fn fill(store: &dyn Backend, source: &str) -> Box<dyn Filling> {
     within("beginning to fill", store.fill(source)).await.expect("an empty store can be filled")
 }
 
@@ -47,7 +47,7 @@ fn being_filled<T: std::fmt::Debug>(what: &str, result: Result<T, Error>) {
 }
 
 /// Checks that a store holds a sample and nothing else.
-async fn assert_holds<B: Backend>(store: &B, sample: &Sample) {
+async fn assert_holds(store: &dyn Backend, sample: &Sample) {
     assert_eq!(everything(store).await, sample.records, "the records as they were");
     let subscribers: Vec<String> = sample.checkpoints.iter().map(|wanted| wanted.subscriber_id.clone()).collect();
     let paused = within("pauses", store.paused(&subscribers)).await.expect("pauses can be read");

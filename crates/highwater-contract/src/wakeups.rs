@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{Append, ExpectedVersion, Log, Wakeup, Wakeups};
+use highwater::backend::{Log, Wakeup, Wakeups};
+use highwater::{Append, ExpectedVersion};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 

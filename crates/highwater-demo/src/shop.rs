@@ -5,12 +5,12 @@ mod sqlite;
 
 use std::future::Future;
 
-use highwater::Backend;
+use highwater::Transactional;
 
 use crate::{DemoError, Place, Value};
 
 /// An event store with the shop's tables beside it.
-pub trait Shop: Backend {
+pub trait Shop: Transactional {
     /// Opens the store.
     ///
     /// # Errors

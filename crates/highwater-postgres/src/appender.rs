@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use highwater::{AppendQueue, Appended, Appender, Backlog, QueuedAppend};
+use highwater::Appended;
+use highwater::backend::{AppendQueue, Appender, Backlog, QueuedAppend};
 use sqlx::PgPool;
 use uuid::Uuid;
 

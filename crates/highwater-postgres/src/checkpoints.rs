@@ -5,7 +5,8 @@ mod writer;
 
 use std::time::Duration;
 
-use highwater::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, Taken, Term};
+use highwater::backend::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, Taken, Term};
+use highwater::{Claim, Error};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};

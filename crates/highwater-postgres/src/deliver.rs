@@ -3,9 +3,11 @@
 mod closing;
 mod pool;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Backend, Begun, BoxFuture, Closed, Closing, Error, Fence};
+use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx};
+use highwater::{Error, Transactional};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 use uuid::Uuid;
@@ -27,28 +29,35 @@ const CLOSINGS_BUSY: &str = "begin a transaction without a handler: both connect
 /// long, and one that has vanished never answers.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Backend for PgEventStore {
+impl Transactional for PgEventStore {
     type Tx = PgTx;
+}
+
+impl Backend for PgEventStore {
+    fn shared(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
 
     fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(PgEventStore::initialize(self))
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(self.begin_fenced(fence, letter))
     }
 
-    fn begin_closing<'a>(
-        &'a self,
-        fence: &'a Fence,
-        letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<PgTx>, Error>> {
+    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(self.begin_on(&self.inner.closings, CLOSINGS_BUSY, fence, letter))
     }
 
-    fn commit<'a>(&'a self, tx: PgTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>> {
+    fn commit<'a>(
+        &'a self,
+        tx: OpenTx,
+        fence: &'a Fence,
+        closing: Closing<'a>,
+    ) -> BoxFuture<'a, Result<Closed, Error>> {
         Box::pin(async move {
-            match tokio::time::timeout(COMMIT_TIMEOUT, self.commit_fenced(tx, fence, closing)).await {
+            match tokio::time::timeout(COMMIT_TIMEOUT, self.commit_fenced(tx.into_inner()?, fence, closing)).await {
                 Ok(committed) => committed,
                 Err(elapsed) => Err(Error::UnknownOutcome { source: elapsed.into() }),
             }
@@ -59,12 +68,10 @@ impl Backend for PgEventStore {
         error.downcast_ref().is_some_and(is_outage)
     }
 
-    fn rollback(&self, tx: PgTx, unsure: bool) -> BoxFuture<'_, ()> {
+    fn rollback(&self, tx: OpenTx, unsure: bool) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if unsure {
-                // The pool finds out whether it still answers, and closes it if not.
-                drop(tx);
-            } else {
+            // One that is dropped is rolled back by the pool, which finds out whether it still answers, and closes it if not.
+            if !unsure && let Ok(tx) = tx.into_inner() {
                 roll_back(tx).await;
             }
         })
@@ -72,7 +79,7 @@ impl Backend for PgEventStore {
 }
 
 impl PgEventStore {
-    async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<PgTx>, Error> {
+    async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun, Error> {
         self.begin_on(&self.inner.deliveries, DELIVERIES_BUSY, fence, letter).await
     }
 
@@ -82,7 +89,7 @@ impl PgEventStore {
         busy: &'static str,
         fence: &Fence,
         letter: Option<Uuid>,
-    ) -> Result<Begun<PgTx>, Error> {
+    ) -> Result<Begun, Error> {
         // Both within a time, and a connection that was waited for in vain is not begun on.
         let beginning = tokio::time::timeout(ANSWER_TIMEOUT + self.inner.config.connect_timeout, pool.begin()).await;
         let beginning = beginning.unwrap_or_else(|elapsed| Err(sqlx::Error::Io(elapsed.into())));
@@ -91,7 +98,7 @@ impl PgEventStore {
             error => failed("begin a transaction", error),
         })?;
         match tokio::time::timeout(ANSWER_TIMEOUT, self.enter(&mut tx, fence, letter)).await {
-            Ok(Ok((global_sequence, letter_open))) => Ok(Begun { tx, global_sequence, letter_open }),
+            Ok(Ok((global_sequence, letter_open))) => Ok(Begun { tx: OpenTx::new(tx), global_sequence, letter_open }),
             Ok(Err(error)) => {
                 roll_back(tx).await;
                 Err(error)

@@ -12,7 +12,8 @@ mod room;
 mod settings;
 mod words;
 
-use highwater::{BoxFuture, Diagnose, Error, Finding, Planned, diagnose_subscribers};
+use highwater::Error;
+use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, diagnose_subscribers};
 use sqlx::Row;
 
 use crate::error::{failed, in_time};

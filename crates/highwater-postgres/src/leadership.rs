@@ -12,8 +12,9 @@ mod ring;
 mod session;
 mod thread;
 
-use highwater::{
-    BoxFuture, Candidate, Coordinator, Error, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
+use highwater::Error;
+use highwater::backend::{
+    BoxFuture, Candidate, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -24,9 +25,6 @@ use crate::error::failed;
 use crate::own_pool::InTime;
 use crate::row::counted;
 use crate::store::PgEventStore;
-
-/// Leadership among instances over one schema of one database.
-pub type PgCoordinator = Coordinator<PgEventStore>;
 
 impl Leadership for PgEventStore {
     fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {

@@ -21,7 +21,7 @@
 //!
 //! # What is where
 //!
-//! - [`PgEventStore`] implements [`Backend`](highwater::Backend), and with it the contracts of the log, of wake-ups, of
+//! - [`PgEventStore`] implements [`Backend`](highwater::backend::Backend), and with it the contracts of the log, of wake-ups, of
 //!   checkpoints and of dead letters. [`PgConfig`] holds what can be chosen.
 //! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
 //! - The functions `append`, `append_group`, `append_new` and `append_one` in the database are the only way in; see
@@ -54,7 +54,6 @@ mod wakeups;
 mod write;
 
 pub use config::PgConfig;
-pub use leadership::PgCoordinator;
 pub use store::PgEventStore;
 pub use unit_of_work::{Announcement, PgTx, UnitOfWork};
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{
-    Append, Appended, BoxFuture, Direction, Error, EventTypes, Log, OpenWriter, Page, Prepared, ReadLimit, StreamPage,
-    StreamRead, Upcasters,
-};
+use highwater::backend::{BoxFuture, Direction, Log, OpenWriter, Page, Prepared, ReadLimit, StreamPage, StreamRead};
+use highwater::{Append, Appended, Error, EventTypes, Upcasters};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;

@@ -8,7 +8,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use highwater::{Error, EventTypes, Page, ReadLimit, Record};
+use highwater::backend::{Page, ReadLimit, Record};
+use highwater::{Error, EventTypes};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Postgres, Row};
 use tokio::sync::Semaphore;
@@ -62,12 +63,12 @@ impl Readers {
         Self { connector, sql, idle: Mutex::default(), places: Semaphore::new(connections_max), timeout, settled }
     }
 
-    /// One page; see [`highwater::Log::read_all`].
+    /// One page; see [`highwater::backend::Log::read_all`].
     pub(crate) async fn read(&self, after: u64, types: &EventTypes, limit: ReadLimit) -> Result<Page, Error> {
         self.with_reader(async |reader| reader.read(&self.sql, after, types, limit).await).await
     }
 
-    /// How far the order is settled; see [`highwater::Log::frontier`].
+    /// How far the order is settled; see [`highwater::backend::Log::frontier`].
     pub(crate) async fn frontier(&self) -> Result<u64, Error> {
         self.with_reader(async |reader| {
             reader.settle(&self.sql, 0).await?;

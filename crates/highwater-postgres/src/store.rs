@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{AppendQueue, Error, Invalid};
+use highwater::backend::AppendQueue;
+use highwater::{Error, Invalid};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::{Mutex, Semaphore};

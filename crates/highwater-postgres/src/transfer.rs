@@ -6,7 +6,8 @@ mod filling;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use highwater::{BoxFuture, Error, Filling, Request, Transfer, Unfinished};
+use highwater::Error;
+use highwater::backend::{BoxFuture, Filling, Request, Transfer, Unfinished};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Append, Appended, Error, Prepared, Wakeups};
+use highwater::backend::{Prepared, Wakeups};
+use highwater::{Append, Appended, Error};
 use sqlx::postgres::PgConnection;
 use sqlx::{Postgres, Transaction};
 
@@ -62,7 +63,7 @@ impl PgEventStore {
     /// says `Ok`. Commit with `store.unit_of_work(tx).commit()`, which gives an error then.
     ///
     /// # Errors
-    /// As [`append`](highwater::Log::append); [`Error::Aborted`] when a statement in the transaction has failed before, or has
+    /// As [`append`](highwater::backend::Log::append); [`Error::Aborted`] when a statement in the transaction has failed before, or has
     /// ended it. The transaction must be rolled back then.
     pub async fn append_on(
         &self,
@@ -77,7 +78,7 @@ impl PgEventStore {
             Err(Within::Error(error)) => return Err(error),
             Err(Within::Failed(error)) => return Err(self.explain(error, &prepared, wait).await?.1),
         };
-        highwater::appended_in_handler(appended.global_sequence);
+        highwater::backend::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
         Ok((appended, announcement))
     }
@@ -146,7 +147,7 @@ impl<'c> UnitOfWork<'c> {
     /// writes were committed with them: this attempt is rolled back, and the positions of the first are returned.
     ///
     /// # Errors
-    /// As [`append`](highwater::Log::append); then everything is rolled back, the application's writes included.
+    /// As [`append`](highwater::backend::Log::append); then everything is rolled back, the application's writes included.
     /// [`Error::Aborted`] when a statement of the application's has failed and the error was swallowed, when a statement has
     /// ended the transaction (`COMMIT`, `ROLLBACK`), or when a deferred constraint does not hold.
     /// [`Error::UnknownOutcome`] when the connection was lost during the COMMIT: try the whole unit of work again with the

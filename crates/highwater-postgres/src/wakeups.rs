@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use chrono::{SecondsFormat, Utc};
-use highwater::{Wakeup, Wakeups};
+use highwater::backend::{Wakeup, Wakeups};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::{broadcast, mpsc, watch};

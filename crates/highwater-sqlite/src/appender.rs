@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{AppendQueue, Appended, Appender, Backlog, Error, Prepared, QueuedAppend, SharedError};
+use highwater::backend::{AppendQueue, Appender, Backlog, Prepared, QueuedAppend, SharedError};
+use highwater::{Appended, Error};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::watch;
 use tokio::time::Instant;

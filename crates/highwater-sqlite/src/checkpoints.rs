@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use highwater::{
-    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, StateColumns, Taken, Term,
+use highwater::backend::{
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, StateColumns, Taken, Term,
 };
+use highwater::{Claim, Error};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 

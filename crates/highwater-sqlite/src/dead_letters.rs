@@ -3,7 +3,8 @@
 pub(crate) mod row;
 
 use chrono::{DateTime, Utc};
-use highwater::{AskColumns, BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
+use highwater::backend::{AskColumns, BoxFuture, DeadLetters, Request};
+use highwater::{DeadLetter, Error, LetterDetail, LetterQuery};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Row, Sqlite};

@@ -3,9 +3,11 @@
 
 mod closing;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Backend, Begun, BoxFuture, Closed, Closing, Error, Fence};
+use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx};
+use highwater::{Error, Transactional};
 use sqlx::Row;
 use uuid::Uuid;
 
@@ -19,28 +21,30 @@ use crate::unit_of_work::SqliteTx;
 /// How long to wait for other transactions: those of all subscribers, and of the application itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-impl Backend for SqliteEventStore {
+impl Transactional for SqliteEventStore {
     type Tx = SqliteTx;
+}
+
+impl Backend for SqliteEventStore {
+    fn shared(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
 
     fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(SqliteEventStore::initialize(self))
     }
 
     /// There is one writer at a time, whatever it does.
-    fn begin_closing<'a>(
-        &'a self,
-        fence: &'a Fence,
-        letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
+    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Backend::begin(self, fence, letter)
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<SqliteTx>, Error>> {
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(async move {
             let what = format!("a transaction of delivery for {}", fence.subscriber_id);
             let mut tx = self.write_transaction(what, PATIENCE).await?;
             match enter(&mut tx, fence, letter).await {
-                Ok((global_sequence, letter_open)) => Ok(Begun { tx, global_sequence, letter_open }),
+                Ok((global_sequence, letter_open)) => Ok(Begun { tx: OpenTx::new(tx), global_sequence, letter_open }),
                 Err(error) => {
                     tx.take_back().await;
                     Err(error)
@@ -51,20 +55,24 @@ impl Backend for SqliteEventStore {
 
     fn commit<'a>(
         &'a self,
-        tx: SqliteTx,
+        tx: OpenTx,
         fence: &'a Fence,
         closing: Closing<'a>,
     ) -> BoxFuture<'a, Result<Closed, Error>> {
-        Box::pin(self.commit_fenced(tx, fence, closing))
+        Box::pin(async move { self.commit_fenced(tx.into_inner()?, fence, closing).await })
     }
 
-    /// `unsure` makes no difference: what is still running on the connection ends by itself, before the rollback.
     fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool {
         error.downcast_ref().is_some_and(is_outage)
     }
 
-    fn rollback(&self, tx: SqliteTx, _unsure: bool) -> BoxFuture<'_, ()> {
-        Box::pin(tx.take_back())
+    /// `unsure` makes no difference: what is still running on the connection ends by itself, before the rollback.
+    fn rollback(&self, tx: OpenTx, _unsure: bool) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Ok(tx) = tx.into_inner::<SqliteTx>() {
+                tx.take_back().await;
+            }
+        })
     }
 }
 

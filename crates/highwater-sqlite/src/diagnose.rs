@@ -6,7 +6,8 @@ mod delivery;
 mod file;
 mod layout;
 
-use highwater::{BoxFuture, Diagnose, Error, Finding, Planned, diagnose_subscribers};
+use highwater::Error;
+use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, diagnose_subscribers};
 
 use crate::store::SqliteEventStore;
 

@@ -24,8 +24,9 @@ mod silence;
 
 use std::collections::BTreeSet;
 
-use highwater::{
-    BoxFuture, Candidate, Coordinator, Error, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
+use highwater::Error;
+use highwater::backend::{
+    BoxFuture, Candidate, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
 };
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -37,9 +38,6 @@ use crate::sql;
 use crate::store::SqliteEventStore;
 use candidate::SqliteCandidate;
 pub(crate) use files::{Folder, Lock};
-
-/// Leadership among the processes that have one database open.
-pub type SqliteCoordinator = Coordinator<SqliteEventStore>;
 
 impl Leadership for SqliteEventStore {
     fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {

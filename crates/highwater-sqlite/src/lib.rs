@@ -27,11 +27,11 @@
 //!
 //! # What is where
 //!
-//! - [`SqliteEventStore`] implements [`Backend`](highwater::Backend), and with it all contracts. [`SqliteConfig`] holds what
+//! - [`SqliteEventStore`] implements [`Backend`](highwater::backend::Backend), and with it all contracts. [`SqliteConfig`] holds what
 //!   can be chosen.
 //! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
 //! - Leadership between processes is by locks on files in a folder beside the database, `<database>-locks`; see
-//!   [`SqliteCoordinator`].
+//!   [`Coordinator`](highwater::Coordinator).
 //!
 //! # What it deliberately does not do
 //!
@@ -62,7 +62,6 @@ mod wakeups;
 mod write;
 
 pub use config::{SqliteConfig, Synchronous};
-pub use leadership::SqliteCoordinator;
 pub use store::SqliteEventStore;
 pub use unit_of_work::{Announcement, SqliteTx, UnitOfWork};
 

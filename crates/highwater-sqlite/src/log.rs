@@ -1,9 +1,7 @@
 //! The log on SQLite. There is one writer at a time, so everything that can be read is settled.
 
-use highwater::{
-    Append, Appended, BoxFuture, Direction, Error, EventTypes, Log, OpenWriter, Page, ReadLimit, Record, StreamPage,
-    StreamRead, Upcasters,
-};
+use highwater::backend::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, Record, StreamPage, StreamRead};
+use highwater::{Append, Appended, Error, EventTypes, Upcasters};
 use uuid::Uuid;
 
 use crate::error::failed;

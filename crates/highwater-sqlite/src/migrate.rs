@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use highwater::{Error, Planned};
+use highwater::Error;
+use highwater::backend::Planned;
 use sqlx::Row;
 use sqlx::sqlite::SqliteConnection;
 

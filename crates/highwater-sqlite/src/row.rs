@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
-use highwater::{ReadLimit, Record, columns};
+use highwater::backend::{ReadLimit, Record};
+use highwater::columns;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;

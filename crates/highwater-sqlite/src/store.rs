@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{AppendQueue, Error, Prepared};
+use highwater::Error;
+use highwater::backend::{AppendQueue, Prepared};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection, SqlitePool};
 use tokio::sync::Mutex;

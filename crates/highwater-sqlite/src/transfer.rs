@@ -3,7 +3,8 @@
 
 mod filling;
 
-use highwater::{BoxFuture, Error, Filling, Request, Transfer, Unfinished};
+use highwater::Error;
+use highwater::backend::{BoxFuture, Filling, Request, Transfer, Unfinished};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteExecutor};
 

@@ -5,7 +5,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use highwater::{Append, Appended, Error, Wakeups};
+use highwater::backend::Wakeups;
+use highwater::{Append, Appended, Error};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Sqlite, Transaction};
 
@@ -102,7 +103,7 @@ impl SqliteEventStore {
     /// looks. In a handler that was handed its transaction, the bus sends it.
     ///
     /// # Errors
-    /// As [`append`](highwater::Log::append); [`Error::Aborted`] when no transaction is open. Nothing of the append is stored
+    /// As [`append`](highwater::backend::Log::append); [`Error::Aborted`] when no transaction is open. Nothing of the append is stored
     /// then.
     pub async fn append_on(
         &self,
@@ -115,7 +116,7 @@ impl SqliteEventStore {
             Ok(appended) => appended,
             Err(error) => return Err(self.say_what_fills(error).await),
         };
-        highwater::appended_in_handler(appended.global_sequence);
+        highwater::backend::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
         Ok((appended, announcement))
     }
@@ -149,7 +150,7 @@ impl UnitOfWork {
     /// writes were committed with them: this attempt is rolled back, and the positions of the first are returned.
     ///
     /// # Errors
-    /// As [`append`](highwater::Log::append); then everything is rolled back, the application's writes included.
+    /// As [`append`](highwater::backend::Log::append); then everything is rolled back, the application's writes included.
     /// [`Error::Aborted`] when a deferred constraint does not hold, or when a statement of the application's has ended the
     /// transaction.
     pub async fn commit(mut self) -> Result<Vec<Appended>, Error> {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use highwater::{Appended, Wakeup, Wakeups};
+use highwater::Appended;
+use highwater::backend::{Wakeup, Wakeups};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use highwater::{Appended, Error, ExpectedVersion, Position, Prepared, already_stored};
+use highwater::backend::{Prepared, already_stored};
+use highwater::{Appended, Error, ExpectedVersion, Position};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, Row};
 use uuid::Uuid;
@@ -73,7 +74,7 @@ pub(crate) async fn number<'a>(
         // Ids come before versions: the append may be stored already.
         return stored_before(connection, append).await?.map(Err).ok_or(conflict);
     }
-    let next = |record: &highwater::NewRecord| {
+    let next = |record: &highwater::backend::NewRecord| {
         let head = heads.heads.entry(record.stream_id).or_default();
         *head += 1;
         *head

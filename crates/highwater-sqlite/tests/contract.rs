@@ -8,7 +8,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use highwater::{Append, Appended, BoxError, BoxFuture, Error};
+use highwater::backend::BoxFuture;
+use highwater::{Append, Appended, BoxError, Error};
 use highwater_contract::{Harness, OpenAppend, Settings};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore, SqliteTx};
 use support::Folder;

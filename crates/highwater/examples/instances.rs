@@ -35,7 +35,7 @@ async fn start(store: &MemoryEventStore, name: &'static str) -> Result<MemoryEve
     Ok(bus)
 }
 
-fn printer(bus: &MemoryEventBus) -> Subscription<MemoryEventStore> {
+fn printer(bus: &MemoryEventBus) -> Subscription {
     bus.subscription("projection:printer").expect("it was subscribed")
 }
 

@@ -10,6 +10,7 @@ mod waiting;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use crate::delivery::status::{Ends, Pace, Short, Status};
 use crate::delivery::tail::Tail;
 use crate::{
     Backend, Coordinator, Error, InstanceMode, IntoSubscriber, LocalCoordinator, MemoryEventStore, Progress,
-    ProjectorCoordinator, ReliableDeliveryConfig, StartAt, SubscriptionState,
+    ProjectorCoordinator, ReliableDeliveryConfig, StartAt, Subscriber, SubscriptionState, Transactional,
 };
 
 pub(crate) use letters::check_text;
@@ -73,19 +74,21 @@ pub type MemoryEventBus = EventBus<MemoryEventStore>;
 /// bus.shutdown().await?;
 /// # Ok::<(), highwater::Error>(()) }).unwrap();
 /// ```
-pub struct EventBus<B: Backend> {
-    inner: Arc<Inner<B>>,
+#[derive(Clone)]
+pub struct EventBus<B> {
+    store: B,
+    bus: Bus,
 }
 
-impl<B: Backend> Clone for EventBus<B> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone() }
-    }
+/// A bus without the type of its store: everything but subscribing. Every [`EventBus`] is one.
+#[derive(Clone)]
+pub struct Bus {
+    inner: Arc<Inner>,
 }
 
-struct Inner<B: Backend> {
+struct Inner {
     config: ReliableDeliveryConfig,
-    shared: Arc<Shared<B>>,
+    shared: Arc<Shared>,
     state: Mutex<State>,
     /// Something is to be looked at before its time.
     nudge: Notify,
@@ -122,14 +125,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long to wait for the end of the log to be known, when a subscriber wants to start there.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl<B: Backend> EventBus<B> {
+impl<B: Transactional> EventBus<B> {
     /// A bus over a store, coordinated with other instances as [`instance_mode`](ReliableDeliveryConfig::instance_mode)
     /// says. Nothing happens before something is subscribed.
     #[must_use]
     pub fn new(store: B, config: ReliableDeliveryConfig) -> Self {
         let coordinator: Arc<dyn ProjectorCoordinator> = match config.instance_mode {
-            InstanceMode::SingleInstance => Arc::new(LocalCoordinator::new(store.clone())),
-            InstanceMode::Coordinated => Arc::new(Coordinator::new(store.clone(), &config)),
+            InstanceMode::SingleInstance => Arc::new(LocalCoordinator::new(&store)),
+            InstanceMode::Coordinated => Arc::new(Coordinator::new(&store, &config)),
         };
         Self::with_coordinator(store, config, coordinator)
     }
@@ -142,32 +145,13 @@ impl<B: Backend> EventBus<B> {
         config: ReliableDeliveryConfig,
         coordinator: Arc<dyn ProjectorCoordinator>,
     ) -> Self {
-        let tail = Arc::new(Tail::new(&config));
-        let shared = Arc::new(Shared { tail, writer: Arc::default(), backend: store, coordinator });
-        let (state, unsettled) = (Mutex::default(), Mutex::default());
-        let said = reporter::Said::default();
-        let inner = Inner { config, shared, state, nudge: Notify::new(), unsettled, said };
-        Self { inner: Arc::new(inner) }
-    }
-
-    /// Creates or upgrades whatever is needed, as the store's own `initialize` does. May be called any number of times.
-    ///
-    /// # Errors
-    /// As the store's.
-    pub async fn initialize(&self) -> Result<(), Error> {
-        self.store().initialize().await
+        Self { bus: Bus::with(&store, coordinator, config), store }
     }
 
     /// The store that events come from.
     #[must_use]
     pub fn store(&self) -> &B {
-        &self.inner.shared.backend
-    }
-
-    /// How events are delivered where a subscriber does not say otherwise.
-    #[must_use]
-    pub fn config(&self) -> &ReliableDeliveryConfig {
-        &self.inner.config
+        &self.store
     }
 
     /// Starts delivering to a subscriber, from its checkpoint on, or from where its options say when it has none. Returns
@@ -178,9 +162,58 @@ impl<B: Backend> EventBus<B> {
     /// [`Error::AlreadySubscribed`] when this bus has one of that name; [`Error::Invalid`] for a name, an enum or a setting
     /// that cannot be used; [`Error::NoSession`] when a pooler keeps instances from being coordinated;
     /// [`Error::ShutDown`]; and when the store cannot be reached.
-    pub async fn subscribe<Kind>(&self, subscriber: impl IntoSubscriber<B, Kind>) -> Result<Subscription<B>, Error> {
+    pub async fn subscribe<Kind>(&self, subscriber: impl IntoSubscriber<B, Kind>) -> Result<Subscription, Error> {
+        self.bus.start(subscriber.into_subscriber()?).await
+    }
+}
+
+/// What does not depend on the type of the store's transactions.
+impl<B> Deref for EventBus<B> {
+    type Target = Bus;
+
+    fn deref(&self) -> &Bus {
+        &self.bus
+    }
+}
+
+impl Bus {
+    /// A bus that nothing can be subscribed to, over any store: enough to wait for subscribers and to steer them.
+    #[must_use]
+    pub fn over(store: &dyn Backend, config: ReliableDeliveryConfig) -> Self {
+        Self::with(store, Arc::new(LocalCoordinator::new(store)), config)
+    }
+
+    fn with(store: &dyn Backend, coordinator: Arc<dyn ProjectorCoordinator>, config: ReliableDeliveryConfig) -> Self {
+        let tail = Arc::new(Tail::new(&config));
+        let shared = Arc::new(Shared { tail, writer: Arc::default(), backend: store.shared(), coordinator });
+        let (state, unsettled) = (Mutex::default(), Mutex::default());
+        let said = reporter::Said::default();
+        Self { inner: Arc::new(Inner { config, shared, state, nudge: Notify::new(), unsettled, said }) }
+    }
+
+    /// Creates or upgrades whatever is needed, as the store's own `initialize` does. May be called any number of times.
+    ///
+    /// # Errors
+    /// As the store's.
+    pub async fn initialize(&self) -> Result<(), Error> {
+        self.backend().initialize().await
+    }
+
+    /// How events are delivered where a subscriber does not say otherwise.
+    #[must_use]
+    pub fn config(&self) -> &ReliableDeliveryConfig {
+        &self.inner.config
+    }
+
+    /// The store that events come from.
+    #[must_use]
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.inner.shared.backend
+    }
+
+    /// Starts delivering to a subscriber; see [`EventBus::subscribe`].
+    async fn start(&self, subscriber: Subscriber) -> Result<Subscription, Error> {
         self.inner.config.validate()?;
-        let subscriber = subscriber.into_subscriber()?;
         let config = subscriber.options.delivery.clone().unwrap_or_else(|| self.inner.config.clone());
         let id = subscriber.id.clone();
         let (control, heard) = watch::channel(Control::default());
@@ -194,10 +227,10 @@ impl<B: Backend> EventBus<B> {
             StartAt::Beginning => 0,
             StartAt::After(position) => position,
             // Not if it has been somewhere before: that counts, and the end may take a while to be known.
-            StartAt::End if self.store().checkpoint(&id).await?.is_some() => 0,
+            StartAt::End if self.backend().checkpoint(&id).await?.is_some() => 0,
             StartAt::End => self.end().await?,
         };
-        let paused = self.store().paused(&[id.to_string()]).await?;
+        let paused = self.backend().paused(&[id.to_string()]).await?;
         entry.control.send_modify(|control| control.paused = !paused.is_empty());
         let driver = Driver::new(self.inner.shared.clone(), subscriber, config, start, heard, told);
         {
@@ -217,7 +250,7 @@ impl<B: Backend> EventBus<B> {
 
     /// Everything that this bus delivers to.
     #[must_use]
-    pub fn subscriptions(&self) -> Vec<Subscription<B>> {
+    pub fn subscriptions(&self) -> Vec<Subscription> {
         let mut entries: Vec<_> = self.inner.state().entries.values().cloned().collect();
         entries.sort_by(|a, b| a.id.cmp(&b.id));
         entries.into_iter().map(|entry| Subscription::new(self.clone(), entry)).collect()
@@ -225,7 +258,7 @@ impl<B: Backend> EventBus<B> {
 
     /// The subscription of that name, if this bus has it.
     #[must_use]
-    pub fn subscription(&self, subscriber_id: &str) -> Option<Subscription<B>> {
+    pub fn subscription(&self, subscriber_id: &str) -> Option<Subscription> {
         let entry = self.inner.state().entries.get(subscriber_id).cloned()?;
         Some(Subscription::new(self.clone(), entry))
     }
@@ -274,8 +307,8 @@ impl<B: Backend> EventBus<B> {
     async fn end(&self) -> Result<u64, Error> {
         let look = async {
             loop {
-                let frontier = self.store().frontier().await?;
-                if frontier > 0 || self.store().head().await? == 0 {
+                let frontier = self.backend().frontier().await?;
+                if frontier > 0 || self.backend().head().await? == 0 {
                     return Ok(frontier);
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -291,7 +324,7 @@ impl<B: Backend> EventBus<B> {
     }
 }
 
-impl<B: Backend> Inner<B> {
+impl Inner {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -410,18 +443,18 @@ impl Entry {
 }
 
 /// Gives a name back unless subscribing has come to its end.
-struct Entering<'a, B: Backend> {
-    inner: &'a Inner<B>,
+struct Entering<'a> {
+    inner: &'a Inner,
     id: Option<&'a Arc<str>>,
 }
 
-impl<B: Backend> Entering<'_, B> {
+impl Entering<'_> {
     fn done(mut self) {
         self.id = None;
     }
 }
 
-impl<B: Backend> Drop for Entering<'_, B> {
+impl Drop for Entering<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.inner.state().entries.remove(id);
@@ -429,7 +462,13 @@ impl<B: Backend> Drop for Entering<'_, B> {
     }
 }
 
-impl<B: Backend> fmt::Debug for EventBus<B> {
+impl<B> fmt::Debug for EventBus<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bus.fmt(f)
+    }
+}
+
+impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventBus").field("subscribers", &self.inner.ids()).finish_non_exhaustive()
     }

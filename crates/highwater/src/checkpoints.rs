@@ -108,7 +108,7 @@ pub struct Fence {
     pub subscriber_id: Arc<str>,
     /// The term it was given.
     pub term: Term,
-    /// The life of the server that its positions come from, as in [`Page::incarnation`](crate::Page::incarnation).
+    /// The life of the server that its positions come from, as in [`Page::incarnation`](crate::backend::Page::incarnation).
     pub incarnation: u64,
 }
 

@@ -7,7 +7,7 @@ use crate::{BoxFuture, Error, Record};
 
 /// Dead letters, and what people ask to be done with them.
 ///
-/// They are written in the fenced transactions of [`Backend`](crate::Backend), and nowhere else: whoever wants something
+/// They are written in the fenced transactions of [`Backend`](crate::backend::Backend), and nowhere else: whoever wants something
 /// done files a [`Request`], and the subscriber's own task does it.
 ///
 /// # Contract

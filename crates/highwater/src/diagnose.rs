@@ -17,7 +17,7 @@ pub use subscribers::diagnose_subscribers;
 /// - Looking changes nothing, and waits for no writer and no lock that another holds for long \[G36\].
 /// - Findings come in the same order every time. Everything that is not good says what to do.
 /// - What cannot be looked at is a finding, not an error. What the role may not see is a [`Severity::Note`].
-/// - Nothing is planned once [`initialize`](crate::Backend::initialize) has returned.
+/// - Nothing is planned once [`initialize`](crate::backend::Backend::initialize) has returned.
 pub trait Diagnose: Send + Sync {
     /// Looks at everything that is known to go wrong.
     ///
@@ -25,7 +25,7 @@ pub trait Diagnose: Send + Sync {
     /// Only when nothing at all can be said.
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>>;
 
-    /// What [`initialize`](crate::Backend::initialize) would do now, in order; empty when nothing.
+    /// What [`initialize`](crate::backend::Backend::initialize) would do now, in order; empty when nothing.
     ///
     /// # Errors
     /// Those of `initialize`, as far as they can be told without doing it: a layout that is newer than the library, tables

@@ -153,7 +153,7 @@ pub enum Error {
     },
 
     /// What is stored is not what was written: somebody changed it by hand, or the storage has damaged it. Trying again
-    /// does not help: let the store [`diagnose`](crate::Diagnose::diagnose) itself, and mend what it names or restore a backup.
+    /// does not help: let the store [`diagnose`](crate::backend::Diagnose::diagnose) itself, and mend what it names or restore a backup.
     #[error("damaged: cannot {action}")]
     Damaged {
         /// What was being tried.

@@ -18,7 +18,8 @@ use crate::{
 /// Says why a subscriber is where it is. It is asked of the store alone: no bus is needed, and none of the subscriber's code.
 ///
 /// ```
-/// use highwater::{Claim, Checkpoints, MemoryEventStore, explain};
+/// use highwater::backend::Checkpoints;
+/// use highwater::{Claim, MemoryEventStore, explain};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
@@ -31,7 +32,7 @@ use crate::{
 ///
 /// # Errors
 /// [`Error::UnknownSubscriber`], and when the store cannot be asked.
-pub async fn explain<B: Backend>(store: &B, subscriber_id: &str) -> Result<Explanation, Error> {
+pub async fn explain(store: &dyn Backend, subscriber_id: &str) -> Result<Explanation, Error> {
     explain_with_patience(store, subscriber_id, PATIENCE).await
 }
 
@@ -39,8 +40,8 @@ pub async fn explain<B: Backend>(store: &B, subscriber_id: &str) -> Result<Expla
 ///
 /// # Errors
 /// As [`explain`].
-pub async fn explain_with_patience<B: Backend>(
-    store: &B,
+pub async fn explain_with_patience(
+    store: &dyn Backend,
     subscriber_id: &str,
     patience: Duration,
 ) -> Result<Explanation, Error> {

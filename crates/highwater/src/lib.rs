@@ -42,7 +42,7 @@
 
 mod append;
 mod append_queue;
-mod backend;
+pub mod backend;
 mod bus;
 mod checkpoints;
 pub mod codec;
@@ -72,54 +72,43 @@ mod subscriber;
 pub mod transfer;
 mod upcast;
 mod wakeups;
+mod wrapper;
 
 pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
-pub use append_queue::{AppendQueue, Appender, Backlog, QueuedAppend};
-pub use backend::{Backend, Begun, Closed, Closing};
-pub use bus::{DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
-pub use checkpoints::{
-    Checkpoint, CheckpointWrite, Checkpoints, Claim, Fence, Refused, Report, ReportedState, StateColumns, Taken, Term,
-};
+pub use backend::Transactional;
+pub use bus::{Bus, DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
+pub use checkpoints::Claim;
 pub use codec::EventTypes;
 pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
-pub use dead_letters::{
-    Ask, AskColumns, DeadLetter, DeadLetters, LetterAttempt, LetterCursor, LetterDetail, LetterQuery, LetterState,
-    NewLetter, Request, RequestOutcome,
-};
-#[doc(hidden)]
-pub use delivery::after_commit::appended_in_handler;
+pub use dead_letters::{DeadLetter, LetterDetail, LetterQuery, LetterState, RequestOutcome};
 pub use delivery::status::{Progress, SubscriptionState};
-pub use diagnose::{Diagnose, Finding, Planned, Severity, diagnose_rows, diagnose_subscribers};
-pub use error::{BoxError, Error, Invalid, SharedError};
+pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
-pub use explain::{Cause, Explanation, explain, explain_with_patience};
-pub use leadership::{
-    Candidate, Coordinator, Held, Instance, Leader, LeaderHold, Leadership, LeadershipGuard, LeadershipSettings,
-    LocalCoordinator, LockHolder, Member, Moment, ProjectorCoordinator, Seen, Validity, View, Want,
-};
+pub use explain::{Cause, Explanation, explain};
+pub use leadership::{Coordinator, LeadershipGuard, LocalCoordinator, ProjectorCoordinator};
 pub use limits::Limits;
-pub use log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
-pub use memory::{MemoryCoordinator, MemoryEventStore, MemoryTx, MemoryUnitOfWork};
+pub use memory::{MemoryEventStore, MemoryTx, MemoryUnitOfWork};
 pub use metadata::Metadata;
 pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection};
 pub use overview::{Overview, SubscriberOverview};
 pub use paging::EventStream;
-pub use prepared::Prepared;
-pub use record::{NewRecord, Record};
 pub use repair::{Moved, Repair};
 pub use store::EventStore;
-pub use stored::already_stored;
-pub use subscriber::{IntoSubscriber, ObserverFn, Subscriber, observer_fn};
-pub use transfer::{FilledCheckpoint, Filling, Transfer, Unfinished};
+pub use subscriber::{IntoSubscriber, ObserverFn, observer_fn};
 pub use upcast::Upcasters;
-pub use wakeups::{Wakeup, Wakeups};
+
+// Inside, everything is at hand.
+pub(crate) use backend::*;
 
 /// Everything an application usually needs, in one `use`.
 pub mod prelude {
+    // What applications call on a store, whatever the contract is called.
+    pub use crate::backend::{Log as _, Wakeups as _};
     pub use crate::{
-        Append, Appended, BoxError, CheckpointMode, Error, Event, EventBus, EventStore, Evolve, ExpectedVersion,
-        FailurePolicy, InstanceMode, Log, MemoryEventBus, MemoryEventStore, Metadata, Projection,
-        ReliableDeliveryConfig, StartAt, SubscriberOptions, Upcasters, Wakeups, observer_fn, stream_id,
+        Append, Appended, BoxError, CheckpointMode, Coordinator, Error, Event, EventBus, EventStore, Evolve,
+        ExecuteError, ExpectedVersion, FailurePolicy, InstanceMode, MemoryEventBus, MemoryEventStore, Metadata,
+        Permanent, Projection, ReliableDeliveryConfig, StartAt, SubscriberOptions, TransactionalProjection, Upcasters,
+        observer_fn, stream_id,
     };
 }

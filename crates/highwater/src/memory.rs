@@ -16,7 +16,6 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use backend::MemoryTx;
-pub use leadership::MemoryCoordinator;
 pub use unit_of_work::MemoryUnitOfWork;
 
 use crate::{Limits, Upcasters};

@@ -125,12 +125,12 @@ impl Overview {
     ///
     /// # Errors
     /// When the store cannot be asked.
-    pub async fn of<B: Backend>(store: &B) -> Result<Self, Error> {
+    pub async fn of(store: &dyn Backend) -> Result<Self, Error> {
         Self::look(store, None, PATIENCE).await
     }
 
     /// The same for one subscriber at most, and with a patience of one's own.
-    pub(crate) async fn look<B: Backend>(store: &B, only: Option<&str>, patience: Duration) -> Result<Self, Error> {
+    pub(crate) async fn look(store: &dyn Backend, only: Option<&str>, patience: Duration) -> Result<Self, Error> {
         let mut checkpoints = store.checkpoints().await?;
         let Ends { frontier, head } = ends(store).await?;
         let frontier = read_on(store, frontier, head).await?;
@@ -168,7 +168,7 @@ impl Overview {
 /// Up to where the log is settled, and where it ends. The end comes first, and what is just being written is given a moment:
 /// what is not settled afterwards is held back. Where subscribers are says nothing about that: one that was started somewhere by
 /// hand reads on from there, whatever is open below.
-pub(crate) async fn ends<B: Backend>(store: &B) -> Result<Ends, Error> {
+pub(crate) async fn ends(store: &dyn Backend) -> Result<Ends, Error> {
     let head = store.head().await?;
     let mut frontier = store.frontier().await?;
     for _ in 1..LOOKS.0 {
@@ -188,7 +188,7 @@ pub(crate) async fn ends<B: Backend>(store: &B) -> Result<Ends, Error> {
 
 /// Up to where the log is settled if it is up to `from`. Who has not seen writers begin cannot say that at once; a reader finds
 /// out on its way, as far as no number is missing.
-async fn read_on<B: Backend>(store: &B, from: u64, head: u64) -> Result<u64, Error> {
+async fn read_on(store: &dyn Backend, from: u64, head: u64) -> Result<u64, Error> {
     let mut frontier = from;
     for _ in 0..PAGES_MAX {
         if frontier >= head {
@@ -213,7 +213,7 @@ struct Known {
 }
 
 impl Known {
-    async fn of<B: Backend>(store: &B, checkpoints: &[Checkpoint]) -> Result<Self, Error> {
+    async fn of(store: &dyn Backend, checkpoints: &[Checkpoint]) -> Result<Self, Error> {
         let ids: Vec<String> = checkpoints.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
         let leaders = store.leaders().await?.into_iter();
         let reports = store.reports().await?.into_iter();

@@ -26,7 +26,8 @@ pub(crate) const REPAIR_LABEL: &str = "repair";
 /// Open dead letters beyond the new place are archived, because their events come anew; those up to there stay open.
 ///
 /// ```
-/// use highwater::{Checkpoints, Claim, MemoryEventStore, Repair};
+/// use highwater::backend::Checkpoints;
+/// use highwater::{Claim, MemoryEventStore, Repair};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
@@ -37,9 +38,9 @@ pub(crate) const REPAIR_LABEL: &str = "repair";
 /// assert_eq!(moved.to, 0);
 /// # Ok::<(), highwater::Error>(()) }).unwrap();
 /// ```
-#[derive(Debug, Clone)]
-pub struct Repair<'a, B> {
-    store: &'a B,
+#[derive(Clone)]
+pub struct Repair<'a> {
+    store: &'a dyn Backend,
     by: String,
     force: bool,
 }
@@ -59,10 +60,10 @@ pub struct Moved {
     pub fenced: Option<Leader>,
 }
 
-impl<'a, B: Backend> Repair<'a, B> {
+impl<'a> Repair<'a> {
     /// For the subscribers of a store.
     #[must_use]
-    pub fn of(store: &'a B) -> Self {
+    pub fn of(store: &'a dyn Backend) -> Self {
         Self { store, by: format!("process {}", std::process::id()), force: false }
     }
 
@@ -167,7 +168,7 @@ impl<'a, B: Backend> Repair<'a, B> {
             spread: false,
             ..ReliableDeliveryConfig::default()
         };
-        let coordinator = Coordinator::new(self.store.clone(), &config);
+        let coordinator = Coordinator::new(self.store, &config);
         let moved = async {
             let Some(guard) = coordinator.try_acquire(&Claim::of(subscriber_id)).await? else { return Ok(None) };
             let taken = guard.taken().clone();

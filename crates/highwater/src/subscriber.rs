@@ -10,7 +10,7 @@ use crate::config::check_label;
 use crate::delivery::handling::{Failure, Pace, call, unpanicked};
 use crate::observer::NO_RESET;
 use crate::{
-    Backend, BoxError, BoxFuture, Event, EventObserver, EventTypes, Invalid, Record, SubscriberOptions,
+    BoxError, BoxFuture, Event, EventObserver, EventTypes, Invalid, OpenTx, Record, SubscriberOptions, Transactional,
     TransactionalProjection, Upcasters, codec,
 };
 
@@ -18,28 +18,28 @@ use crate::{
 /// [`TransactionalProjection`], either of them in an [`Arc`], or a function by [`observer_fn`].
 ///
 /// `Kind` is only there to tell these apart and is always inferred.
-pub trait IntoSubscriber<B: Backend, Kind> {
+pub trait IntoSubscriber<B: Transactional, Kind> {
     /// Makes a subscriber of it.
     ///
     /// # Errors
     /// When its name or its enum cannot be used.
-    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid>;
+    fn into_subscriber(self) -> Result<Subscriber, Invalid>;
 }
 
 /// Something that events can be delivered to, without its types.
-pub struct Subscriber<B: Backend> {
+pub struct Subscriber {
     pub(crate) id: Arc<str>,
     pub(crate) options: SubscriberOptions,
     /// What it wants, by the names that its enum knows.
     pub(crate) types: EventTypes,
-    pub(crate) handler: Handler<B::Tx>,
+    pub(crate) handler: Handler,
 }
 
-pub(crate) enum Handler<Tx> {
+pub(crate) enum Handler {
     /// At least once, one by one.
     Each(Box<dyn HandleEach>),
     /// Exactly once, in a transaction of the backend.
-    Within(Box<dyn HandleWithin<Tx>>),
+    Within(Box<dyn HandleWithin>),
 }
 
 pub(crate) trait HandleEach: Send + Sync {
@@ -53,14 +53,14 @@ pub(crate) trait HandleEach: Send + Sync {
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
-pub(crate) trait HandleWithin<Tx>: Send + Sync {
+pub(crate) trait HandleWithin: Send + Sync {
     fn handle<'a>(
         &'a self,
-        tx: &'a mut Tx,
+        tx: &'a mut OpenTx,
         records: &'a [Record],
         decoder: Decoder<'a>,
     ) -> BoxFuture<'a, Result<(), BoxError>>;
-    fn reset<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<(), BoxError>>;
+    fn reset<'a>(&'a self, tx: &'a mut OpenTx) -> BoxFuture<'a, Result<(), BoxError>>;
 }
 
 /// How records become events.
@@ -77,12 +77,8 @@ impl Decoder<'_> {
     }
 }
 
-impl<B: Backend> Subscriber<B> {
-    fn new<D: DeserializeOwned>(
-        id: &str,
-        options: SubscriberOptions,
-        handler: Handler<B::Tx>,
-    ) -> Result<Self, Invalid> {
+impl Subscriber {
+    fn new<D: DeserializeOwned>(id: &str, options: SubscriberOptions, handler: Handler) -> Result<Self, Invalid> {
         check_id(id)?;
         if let Some(config) = &options.delivery {
             config.validate()?;
@@ -130,7 +126,7 @@ pub struct Shared<Kind>(PhantomData<Kind>);
 /// Tells the kinds of subscribers apart.
 #[derive(Debug)]
 #[doc(hidden)]
-pub struct Transactional<D>(PhantomData<D>);
+pub struct InTransaction<D>(PhantomData<D>);
 
 /// Tells the kinds of subscribers apart.
 #[derive(Debug)]
@@ -138,7 +134,7 @@ pub struct Transactional<D>(PhantomData<D>);
 pub struct Function<D>(PhantomData<D>);
 
 /// What has been subscribed already, for those who put one together by themselves.
-impl<B: Backend> IntoSubscriber<B, ()> for Subscriber<B> {
+impl<B: Transactional> IntoSubscriber<B, ()> for Subscriber {
     fn into_subscriber(self) -> Result<Self, Invalid> {
         Ok(self)
     }
@@ -146,29 +142,28 @@ impl<B: Backend> IntoSubscriber<B, ()> for Subscriber<B> {
 
 impl<B, D, O> IntoSubscriber<B, Observing<D>> for O
 where
-    B: Backend,
+    B: Transactional,
     D: DeserializeOwned + Send + Sync + 'static,
     O: EventObserver<D> + 'static,
 {
-    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+    fn into_subscriber(self) -> Result<Subscriber, Invalid> {
         observing(Arc::new(self))
     }
 }
 
 impl<B, D, O> IntoSubscriber<B, Shared<Observing<D>>> for Arc<O>
 where
-    B: Backend,
+    B: Transactional,
     D: DeserializeOwned + Send + Sync + 'static,
     O: EventObserver<D> + ?Sized + 'static,
 {
-    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+    fn into_subscriber(self) -> Result<Subscriber, Invalid> {
         observing(self)
     }
 }
 
-fn observing<B, D, O>(observer: Arc<O>) -> Result<Subscriber<B>, Invalid>
+fn observing<D, O>(observer: Arc<O>) -> Result<Subscriber, Invalid>
 where
-    B: Backend,
     D: DeserializeOwned + Send + Sync + 'static,
     O: EventObserver<D> + ?Sized + 'static,
 {
@@ -253,56 +248,57 @@ where
     }
 }
 
-impl<B, D, P> IntoSubscriber<B, Transactional<D>> for P
+impl<B, D, P> IntoSubscriber<B, InTransaction<D>> for P
 where
-    B: Backend,
+    B: Transactional,
     D: DeserializeOwned + Send + Sync + 'static,
     P: TransactionalProjection<D, B::Tx> + 'static,
 {
-    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
-        transactional(Arc::new(self))
+    fn into_subscriber(self) -> Result<Subscriber, Invalid> {
+        transactional::<D, P, B::Tx>(Arc::new(self))
     }
 }
 
-impl<B, D, P> IntoSubscriber<B, Shared<Transactional<D>>> for Arc<P>
+impl<B, D, P> IntoSubscriber<B, Shared<InTransaction<D>>> for Arc<P>
 where
-    B: Backend,
+    B: Transactional,
     D: DeserializeOwned + Send + Sync + 'static,
     P: TransactionalProjection<D, B::Tx> + 'static,
 {
-    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
-        transactional(self)
+    fn into_subscriber(self) -> Result<Subscriber, Invalid> {
+        transactional::<D, P, B::Tx>(self)
     }
 }
 
-fn transactional<B, D, P>(projection: Arc<P>) -> Result<Subscriber<B>, Invalid>
+fn transactional<D, P, Tx>(projection: Arc<P>) -> Result<Subscriber, Invalid>
 where
-    B: Backend,
     D: DeserializeOwned + Send + Sync + 'static,
-    P: TransactionalProjection<D, B::Tx> + 'static,
+    P: TransactionalProjection<D, Tx> + 'static,
+    Tx: Send + 'static,
 {
     let (id, options) = (projection.subscriber_id().to_owned(), projection.options());
-    Subscriber::new::<D>(&id, options, Handler::Within(Box::new(Within { projection, data: PhantomData })))
+    Subscriber::new::<D>(&id, options, Handler::Within(Box::new(Within { projection, types: PhantomData })))
 }
 
-struct Within<D, P> {
+struct Within<D, P, Tx> {
     projection: Arc<P>,
-    data: PhantomData<fn() -> D>,
+    types: PhantomData<fn() -> (D, Tx)>,
 }
 
-impl<D, P, Tx> HandleWithin<Tx> for Within<D, P>
+impl<D, P, Tx> HandleWithin for Within<D, P, Tx>
 where
     D: DeserializeOwned + Send + Sync + 'static,
     P: TransactionalProjection<D, Tx>,
-    Tx: Send,
+    Tx: Send + 'static,
 {
     fn handle<'a>(
         &'a self,
-        tx: &'a mut Tx,
+        tx: &'a mut OpenTx,
         records: &'a [Record],
         decoder: Decoder<'a>,
     ) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
+            let tx = tx.get()?;
             if let [record] = records {
                 return match decoder.decode(record)? {
                     Some(event) => self.projection.apply(tx, &event).await,
@@ -317,8 +313,8 @@ where
         })
     }
 
-    fn reset<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<(), BoxError>> {
-        Box::pin(self.projection.reset(tx))
+    fn reset<'a>(&'a self, tx: &'a mut OpenTx) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move { self.projection.reset(tx.get()?).await })
     }
 }
 
@@ -362,12 +358,12 @@ impl<D, F> ObserverFn<D, F> {
 
 impl<B, D, F, R> IntoSubscriber<B, Function<D>> for ObserverFn<D, F>
 where
-    B: Backend,
+    B: Transactional,
     D: DeserializeOwned + Send + Sync + 'static,
     F: Fn(Event<D>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    fn into_subscriber(self) -> Result<Subscriber<B>, Invalid> {
+    fn into_subscriber(self) -> Result<Subscriber, Invalid> {
         let (id, options) = (self.subscriber_id.clone(), self.options.clone());
         let each = Each { taker: self, data: PhantomData::<fn() -> D> };
         Subscriber::new::<D>(&id, options, Handler::Each(Box::new(each)))

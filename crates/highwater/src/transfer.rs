@@ -1,7 +1,8 @@
 //! Moving a whole store from one place to another: the contract of a store that can be filled, and what is done with it.
 //!
 //! ```
-//! use highwater::{EventStore, Log, MemoryEventStore, transfer};
+//! use highwater::backend::Log;
+//! use highwater::{EventStore, MemoryEventStore, transfer};
 //! # #[derive(serde::Serialize)] enum Order { Shipped }
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! let (from, to) = (MemoryEventStore::new(), MemoryEventStore::new());
@@ -44,7 +45,7 @@ pub use import::{Imported, import};
 /// - From [`fill`](Self::fill) until [`Filling::finish`] or [`abandon`](Self::abandon), whatever happens to the one who
 ///   fills, every other write is [`Error::BeingFilled`] and changes nothing: appends of every kind, taking over,
 ///   checkpoints, transactions, pauses, requests; through every handle, also those that were there before \[G35\].
-///   Reading shows what has been filled so far, and [`diagnose`](crate::Diagnose::diagnose) calls it bad \[G36\].
+///   Reading shows what has been filled so far, and [`diagnose`](crate::backend::Diagnose::diagnose) calls it bad \[G36\].
 /// - Only one fills at a time.
 /// - Numbers that were in use before, by an append or by a filling that was abandoned, are not given again by appends.
 pub trait Transfer: Send + Sync {

@@ -11,16 +11,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use highwater::backend::{Backend, Checkpoints, Wakeups};
 use highwater::prelude::*;
-use highwater::{
-    Backend, Checkpoints, Claim, EventTypes, LetterQuery, Repair, StartAt, Subscription, SubscriptionState, Wakeups,
-};
+use highwater::{Claim, EventTypes, LetterQuery, Repair, StartAt, Subscription, SubscriptionState};
 use highwater_contract::{Call, Flaky, Verdict};
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::Notify;
 use tracing::Level;
 
-fn is_halted<B: highwater::Backend>(subscription: &Subscription<B>) -> bool {
+fn is_halted(subscription: &Subscription) -> bool {
     matches!(subscription.state(), SubscriptionState::Halted { .. })
 }
 
@@ -350,8 +349,8 @@ async fn a_commit_that_takes_effect_late_counts_nothing_twice() {
             Call::Commit(..) if !late.swap(true, Ordering::SeqCst) => Verdict::Fail,
             Call::Begin(fence) if begun.fetch_add(1, Ordering::SeqCst) == 1 => {
                 let mut tx = store.begin(fence, None).now_or_never().unwrap().unwrap().tx;
-                count(&mut tx);
-                let closing = highwater::Closing::Advance { from: 0, to: 1, event_id: None };
+                count(tx.get().unwrap());
+                let closing = highwater::backend::Closing::Advance { from: 0, to: 1, event_id: None };
                 store.commit(tx, fence, closing).now_or_never().unwrap().unwrap();
                 Verdict::Through
             }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use highwater::backend::{BoxFuture, Checkpoints, Held, Instance, Leader, Leadership, LeadershipSettings};
 use highwater::prelude::*;
 use highwater::{
-    BoxFuture, Checkpoints, Claim, Coordinator, Held, Instance, InstanceMode, Leader, Leadership, LeadershipGuard,
-    LeadershipSettings, MemoryTx, ProjectorCoordinator, SubscriptionState, TransactionalProjection,
+    Claim, Coordinator, InstanceMode, LeadershipGuard, MemoryTx, ProjectorCoordinator, SubscriptionState,
+    TransactionalProjection,
 };
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::watch;
@@ -396,7 +397,7 @@ fn leading(bus: &MemoryEventBus) -> usize {
 #[tokio::test]
 async fn settings_that_cannot_work_are_refused_by_a_coordinator_as_well() {
     let config = ReliableDeliveryConfig { takeover_bound: Duration::ZERO, ..quick() };
-    let coordinator = Coordinator::new(MemoryEventStore::new(), &config);
+    let coordinator = Coordinator::new(&MemoryEventStore::new(), &config);
     assert!(matches!(coordinator.acquire(&Claim::of("x")).await, Err(Error::Invalid(_))));
     assert!(matches!(coordinator.ready().await, Err(Error::Invalid(_))));
 }
@@ -414,7 +415,7 @@ async fn a_label_that_cannot_be_is_refused() {
 #[tokio::test]
 async fn a_coordinator_that_is_closed_leads_no_more() {
     let store = MemoryEventStore::new();
-    let coordinator = Coordinator::new(store, &ReliableDeliveryConfig::default());
+    let coordinator = Coordinator::new(&store, &ReliableDeliveryConfig::default());
     let guard = coordinator.acquire(&Claim::of("x")).await.unwrap();
     coordinator.close().await;
     within("it is lost", guard.lost()).await;

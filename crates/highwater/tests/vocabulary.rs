@@ -2,10 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use chrono::{DateTime, Utc};
+use highwater::backend::Record;
 use highwater::codec::{decode, encode, event_types};
-use highwater::{
-    BoxError, Event, EventObserver, EventTypes, Invalid, Metadata, Projection, Record, Upcasters, stream_id,
-};
+use highwater::{BoxError, Event, EventObserver, EventTypes, Invalid, Metadata, Projection, Upcasters, stream_id};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use highwater::backend::Record;
 use highwater::codec::{decode, encode, event_types};
-use highwater::{Error, EventTypes, Record, Upcasters};
+use highwater::{Error, EventTypes, Upcasters};
 use highwater_fuzz::{Outcomes, Source, json, mutated};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

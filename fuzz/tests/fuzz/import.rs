@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use highwater::backend::{Backend, Log};
 use highwater::transfer::{export, import};
-use highwater::{Append, Backend, Error, LetterQuery, Log, MemoryEventStore};
+use highwater::{Append, Error, LetterQuery, MemoryEventStore};
 use highwater_fuzz::{Outcomes, Source};
 use highwater_sqlite::SqliteEventStore;
 use uuid::Uuid;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 type Verdict = Result<Vec<u8>, u64>;
 
 /// Imports, and checks that it was all or nothing.
-async fn imported<B: Backend>(store: &B, bytes: &[u8]) -> Verdict {
+async fn imported(store: &dyn Backend, bytes: &[u8]) -> Verdict {
     let done = tokio::time::timeout(PATIENCE, import(store, bytes, |_| ())).await;
     match done.unwrap_or_else(|_| panic!("it hangs: {}", shown(bytes))) {
         Ok(_) => {
@@ -37,7 +38,7 @@ async fn imported<B: Backend>(store: &B, bytes: &[u8]) -> Verdict {
     }
 }
 
-async fn assert_empty<B: Backend>(store: &B) {
+async fn assert_empty(store: &dyn Backend) {
     assert_eq!(store.head().await.unwrap(), 0);
     assert_eq!(store.checkpoints().await.unwrap(), []);
     assert_eq!(store.count_letters(&LetterQuery { states: Vec::new(), ..LetterQuery::default() }).await.unwrap(), 0);

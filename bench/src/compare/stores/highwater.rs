@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver::{About, Appending, Error, Placed, Settings, Sink, Store};
-use highwater::{
-    Append, BoxError, CheckpointMode, Event, EventStore, ExpectedVersion, InstanceMode, Log, Projection,
-    ReliableDeliveryConfig,
-};
+use highwater::backend::Log;
+use highwater::{Append, BoxError, CheckpointMode, Event, EventStore, ExpectedVersion, InstanceMode, Projection, ReliableDeliveryConfig};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};

@@ -8,12 +8,12 @@ use std::str::FromStr;
 
 use chrono::Utc;
 use clap::Args;
-use highwater::{Backend, ExpectedVersion, NewRecord};
+use highwater::ExpectedVersion;
+use highwater::backend::{Backend, NewRecord};
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Exit, Failure};
 use crate::stream::StreamName;
 use crate::words;
@@ -87,11 +87,11 @@ impl Append {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         // What is wrong with the event itself is said before anything is made.
         let one = self.one()?;
-        let database = global.target()?.open_or_make().await?;
-        with!(database, store => match one {
-            Some((stream, append)) => store_one(&store, &stream, &append, global).await,
-            None => storing::run(&store, global).await,
-        })
+        let store = global.target()?.open_or_make().await?;
+        match one {
+            Some((stream, append)) => store_one(&*store, &stream, &append, global).await,
+            None => storing::run(&*store, global).await,
+        }
     }
 
     fn one(&self) -> Result<Option<(StreamName, highwater::Append)>, Failure> {
@@ -112,8 +112,8 @@ impl Append {
     }
 }
 
-async fn store_one<B: Backend>(
-    store: &B,
+async fn store_one(
+    store: &dyn Backend,
     stream: &StreamName,
     append: &highwater::Append,
     global: &Global,

@@ -6,7 +6,6 @@ use clap::Args;
 use serde_json::json;
 
 use crate::arguments::Global;
-use crate::database::Database;
 use crate::failure::Failure;
 
 /// Write a consistent copy of an SQLite database that is in use
@@ -23,20 +22,16 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let shown = self.file.display().to_string();
-        match global.open().await? {
-            Database::Sqlite(store) => {
-                if self.file.exists() {
-                    return Err(Failure::refused(format!("{shown} is there already; name a new file")));
-                }
-                store.backup(&self.file).await?;
-            }
-            Database::Postgres(_) => {
-                return Err(Failure::refused(
-                    "backup is for SQLite; PostgreSQL has pg_dump and pg_basebackup, and `highwater export` and \
-                     `highwater copy` make copies of the events alone",
-                ));
-            }
+        let Some(store) = global.target()?.open_sqlite().await? else {
+            return Err(Failure::refused(
+                "backup is for SQLite; PostgreSQL has pg_dump and pg_basebackup, and `highwater export` and \
+                 `highwater copy` make copies of the events alone",
+            ));
+        };
+        if self.file.exists() {
+            return Err(Failure::refused(format!("{shown} is there already; name a new file")));
         }
+        store.backup(&self.file).await?;
         let mut out = global.output();
         match global.json {
             true => out.value(&json!({ "file": shown }))?,

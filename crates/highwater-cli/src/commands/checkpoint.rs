@@ -1,11 +1,11 @@
 //! `highwater checkpoint`
 
 use clap::{Args, Subcommand};
-use highwater::{Backend, Checkpoint as Stored, Error, Moved, Repair};
+use highwater::backend::{Backend, Checkpoint as Stored};
+use highwater::{Error, Moved, Repair};
 use serde_json::json;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::requests::whoever;
 use crate::table::Table;
@@ -69,17 +69,17 @@ struct Moving {
 
 impl Checkpoint {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => match self {
-            Self::Show(command) => command.on(&store, global).await,
-            Self::Set(command) => command.moving.on(&store, &command.subscriber, command.position, global).await,
-            Self::Reset(command) => command.moving.on(&store, &command.subscriber, 0, global).await,
-        })
+        let store = global.open().await?;
+        match self {
+            Self::Show(command) => command.on(&*store, global).await,
+            Self::Set(command) => command.moving.on(&*store, &command.subscriber, command.position, global).await,
+            Self::Reset(command) => command.moving.on(&*store, &command.subscriber, 0, global).await,
+        }
     }
 }
 
 impl Show {
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let checkpoints = match &self.subscriber {
             Some(subscriber) => {
                 let found = store.checkpoint(subscriber).await?;
@@ -124,7 +124,7 @@ fn json(checkpoint: &Stored) -> serde_json::Value {
 }
 
 impl Moving {
-    async fn on<B: Backend>(&self, store: &B, subscriber: &str, to: u64, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, subscriber: &str, to: u64, global: &Global) -> Result<(), Failure> {
         let repair = Repair::of(store).by(&self.by);
         let repair = if self.force { repair.force() } else { repair };
         let Moved { from, to, term, fenced, .. } = repair.set_checkpoint(subscriber, to).await?;

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use highwater::Error;
+use highwater::backend::Backend;
 use highwater::transfer::{self, Copied};
-use highwater::{Backend, Error};
 use serde_json::json;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Failure, note};
 use crate::progress::Progress;
 use crate::{reading, words};
@@ -53,8 +53,8 @@ impl Copy {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let from = global.target_of(&self.from)?;
         let Some(to) = &self.to else {
-            let database = from.open().await?;
-            return with!(database, store => abandon(&store, global).await);
+            let store = from.open().await?;
+            return abandon(&*store, global).await;
         };
         let to = match &self.to_schema {
             Some(schema) => global.target_in(to, schema)?,
@@ -66,7 +66,7 @@ impl Copy {
         let source = from.open().await?;
         let target = to.open_new().await?;
         let name = from.to_string();
-        let copied = with!(source, source => with!(target, target => copy(&source, &name, &target).await))?;
+        let copied = copy(&*source, &name, &*target).await?;
         let mut out = global.output();
         let counts = copied.counts;
         match global.json {
@@ -95,7 +95,7 @@ impl Copy {
     }
 }
 
-async fn copy<A: Backend, B: Backend>(from: &A, name: &str, to: &B) -> Result<Copied, Failure> {
+async fn copy(from: &dyn Backend, name: &str, to: &dyn Backend) -> Result<Copied, Failure> {
     let (mut progress, begun) = (Progress::of_transfer(), AtomicBool::new(false));
     let copy = transfer::copy(from, name, to, |step| {
         begun.store(true, Ordering::Relaxed);
@@ -108,7 +108,7 @@ async fn copy<A: Backend, B: Backend>(from: &A, name: &str, to: &B) -> Result<Co
 }
 
 /// Why a copy failed, and what becomes of what was copied.
-async fn explained<B: Backend>(error: Error, name: &str, to: &B) -> Failure {
+async fn explained(error: Error, name: &str, to: &dyn Backend) -> Failure {
     match &error {
         Error::BeingFilled { .. } => {
             // The same copy is refused only while somebody is at it.
@@ -135,7 +135,7 @@ async fn explained<B: Backend>(error: Error, name: &str, to: &B) -> Failure {
 }
 
 /// Gives up a filling that nobody is at work on.
-pub(super) async fn abandon<B: Backend>(store: &B, global: &Global) -> Result<(), Failure> {
+pub(super) async fn abandon(store: &dyn Backend, global: &Global) -> Result<(), Failure> {
     let abandoned = store.abandon().await?;
     let mut out = global.output();
     match (global.json, abandoned) {

@@ -1,11 +1,10 @@
 //! `highwater doctor`
 
 use clap::Args;
-use highwater::{Backend, Finding, Severity};
+use highwater::backend::{Backend, Finding, Severity};
 use serde_json::json;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Paint;
 use crate::words;
@@ -23,8 +22,8 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.target()?.open_as_it_is(false).await?;
-        let findings = with!(database, store => look(&store).await)?;
+        let store = global.target()?.open_as_it_is(false).await?;
+        let findings = look(&*store).await?;
         let mut out = global.output();
         for finding in &findings {
             if global.json {
@@ -58,7 +57,7 @@ impl Doctor {
     }
 }
 
-async fn look<B: Backend>(store: &B) -> Result<Vec<Finding>, Failure> {
+async fn look(store: &dyn Backend) -> Result<Vec<Finding>, Failure> {
     Ok(store.diagnose().await?)
 }
 

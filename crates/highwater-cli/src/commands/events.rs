@@ -1,10 +1,9 @@
 //! `highwater events`
 
 use clap::Args;
-use highwater::Backend;
+use highwater::backend::Backend;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::reading::Reading;
 use crate::record::Listing;
@@ -34,11 +33,11 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let (mut out, mut listing) = (global.output(), Listing::new());
         let mut left = self.limit.unwrap_or(u64::MAX);
         let target = store.head().await?;

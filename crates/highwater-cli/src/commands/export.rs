@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use highwater::Error;
+use highwater::backend::Backend;
 use highwater::transfer::{self, Exported};
-use highwater::{Backend, Error};
 use serde_json::json;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::unfinished::Unfinished;
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::{reading, words};
@@ -39,12 +39,12 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
+        let store = global.open().await?;
         let Some(file) = self.file.as_deref().filter(|file| *file != Path::new("-")) else {
             // Nothing but the export itself goes to stdout.
-            return with!(database, store => to_stdout(&store).await);
+            return to_stdout(&*store).await;
         };
-        let exported = with!(database, store => to_file(&store, file).await)?;
+        let exported = to_file(&*store, file).await?;
         let counts = exported.counts;
         let mut out = global.output();
         match global.json {
@@ -63,7 +63,7 @@ impl Export {
 }
 
 /// Under its name there is all of it or nothing.
-async fn to_file<B: Backend>(store: &B, path: &Path) -> Result<Exported, Failure> {
+async fn to_file(store: &dyn Backend, path: &Path) -> Result<Exported, Failure> {
     let mut file = Unfinished::beside(path).await?;
     let written = async {
         let exported = write(store, &mut file.file).await?;
@@ -75,13 +75,13 @@ async fn to_file<B: Backend>(store: &B, path: &Path) -> Result<Exported, Failure
     written
 }
 
-async fn to_stdout<B: Backend>(store: &B) -> Result<(), Failure> {
+async fn to_stdout(store: &dyn Backend) -> Result<(), Failure> {
     let mut stdout = tokio::io::stdout();
     write(store, &mut stdout).await?;
     Ok(stdout.flush().await?)
 }
 
-async fn write<B: Backend>(store: &B, out: impl AsyncWrite + Unpin + Send) -> Result<Exported, Failure> {
+async fn write(store: &dyn Backend, out: impl AsyncWrite + Unpin + Send) -> Result<Exported, Failure> {
     let (mut progress, begun) = (Progress::of_transfer(), AtomicBool::new(false));
     let export = transfer::export(store, out, |step| {
         begun.store(true, Ordering::Relaxed);

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use highwater::Backend;
+use highwater::backend::Backend;
 use highwater::transfer::{self, Imported};
 use serde_json::json;
 use tokio::io::{AsyncBufRead, BufReader};
 
 use super::copy;
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::words;
@@ -42,8 +41,8 @@ pub(crate) struct Import {
 impl Import {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         if self.abandon {
-            let database = global.open().await?;
-            return with!(database, store => copy::abandon(&store, global).await);
+            let store = global.open().await?;
+            return copy::abandon(&*store, global).await;
         }
         let imported = match self.file.as_deref().filter(|file| *file != Path::new("-")) {
             Some(path) => {
@@ -71,11 +70,11 @@ impl Import {
 }
 
 async fn take_in(input: impl AsyncBufRead + Unpin + Send, global: &Global) -> Result<Imported, Failure> {
-    let database = global.target()?.open_new().await?;
-    with!(database, store => from(&store, input).await)
+    let store = global.target()?.open_new().await?;
+    from(&*store, input).await
 }
 
-async fn from<B: Backend>(store: &B, input: impl AsyncBufRead + Unpin + Send) -> Result<Imported, Failure> {
+async fn from(store: &dyn Backend, input: impl AsyncBufRead + Unpin + Send) -> Result<Imported, Failure> {
     let mut progress = Progress::of_transfer();
     Ok(transfer::import(store, input, |step| progress.step(step)).await?)
 }

@@ -1,11 +1,11 @@
 //! `highwater init`
 
 use clap::Args;
-use highwater::Backend;
+use highwater::backend::Backend;
 use serde_json::json;
 
 use crate::arguments::Global;
-use crate::database::{Target, with};
+use crate::database::Target;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -31,11 +31,11 @@ impl Init {
         if self.check && target.is_missing().await {
             return nothing_there(&target, global);
         }
-        let database = target.open_as_it_is(!self.check).await?;
-        with!(database, store => self.on(&store, &target, global).await)
+        let store = target.open_as_it_is(!self.check).await?;
+        self.on(&*store, &target, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, target: &Target, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, target: &Target, global: &Global) -> Result<(), Failure> {
         let planned = store.planned().await?;
         if !self.check {
             store.initialize().await?;

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use highwater::{Backend, Leader, LeaderHold, Report, ReportedState};
+use highwater::backend::{Backend, Leader, LeaderHold, Report, ReportedState};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::requests::{bus, must_exist};
 use crate::{times, words};
@@ -60,11 +59,11 @@ enum Heard {
 
 impl Pause {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let subscriber = &self.subscriber;
         bus(store).pause(subscriber).await?;
         let heard = self.waiting.hear(store, subscriber, is_still).await?;
@@ -80,11 +79,11 @@ impl Pause {
 
 impl Resume {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let subscriber = &self.subscriber;
         must_exist(store, subscriber).await?;
         let was_paused = !store.paused(std::slice::from_ref(subscriber)).await?.is_empty();
@@ -110,9 +109,9 @@ fn is_still(state: &ReportedState) -> bool {
 
 impl Waiting {
     /// Waits for whoever leads to say what is wanted.
-    async fn hear<B: Backend>(
+    async fn hear(
         &self,
-        store: &B,
+        store: &dyn Backend,
         subscriber: &str,
         wanted: impl Fn(&ReportedState) -> bool,
     ) -> Result<Heard, Failure> {

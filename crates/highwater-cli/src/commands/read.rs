@@ -1,10 +1,9 @@
 //! `highwater read`
 
 use clap::Args;
-use highwater::{Backend, Direction, ReadLimit, StreamRead};
+use highwater::backend::{Backend, Direction, ReadLimit, StreamRead};
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Exit, Failure};
 use crate::record::Listing;
 use crate::stream::StreamName;
@@ -37,11 +36,11 @@ pub(crate) struct Read {
 
 impl Read {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let (mut out, mut listing) = (global.output(), Listing::new());
         let direction = if self.backwards { Direction::Backwards } else { Direction::Forwards };
         let mut left = self.limit.unwrap_or(u64::MAX);
@@ -69,7 +68,7 @@ impl Read {
         out.finish()
     }
 
-    async fn is_missing<B: Backend>(&self, store: &B) -> Result<bool, Failure> {
+    async fn is_missing(&self, store: &dyn Backend) -> Result<bool, Failure> {
         let first = StreamRead { from: 1, direction: Direction::Forwards, limit: ReadLimit::events(1) };
         Ok(store.read_stream(self.stream.id, first).await?.records.is_empty())
     }

@@ -1,10 +1,10 @@
 //! `highwater rebuild`
 
 use clap::Args;
-use highwater::{Ask, Backend, Repair, Request};
+use highwater::Repair;
+use highwater::backend::{Ask, Backend, Request};
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Failure, note};
 use crate::requests::{Asking, must_exist, what_it_waits_for};
 use crate::terminal;
@@ -31,17 +31,17 @@ pub(crate) struct Rebuild {
 
 impl Rebuild {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
     /// The same, asked for before.
-    async fn open<B: Backend>(&self, store: &B) -> Result<Option<Request>, Failure> {
+    async fn open(&self, store: &dyn Backend) -> Result<Option<Request>, Failure> {
         let open = store.open_requests(std::slice::from_ref(&self.subscriber)).await?;
         Ok(open.into_iter().find(|request| request.ask == Ask::Rebuild))
     }
 
-    async fn on<B: Backend>(mut self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(mut self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         must_exist(store, &self.subscriber).await?;
         let question = format!("Empty the read model of {} and start it again from the beginning?", self.subscriber);
         terminal::confirm(&question, self.yes || self.force)?;

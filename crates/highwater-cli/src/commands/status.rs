@@ -1,11 +1,11 @@
 //! `highwater status`
 
 use clap::Args;
-use highwater::{Backend, LeaderHold, OpenWriter, Overview, SubscriberOverview};
+use highwater::backend::{Backend, LeaderHold, OpenWriter};
+use highwater::{Overview, SubscriberOverview};
 use serde_json::{Value, json};
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Cell, Table};
@@ -27,8 +27,8 @@ pub(crate) struct Status {}
 
 impl Status {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        let overview = with!(database, store => look(&store).await)?;
+        let store = global.open().await?;
+        let overview = look(&*store).await?;
         let mut out = global.output();
         match global.json {
             true => out.value(&self::json(&overview))?,
@@ -38,7 +38,7 @@ impl Status {
     }
 }
 
-async fn look<B: Backend>(store: &B) -> Result<Overview, Failure> {
+async fn look(store: &dyn Backend) -> Result<Overview, Failure> {
     Ok(Overview::of(store).await?)
 }
 

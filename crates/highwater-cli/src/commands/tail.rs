@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use clap::Args;
-use highwater::{Backend, Error, Record, Wakeup};
+use highwater::Error;
+use highwater::backend::{Backend, Record, Wakeup};
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Failure, describe, note};
 use crate::output::Output;
 use crate::reading::{self, Reading};
@@ -41,11 +41,11 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let (mut out, mut listing) = (global.output(), Listing::new());
         // Before looking: what is appended in between wakes us.
         let wakeup = store.wakeups();
@@ -63,7 +63,7 @@ impl Tail {
     }
 
     /// The last events up to a position. Looks further and further back until there are enough.
-    async fn last<B: Backend>(&self, store: &B, target: u64) -> Result<VecDeque<Record>, Failure> {
+    async fn last(&self, store: &dyn Backend, target: u64) -> Result<VecDeque<Record>, Failure> {
         let wanted = self.lines as usize;
         let mut back = u64::from(self.lines);
         let mut last = VecDeque::new();
@@ -87,10 +87,10 @@ impl Tail {
     }
 
     /// Until somebody ends it. A lost connection is no reason to.
-    async fn follow<B: Backend>(
+    async fn follow(
         &self,
-        store: &B,
-        mut reading: Reading<'_, B>,
+        store: &dyn Backend,
+        mut reading: Reading<'_>,
         mut wakeup: Wakeup,
         out: &mut Output,
         listing: &mut Listing,
@@ -127,7 +127,7 @@ impl Tail {
 }
 
 /// The next events; none when it only was worth looking.
-async fn next<B: Backend>(store: &B, reading: &mut Reading<'_, B>, wakeup: &mut Wakeup) -> Result<Vec<Record>, Error> {
+async fn next(store: &dyn Backend, reading: &mut Reading<'_>, wakeup: &mut Wakeup) -> Result<Vec<Record>, Error> {
     if let Some(records) = reading.page().await? {
         return Ok(records);
     }

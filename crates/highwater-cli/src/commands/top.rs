@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use clap::Args;
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
-use highwater::{Backend, Overview};
+use highwater::Overview;
+use highwater::backend::Backend;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::history::History;
 use self::screen::Screen;
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Exit, Failure, describe};
 
 /// Keys that wait to be looked at.
@@ -51,11 +51,11 @@ impl Top {
             return Err(Failure::refused("top needs a terminal; `highwater status` prints the same once"));
         }
         let place = global.target()?.to_string();
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, &place).await)
+        let store = global.open().await?;
+        self.on(&*store, &place).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, place: &str) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, place: &str) -> Result<(), Failure> {
         // What does not work at all is said before the screen is taken.
         let mut seen = Ok(Overview::of(store).await?);
         let refused = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));

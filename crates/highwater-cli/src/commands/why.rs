@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use highwater::{Backend, Cause, Explanation, explain_with_patience};
+use highwater::backend::{Backend, explain_with_patience};
+use highwater::{Cause, Explanation};
 use serde_json::json;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::terminal::Paint;
 use crate::{times, words};
@@ -27,8 +27,8 @@ pub(crate) struct Why {
 
 impl Why {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        let explanation = with!(database, store => self.on(&store).await)?;
+        let store = global.open().await?;
+        let explanation = self.on(&*store).await?;
         let mut out = global.output();
         if global.json {
             out.value(&self::json(&explanation))?;
@@ -48,7 +48,7 @@ impl Why {
         out.finish()
     }
 
-    async fn on<B: Backend>(&self, store: &B) -> Result<Explanation, Failure> {
+    async fn on(&self, store: &dyn Backend) -> Result<Explanation, Failure> {
         Ok(explain_with_patience(store, &self.subscriber, Duration::from_secs(self.patience)).await?)
     }
 }

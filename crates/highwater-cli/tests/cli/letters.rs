@@ -1,10 +1,11 @@
 //! `dead-letters`.
 
-use highwater::{Backend, EventBus, FailurePolicy, LetterQuery};
+use highwater::backend::Backend;
+use highwater::{EventBus, FailurePolicy, LetterQuery};
 
 use crate::support::{Kind, Mended, Place, coordinated, eventually, on_each_backend, picky, say};
 
-async fn letters<B: Backend>(store: &B) -> Vec<String> {
+async fn letters(store: &dyn Backend) -> Vec<String> {
     let letters = store.letters(&LetterQuery::default()).await.unwrap();
     letters.into_iter().map(|letter| letter.id.to_string()).collect()
 }

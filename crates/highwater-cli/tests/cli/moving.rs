@@ -1,6 +1,7 @@
 //! `export`, `import` and `copy`.
 
-use highwater::{EventBus, FailurePolicy, Transfer as _};
+use highwater::backend::Transfer as _;
+use highwater::{EventBus, FailurePolicy};
 
 use throwaway_postgres::send_signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader};

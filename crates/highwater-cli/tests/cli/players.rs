@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use highwater::backend::Backend;
 use highwater::{
-    Append, Backend, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig,
-    SubscriberOptions, Subscription, observer_fn, stream_id,
+    Append, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig,
+    SubscriberOptions, Subscription, Transactional, observer_fn, stream_id,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -22,7 +23,7 @@ pub enum Note {
 }
 
 /// Appends one event to a stream of its own and says where it is.
-pub async fn say<B: Backend>(store: &B, stream: &str, text: &str) -> u64 {
+pub async fn say(store: &dyn Backend, stream: &str, text: &str) -> u64 {
     let append = Append::to(stream_id("note", stream)).event(Note::Noted { text: text.to_owned() });
     store.append(&append).await.unwrap().global_sequence
 }
@@ -40,7 +41,7 @@ pub fn coordinated() -> ReliableDeliveryConfig {
 }
 
 /// Subscribes something that fails on what says "bad", unless it has been mended.
-pub async fn picky<B: Backend>(bus: &EventBus<B>, on_failure: FailurePolicy, mended: &Mended) -> Subscription<B> {
+pub async fn picky<B: Transactional>(bus: &EventBus<B>, on_failure: FailurePolicy, mended: &Mended) -> Subscription {
     let mended = mended.clone();
     let observer = observer_fn("projection:picky", move |event: Event<Note>| {
         let mended = mended.clone();

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{
-    BoxError, DeadLetters as _, Event, EventBus, FailurePolicy, Projection, SubscriptionState, observer_fn,
-};
+use highwater::backend::DeadLetters as _;
+use highwater::{BoxError, Event, EventBus, FailurePolicy, Projection, SubscriptionState, observer_fn};
 
 use tokio::sync::Notify;
 

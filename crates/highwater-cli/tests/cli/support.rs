@@ -5,7 +5,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::Backend;
+use highwater::Transactional;
+use highwater::backend::Backend as _;
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;
 use sqlx::postgres::PgConnection;
@@ -21,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A backend to run a test on.
 pub trait Kind: Send + Sync + Sized + 'static {
-    type Store: Backend;
+    type Store: Transactional;
 
     fn place() -> Place<Self>;
     fn open(place: &Place<Self>) -> impl Future<Output = Self::Store> + Send;

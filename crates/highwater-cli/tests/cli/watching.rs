@@ -1,6 +1,7 @@
 //! `status`.
 
-use highwater::{Checkpoints as _, EventBus, FailurePolicy};
+use highwater::backend::Checkpoints as _;
+use highwater::{EventBus, FailurePolicy};
 
 use crate::support::{Kind, Mended, Place, coordinated, eventually, on_each_backend, picky, say};
 

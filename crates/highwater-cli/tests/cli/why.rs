@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use highwater::{
-    Backend, BoxError, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig, SubscriberOptions,
-    SubscriptionState, observer_fn,
+    BoxError, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig, SubscriberOptions,
+    SubscriptionState, Transactional, observer_fn,
 };
 use highwater_postgres::{PgConfig, PgEventStore};
 use throwaway_postgres::{PoolMode, ThrowawayPgBouncer, ThrowawayPostgres};
@@ -38,7 +38,7 @@ async fn because<K: Kind>(place: &Place<K>, subscriber: &str, cause: &str) -> St
 }
 
 /// Subscribes something that does with every event what it is told.
-async fn doing<B: Backend, F>(
+async fn doing<B: Transactional, F>(
     bus: &EventBus<B>,
     id: &str,
     on_failure: FailurePolicy,

@@ -2,7 +2,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-use highwater::{Backend, EventBus, FailurePolicy, LeaderHold, Leadership as _};
+use highwater::backend::{LeaderHold, Leadership as _};
+use highwater::{EventBus, FailurePolicy, Transactional};
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
@@ -42,7 +43,7 @@ impl Drop for Worker {
     }
 }
 
-async fn work<B: Backend>(store: B) {
+async fn work<B: Transactional>(store: B) {
     let bus = EventBus::new(store, coordinated());
     picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
     std::future::pending().await

@@ -165,7 +165,11 @@ pub(crate) async fn names_and_settings_that_cannot_be_used_are_refused<H: Harnes
     let useless = ReliableDeliveryConfig { catch_up_batch_size: 0, ..config() };
     let refused = bus.subscribe(Observer::new("projection:each").delivery(useless)).await.map(drop);
     assert!(matches!(refused, Err(Error::Invalid(Invalid::Setting { .. }))), "{refused:?}");
-    assert_eq!(highwater::Checkpoints::checkpoints(&store).await.expect("they can be read"), [], "nothing is stored");
+    assert_eq!(
+        highwater::backend::Checkpoints::checkpoints(&store).await.expect("they can be read"),
+        [],
+        "nothing is stored"
+    );
     let long = "ü".repeat(127);
     let observer = Observer::new(&long).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("a long name can be used");

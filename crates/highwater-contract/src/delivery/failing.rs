@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use chrono::Utc;
-use highwater::{
-    Append, Closing, DeadLetters, FailurePolicy, LetterQuery, LetterState, NewRecord, ReliableDeliveryConfig,
-};
+use highwater::backend::{Closing, DeadLetters, NewRecord};
+use highwater::{Append, FailurePolicy, LetterQuery, LetterState, ReliableDeliveryConfig};
 use uuid::Uuid;
 
 use super::players::{Act, Counter, Gate, Observer, batched, bus, config, end, fill};

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, Event, EventObserver, EventTypes, Log, ReliableDeliveryConfig, StartAt, SubscriberOptions,
-    observer_fn,
+    Append, BoxError, Event, EventObserver, EventTypes, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn,
 };
 
 use super::players::{Counter, Observer, batched, bus, config, end, fill, one};
@@ -287,7 +287,7 @@ pub(crate) async fn functions_and_shared_observers_can_be_subscribed<H: Harness>
         fn subscriber_id(&self) -> &str {
             "projection:plain"
         }
-        fn on_event<'a>(&'a self, event: &'a Event<Ledger>) -> highwater::BoxFuture<'a, Result<(), BoxError>> {
+        fn on_event<'a>(&'a self, event: &'a Event<Ledger>) -> highwater::backend::BoxFuture<'a, Result<(), BoxError>> {
             Box::pin(async move {
                 self.0.lock().expect("nobody panics with it").extend(event.global_sequence);
                 Ok(())

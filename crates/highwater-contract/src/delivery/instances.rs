@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use highwater::backend::{Checkpoints, Diagnose, Instance, LeaderHold, Leadership, LeadershipSettings, Log, Severity};
 use highwater::{
-    Backend, Cause, Checkpoints, Claim, Coordinator, Diagnose, EventBus, FailurePolicy, Instance, InstanceMode,
-    LeaderHold, Leadership, LeadershipSettings, LetterQuery, Log, Problem, ProjectorCoordinator,
-    ReliableDeliveryConfig, Severity, SubscriberOptions, Subscription, SubscriptionState,
+    Bus, Cause, Claim, Coordinator, EventBus, FailurePolicy, InstanceMode, LetterQuery, Problem, ProjectorCoordinator,
+    ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState, Transactional,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -44,9 +44,9 @@ pub(super) async fn instance<H: Harness>(
 }
 
 /// An instance whose connection to the others is in our hands: closed behind its back, it is as good as dead to them.
-async fn mortal<H: Harness>(harness: &H, store: &H::Store) -> (EventBus<H::Store>, Arc<Coordinator<H::Store>>) {
+async fn mortal<H: Harness>(harness: &H, store: &H::Store) -> (EventBus<H::Store>, Arc<Coordinator>) {
     let (store, config) = (harness.reopen(store, Settings::default()).await, settled());
-    let coordinator = Arc::new(Coordinator::new(store.clone(), &config));
+    let coordinator = Arc::new(Coordinator::new(&store, &config));
     (EventBus::with_coordinator(store, config, coordinator.clone()), coordinator)
 }
 
@@ -59,7 +59,7 @@ fn is_paused(state: &SubscriptionState) -> bool {
 }
 
 /// What a bus leads, by name.
-fn led<B: Backend>(bus: &EventBus<B>) -> BTreeSet<String> {
+fn led(bus: &Bus) -> BTreeSet<String> {
     let subscriptions = bus.subscriptions().into_iter();
     subscriptions.filter(|it| leads(&it.state())).map(|it| it.subscriber_id().to_owned()).collect()
 }
@@ -74,7 +74,7 @@ fn gated(id: &str, at: u64, gate: &Gate) -> Arc<Observer> {
 }
 
 /// Subscribes an observer that another instance processes for, and waits until it stands by.
-async fn stand_by<B: Backend>(bus: &EventBus<B>, observer: &Arc<Observer>) -> Subscription<B> {
+async fn stand_by<B: Transactional>(bus: &EventBus<B>, observer: &Arc<Observer>) -> Subscription {
     let subscription = bus.subscribe(Arc::clone(observer)).await.expect("whoever leads, it can be subscribed");
     in_state(&subscription, "it stands by", SubscriptionState::is_standby).await;
     subscription
@@ -111,7 +111,7 @@ pub(crate) async fn one_instance_processes_and_the_others_stand_by<H: Harness>(h
 /// While an event is in hand the leader ends, in an orderly way.
 async fn hands_over<H: Harness, E>(
     harness: Arc<H>,
-    ends: impl FnOnce(EventBus<H::Store>, Subscription<H::Store>) -> JoinHandle<Result<(), E>>,
+    ends: impl FnOnce(EventBus<H::Store>, Subscription) -> JoinHandle<Result<(), E>>,
 ) where
     E: std::fmt::Debug,
 {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use highwater::{Backend, Closing, FailurePolicy, LetterQuery, LetterState, ReliableDeliveryConfig, SubscriptionState};
+use highwater::backend::Closing;
+use highwater::{FailurePolicy, LetterQuery, LetterState, ReliableDeliveryConfig, SubscriptionState, Transactional};
 
 use super::players::{Act, Observer, batched, bus, config, end, fill, in_state, is_halted};
 use crate::checkpoints::position;
@@ -140,7 +141,7 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
 }
 
 /// Loses the answer to the first commit of a kind, though that is done.
-fn forgetful<B: Backend>(store: &B, kind: fn(&Closing<'_>) -> bool) -> Flaky<B> {
+fn forgetful<B: Transactional>(store: &B, kind: fn(&Closing<'_>) -> bool) -> Flaky<B> {
     let lost = AtomicBool::new(false);
     Flaky::new(store.clone(), move |call| match call {
         Call::Commit(_, closing) if kind(&closing) && !lost.swap(true, Ordering::SeqCst) => Verdict::Lose,

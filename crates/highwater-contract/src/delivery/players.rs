@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use highwater::backend::Log;
 use highwater::{
-    Append, Backend, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, Log, Permanent, Projection,
-    ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState, TransactionalProjection,
+    Append, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, Permanent, Projection, ReliableDeliveryConfig,
+    SubscriberOptions, Subscription, SubscriptionState, Transactional, TransactionalProjection,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -34,12 +35,12 @@ pub(crate) fn batched(size: usize) -> ReliableDeliveryConfig {
     ReliableDeliveryConfig { checkpoint_mode, ..config() }
 }
 
-pub(crate) fn bus<B: Backend>(store: &B) -> EventBus<B> {
+pub(crate) fn bus<B: Transactional>(store: &B) -> EventBus<B> {
     EventBus::new(store.clone(), config())
 }
 
 /// Shuts a bus down that nothing keeps from it.
-pub(crate) async fn end<B: Backend>(bus: EventBus<B>) {
+pub(crate) async fn end<B: Transactional>(bus: EventBus<B>) {
     within("a shutdown", bus.shutdown()).await.expect("everybody stops in time");
 }
 
@@ -55,11 +56,7 @@ pub(crate) async fn one<L: Log>(log: &L, stream_id: Uuid, event: Ledger) -> u64 
 }
 
 /// Waits until a subscription is in a state.
-pub(crate) async fn in_state<B: Backend>(
-    subscription: &Subscription<B>,
-    what: &str,
-    wanted: impl Fn(&SubscriptionState) -> bool,
-) {
+pub(crate) async fn in_state(subscription: &Subscription, what: &str, wanted: impl Fn(&SubscriptionState) -> bool) {
     eventually(what, || std::future::ready(wanted(&subscription.state()))).await;
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use highwater::{Closing, Error, LetterQuery, LetterState, StartAt, SubscriberOptions};
+use highwater::backend::Closing;
+use highwater::{Error, LetterQuery, LetterState, StartAt, SubscriberOptions};
 
 use super::players::{Act, Counter, Observer, batched, bus, end, fill};
 use crate::checkpoints::{position, stored};
@@ -86,7 +87,8 @@ pub(crate) async fn what_cannot_be_reset_stays_as_it_is<H: Harness>(harness: Arc
             other => panic!("it cannot be reset: {other:?}"),
         }
         let after = stored(&store, name).await;
-        let essence = |found: Option<highwater::Checkpoint>| found.map(|it| (it.global_sequence, it.event_id, it.term));
+        let essence =
+            |found: Option<highwater::backend::Checkpoint>| found.map(|it| (it.global_sequence, it.event_id, it.term));
         assert_eq!(essence(after), essence(before), "nothing has changed");
         assert_eq!(places(&found(&store, &LetterQuery::of(name)).await), [bad]);
     }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use highwater::backend::{Backend, LeaderHold, Log, Report, ReportedState, explain_with_patience};
 use highwater::{
-    Cause, Error, EventBus, FailurePolicy, LeaderHold, Log, Overview, ReliableDeliveryConfig, Report, ReportedState,
-    SubscriberOverview, SubscriptionState, explain, explain_with_patience,
+    Cause, Error, EventBus, FailurePolicy, Overview, ReliableDeliveryConfig, SubscriberOverview, SubscriptionState,
+    explain,
 };
 use tokio::time::sleep;
 
@@ -17,24 +18,19 @@ use crate::support::{QUIET, deposits, eventually, new_stream, within};
 use crate::{Call, Flaky, Harness, Settings, Verdict};
 
 /// What is reported of a subscriber.
-async fn report<B: highwater::Backend>(store: &B, subscriber_id: &str) -> Option<Report> {
+async fn report(store: &dyn Backend, subscriber_id: &str) -> Option<Report> {
     let reports = within("reading reports", store.reports()).await.expect("reports can be read");
     reports.into_iter().find(|report| report.subscriber_id == subscriber_id)
 }
 
 /// Waits until something is reported.
-async fn reported<B: highwater::Backend>(
-    store: &B,
-    subscriber_id: &str,
-    what: &str,
-    wanted: impl Fn(&Report) -> bool,
-) -> Report {
+async fn reported(store: &dyn Backend, subscriber_id: &str, what: &str, wanted: impl Fn(&Report) -> bool) -> Report {
     eventually(what, async || report(store, subscriber_id).await.is_some_and(|report| wanted(&report))).await;
     report(store, subscriber_id).await.expect("it was there")
 }
 
 /// One subscriber as it is seen.
-async fn seen<B: highwater::Backend>(store: &B, subscriber_id: &str) -> SubscriberOverview {
+async fn seen(store: &dyn Backend, subscriber_id: &str) -> SubscriberOverview {
     let overview = within("an overview", Overview::of(store)).await.expect("the store answers");
     let names: Vec<&str> = overview.subscribers.iter().map(|it| it.subscriber_id.as_str()).collect();
     assert!(names.is_sorted(), "by name: {names:?}");
@@ -43,13 +39,13 @@ async fn seen<B: highwater::Backend>(store: &B, subscriber_id: &str) -> Subscrib
 }
 
 /// Waits until a subscriber is seen in a state.
-async fn is<B: highwater::Backend>(store: &B, subscriber_id: &str, state: &str) -> SubscriberOverview {
+async fn is(store: &dyn Backend, subscriber_id: &str, state: &str) -> SubscriberOverview {
     let what = format!("{subscriber_id} is {state}");
     eventually(&what, async || seen(store, subscriber_id).await.state() == state).await;
     seen(store, subscriber_id).await
 }
 
-async fn causes<B: highwater::Backend>(store: &B, subscriber_id: &str) -> Vec<Cause> {
+async fn causes(store: &dyn Backend, subscriber_id: &str) -> Vec<Cause> {
     let explained = within("an explanation", explain(store, subscriber_id)).await.expect("the store answers");
     assert!(!explained.causes.is_empty(), "there is always a reason");
     explained.causes

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::ReliableDeliveryConfig;
+use highwater::{ReliableDeliveryConfig, Transactional};
 
 use super::players::{Counter, Observer, batched, bus, config, end, fill};
 use crate::checkpoints::position;
@@ -11,7 +11,7 @@ use crate::support::{eventually, new_stream};
 use crate::{Call, Flaky, Harness, Settings, Verdict};
 
 /// A process that dies as soon as it wants to store a checkpoint beyond a position, and whether it has.
-fn mortal<B: highwater::Backend>(store: &B, beyond: u64) -> (Flaky<B>, Arc<AtomicBool>) {
+fn mortal<B: Transactional>(store: &B, beyond: u64) -> (Flaky<B>, Arc<AtomicBool>) {
     let died = Arc::new(AtomicBool::new(false));
     let dead = Arc::clone(&died);
     let flaky = Flaky::new(store.clone(), move |call| {
@@ -68,7 +68,7 @@ pub(crate) async fn after_a_crash_in_a_transaction_nothing_counts_twice<H: Harne
     let mortal = {
         let (dead, beyond) = (Arc::clone(&dead), events[14]);
         Flaky::new(store.clone(), move |call| {
-            if let Call::Commit(_, highwater::Closing::Advance { to, .. }) = call
+            if let Call::Commit(_, highwater::backend::Closing::Advance { to, .. }) = call
                 && to > beyond
             {
                 dead.store(true, Ordering::SeqCst);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{Cause, Error, FailurePolicy, Invalid, LeaderHold, LetterQuery, Repair, SubscriptionState, explain};
+use highwater::backend::LeaderHold;
+use highwater::{Cause, Error, FailurePolicy, Invalid, LetterQuery, Repair, SubscriptionState, explain};
 
 use super::instances::{instance, settled};
 use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted};

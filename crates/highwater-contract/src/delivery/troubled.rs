@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use highwater::{Backend, FailurePolicy, LetterQuery, ReliableDeliveryConfig};
+use highwater::{FailurePolicy, LetterQuery, ReliableDeliveryConfig, Transactional};
 
 use super::players::{Act, Counter, Observer, batched, bus, config, end};
 use crate::dead_letters::found;
@@ -16,7 +16,7 @@ const FAULTS: u32 = 100;
 const BATCH: usize = 10;
 
 /// Every fifth call goes wrong, one way or the other, until so many have.
-fn flaky<B: Backend>(store: &B, seed: u64, faults: Arc<AtomicU32>) -> Flaky<B> {
+fn flaky<B: Transactional>(store: &B, seed: u64, faults: Arc<AtomicU32>) -> Flaky<B> {
     let random = Mutex::new(fastrand::Rng::with_seed(seed));
     Flaky::new(store.clone(), move |_| {
         let mut random = random.lock().expect("nobody panics with it");

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::{
-    Error, EventBus, FailurePolicy, LetterQuery, Log, Overview, Problem, ReliableDeliveryConfig, Subscription,
-};
+use highwater::backend::Log;
+use highwater::{Error, EventBus, FailurePolicy, LetterQuery, Overview, Problem, ReliableDeliveryConfig, Subscription};
 
 use super::players::{Act, Gate, Observer, batched, bus, config, end, fill, in_state, is_halted};
 use crate::checkpoints::position;
@@ -122,7 +121,7 @@ async fn beside_an_open_append<H: Harness>(
     harness: &H,
     store: &H::Store,
     bus: &EventBus<H::Store>,
-) -> (Subscription<H::Store>, Box<dyn OpenAppend>, [u64; 2]) {
+) -> (Subscription, Box<dyn OpenAppend>, [u64; 2]) {
     let first = fill(store, new_stream(), 10).await;
     let observer = Observer::new("projection:each").shared();
     let subscription = bus.subscribe(observer).await.expect("it can be subscribed");

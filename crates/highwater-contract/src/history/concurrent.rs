@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use highwater::{Append, Appended, Error, EventTypes, Log, ReadLimit};
+use highwater::backend::{Log, ReadLimit};
+use highwater::{Append, Appended, Error, EventTypes};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 

@@ -1,7 +1,8 @@
 //! Appends while they are being made up.
 
 use chrono::DateTime;
-use highwater::{Append, ExpectedVersion, NewRecord};
+use highwater::backend::NewRecord;
+use highwater::{Append, ExpectedVersion};
 use uuid::Uuid;
 
 /// Types that occur in histories. The first is rare.

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use highwater::{Appended, Error, Log, MemoryEventStore, Record};
+use highwater::backend::{Log, Record};
+use highwater::{Appended, Error, MemoryEventStore};
 use uuid::Uuid;
 
 use super::concurrent::Call;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use highwater::{Append, Direction, EventTypes, NewRecord, ReadLimit};
+use highwater::backend::{Direction, NewRecord, ReadLimit};
+use highwater::{Append, EventTypes};
 use uuid::Uuid;
 
 use super::Operation;

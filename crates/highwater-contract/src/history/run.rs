@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use highwater::{Append, Appended, Error, Limits, Log, Record, StreamRead, Upcasters};
+use highwater::backend::{Log, Record, StreamRead};
+use highwater::{Append, Appended, Error, Limits, Upcasters};
 use uuid::Uuid;
 
 use super::{Answer, Operation, Transcript};

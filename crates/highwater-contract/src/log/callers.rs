@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use highwater::ExpectedVersion::{Any, Exact, NoStream};
-use highwater::{Append, Appended, Error, ExpectedVersion, Invalid, Limits, Log};
+use highwater::backend::Log;
+use highwater::{Append, Appended, Error, ExpectedVersion, Invalid, Limits};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use uuid::Uuid;

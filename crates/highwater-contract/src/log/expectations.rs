@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use highwater::ExpectedVersion::{Any, Exact, NoStream, StreamExists};
-use highwater::{Append, Error, Event, EventStore, ExpectedVersion, Log};
+use highwater::backend::Log;
+use highwater::{Append, Error, Event, EventStore, ExpectedVersion};
 use tokio::task::JoinSet;
 
 use crate::support::{

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{Append, EventStore, EventTypes, ReadLimit, Record};
+use highwater::backend::{ReadLimit, Record};
+use highwater::{Append, EventStore, EventTypes};
 
 use crate::support::{Ledger, Reader, deposits, everything, head, new_stream, soak, store};
 use crate::{Harness, Settings};

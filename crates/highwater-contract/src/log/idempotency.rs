@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use highwater::ExpectedVersion::{Exact, NoStream, StreamExists};
-use highwater::{Append, Error, Log, Metadata};
+use highwater::backend::Log;
+use highwater::{Append, Error, Metadata};
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use uuid::Uuid;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{Append, Error, Event, EventStore, ExpectedVersion, Invalid, Limits, Metadata, NewRecord};
+use highwater::backend::NewRecord;
+use highwater::{Append, Error, Event, EventStore, ExpectedVersion, Invalid, Limits, Metadata};
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{Append, Direction, Event, EventStore, EventTypes, Log, ReadLimit, Record, StreamRead};
+use highwater::backend::{Direction, Log, ReadLimit, Record, StreamRead};
+use highwater::{Append, Event, EventStore, EventTypes};
 use uuid::Uuid;
 
 use crate::support::{

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use highwater::{Append, Error, Event, EventStore, EventTypes, Log, Metadata, NewRecord, Record, stream_id};
+use highwater::backend::{Log, NewRecord, Record};
+use highwater::{Append, Error, Event, EventStore, EventTypes, Metadata, stream_id};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -52,7 +53,7 @@ async fn assert_come_back<L: Log>(log: &L, records: &[NewRecord]) {
         assert_eq!(back, of_stream, "read backwards with its stream");
     }
     let types = EventTypes::only(records.iter().map(|record| record.event_type.clone()));
-    let mut reader = Reader::new(types, highwater::ReadLimit::default());
+    let mut reader = Reader::new(types, highwater::backend::ReadLimit::default());
     reader.catch_up(log).await;
     assert_eq!(reader.seen, wanted, "read by its type");
 }

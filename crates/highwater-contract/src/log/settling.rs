@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Event, EventStore, EventTypes, Log, ReadLimit, Record};
+use highwater::backend::{Log, ReadLimit, Record};
+use highwater::{Event, EventStore, EventTypes};
 use tokio::time::sleep;
 use uuid::Uuid;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{Append, Error, Event, EventStore, EventTypes, Evolve, Log, NewRecord, ReadLimit, Record, Upcasters};
+use highwater::backend::{Log, NewRecord, ReadLimit, Record};
+use highwater::{Append, Error, Event, EventStore, EventTypes, Evolve, Upcasters};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;

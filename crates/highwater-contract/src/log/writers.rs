@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::{Append, Appended, EventTypes, ExpectedVersion, Log, ReadLimit, Record};
+use highwater::backend::{Log, ReadLimit, Record};
+use highwater::{Append, Appended, EventTypes, ExpectedVersion};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use uuid::Uuid;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use highwater::{Backend, Checkpoints, Error, Transfer, transfer};
+use highwater::backend::{Backend, Checkpoints, Transfer};
+use highwater::{Error, transfer};
 
 use super::samples::{Sample, live_through};
 use super::{assert_holds, fill, finish, put};
 use crate::support::{deposits, everything, new_stream, store as append, within};
 use crate::{Harness, Settings};
 
-async fn exported<B: Backend>(store: &B) -> String {
+async fn exported(store: &dyn Backend) -> String {
     let mut file = Vec::new();
     let done = within("exporting", transfer::export(store, &mut file, |_| ())).await.expect("a store can be exported");
     let file = String::from_utf8(file).expect("an export is text");
@@ -22,7 +23,7 @@ fn total(counts: &transfer::Counts) -> u64 {
     counts.events + counts.checkpoints + counts.letters + counts.requests
 }
 
-async fn imported<B: Backend>(store: &B, file: &str) -> Result<transfer::Imported, Error> {
+async fn imported(store: &dyn Backend, file: &str) -> Result<transfer::Imported, Error> {
     within("importing", transfer::import(store, file.as_bytes(), |_| ())).await
 }
 

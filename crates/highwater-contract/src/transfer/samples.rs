@@ -1,10 +1,10 @@
 //! Stores that have lived: everything that a copy has to hold.
 
 use chrono::{DateTime, SubsecRound, Utc};
-use highwater::{
-    Ask, Backend, Checkpoints, Closing, DeadLetter, DeadLetters, Fence, FilledCheckpoint, LetterAttempt, LetterDetail,
-    LetterQuery, LetterState, NewLetter, Record, Request, RequestOutcome,
+use highwater::backend::{
+    Ask, Backend, Checkpoints, Closing, DeadLetters, Fence, FilledCheckpoint, LetterAttempt, NewLetter, Record, Request,
 };
+use highwater::{DeadLetter, LetterDetail, LetterQuery, LetterState, RequestOutcome};
 use uuid::Uuid;
 
 use crate::checkpoints::{put, take, to};
@@ -144,11 +144,11 @@ impl Sample {
     }
 
     /// What a store holds, in whole microseconds.
-    pub(super) async fn of<B: Backend>(store: &B) -> Self {
+    pub(super) async fn of(store: &dyn Backend) -> Self {
         let checkpoints = store.checkpoints().await.expect("checkpoints can be read");
         let names: Vec<String> = checkpoints.iter().map(|found| found.subscriber_id.clone()).collect();
         let paused = store.paused(&names).await.expect("pauses can be read");
-        let checkpoint = |found: highwater::Checkpoint| FilledCheckpoint {
+        let checkpoint = |found: highwater::backend::Checkpoint| FilledCheckpoint {
             paused: paused.contains(&found.subscriber_id),
             updated_at: found.updated_at.trunc_subsecs(6),
             subscriber_id: found.subscriber_id,
@@ -210,7 +210,7 @@ pub(super) async fn live_through<H: Harness>(harness: &H, store: &H::Store) {
 }
 
 /// Every second letter waits behind another.
-async fn bury<B: Backend>(store: &B, fence: &Fence, record: &Record) {
+async fn bury(store: &dyn Backend, fence: &Fence, record: &Record) {
     let from = crate::checkpoints::position(store, &fence.subscriber_id).await.expect("it has a checkpoint");
     let failed = record.stream_version % 2 == 1;
     let letter = NewLetter {

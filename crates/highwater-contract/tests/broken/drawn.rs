@@ -8,13 +8,12 @@ mod transaction;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use chrono::{DateTime, Utc};
+use highwater::backend::{
+    Backend, BoxFuture, DeadLetters, Filling, OpenWriter, Page, ReadLimit, StreamPage, StreamRead, Transfer, Wakeup,
+    Wrapper,
+};
 use highwater::{
-    Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
-    Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, MemoryEventStore, MemoryTx, OpenWriter,
-    Page, Planned, ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters,
-    Wakeup, Wakeups,
+    Append, Appended, BoxError, Error, EventTypes, LetterDetail, MemoryEventStore, MemoryTx, Transactional, Upcasters,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
@@ -83,7 +82,16 @@ impl Shared {
     }
 }
 
-impl Log for Drawn {
+impl Wrapper for Drawn {
+    /// Checkpoints, letters and read models are kept there; the log is not.
+    fn inner(&self) -> &dyn Backend {
+        &self.shared.beside
+    }
+
+    fn shared(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
+
     fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
         Box::pin(async move {
             let transaction = Transaction::begin(&self.shared, &self.settings, append).await?;
@@ -130,84 +138,13 @@ impl Log for Drawn {
     fn upcasters(&self) -> &Upcasters {
         &self.settings.upcasters
     }
-}
 
-impl Wakeups for Drawn {
     fn announce(&self, global_sequence: u64) {
         self.shared.announce(global_sequence);
     }
 
     fn wakeups(&self) -> Wakeup {
         Wakeup::new(&self.shared.hints)
-    }
-
-    fn push_degraded(&self) -> Option<String> {
-        None
-    }
-}
-
-impl Checkpoints for Drawn {
-    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
-        self.shared.beside.take_over(claim)
-    }
-
-    fn store_checkpoints<'a>(
-        &'a self,
-        writes: &'a [CheckpointWrite],
-    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
-        self.shared.beside.store_checkpoints(writes)
-    }
-
-    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
-        self.shared.beside.checkpoint(subscriber_id)
-    }
-
-    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
-        self.shared.beside.checkpoints()
-    }
-
-    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        self.shared.beside.set_paused(subscriber_id, paused)
-    }
-
-    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.shared.beside.paused(subscriber_ids)
-    }
-
-    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
-        self.shared.beside.store_reports(reports)
-    }
-
-    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
-        self.shared.beside.reports()
-    }
-}
-
-impl Leadership for Drawn {
-    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
-        self.shared.beside.candidate(instance, settings)
-    }
-
-    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
-        self.shared.beside.leaders()
-    }
-
-    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
-        self.shared.beside.lock_holders(subscriber_ids)
-    }
-}
-
-impl DeadLetters for Drawn {
-    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
-        self.shared.beside.parked(subscriber_id)
-    }
-
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
-        self.shared.beside.letters(query)
-    }
-
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
-        self.shared.beside.count_letters(query)
     }
 
     fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
@@ -218,34 +155,6 @@ impl DeadLetters for Drawn {
         })
     }
 
-    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
-        self.shared.beside.file_request(request)
-    }
-
-    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        self.shared.beside.open_requests(subscriber_ids)
-    }
-
-    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
-        self.shared.beside.request(id)
-    }
-
-    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
-        self.shared.beside.purge_letters(subscriber_id, before)
-    }
-}
-
-impl Diagnose for Drawn {
-    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
-        self.shared.beside.diagnose()
-    }
-
-    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
-        self.shared.beside.planned()
-    }
-}
-
-impl Transfer for Drawn {
     fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
         Box::pin(async move {
             let going_on = self.shared.beside.filling().await?.is_some();
@@ -255,10 +164,6 @@ impl Transfer for Drawn {
             let beside = self.shared.beside.fill(source).await?;
             Ok(Box::new(DrawnFilling::new(Arc::clone(&self.shared), beside)) as Box<dyn Filling>)
         })
-    }
-
-    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
-        self.shared.beside.filling()
     }
 
     fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
@@ -274,47 +179,10 @@ impl Transfer for Drawn {
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move { Ok(self.shared.state().count(up_to)) })
     }
-
-    fn all_open_requests<'a>(
-        &'a self,
-        after: Option<&'a Request>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        self.shared.beside.all_open_requests(after, limit)
-    }
 }
 
-impl Backend for Drawn {
+impl Transactional for Drawn {
     type Tx = MemoryTx;
-
-    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
-        self.shared.beside.initialize()
-    }
-
-    fn begin_closing<'a>(
-        &'a self,
-        fence: &'a Fence,
-        letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
-        self.shared.beside.begin_closing(fence, letter)
-    }
-
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
-        self.shared.beside.begin(fence, letter)
-    }
-
-    fn commit<'a>(
-        &'a self,
-        tx: MemoryTx,
-        fence: &'a Fence,
-        closing: Closing<'a>,
-    ) -> BoxFuture<'a, Result<Closed, Error>> {
-        self.shared.beside.commit(tx, fence, closing)
-    }
-
-    fn rollback(&self, tx: MemoryTx, unsure: bool) -> BoxFuture<'_, ()> {
-        self.shared.beside.rollback(tx, unsure)
-    }
 }
 
 /// Holds it against the suite.

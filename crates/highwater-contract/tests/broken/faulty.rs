@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use highwater::backend::{
+    Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters,
+    Diagnose, Fence, Filling, Finding, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Log, NewRecord,
+    OpenTx, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer,
+    Unfinished, Wakeup, Wakeups, Wrapper,
+};
 use highwater::{
-    Append, Appended, Backend, Begun, BoxError, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim,
-    Closed, Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, ExpectedVersion, Fence, Filling, Finding,
-    Instance, Leader, Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, MemoryEventStore,
-    MemoryTx, NewRecord, OpenWriter, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage,
-    StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
+    Append, Appended, BoxError, Claim, DeadLetter, Error, EventTypes, ExpectedVersion, LetterDetail, LetterQuery,
+    MemoryEventStore, MemoryTx, Transactional, Upcasters,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
@@ -168,7 +170,7 @@ pub(crate) trait Fault: Send + Sync + 'static {
         sound: &'a Sound,
         fence: &'a Fence,
         letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
+    ) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(sound.begin(fence, letter))
     }
 
@@ -242,21 +244,21 @@ impl Sound {
         Ok(answers.into_iter().next().flatten())
     }
 
-    pub(crate) async fn begin(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun<FaultyTx>, Error> {
+    pub(crate) async fn begin(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun, Error> {
         let Begun { tx, global_sequence, letter_open } = self.memory.begin(fence, letter).await?;
-        let tx = FaultyTx { open: Some(tx), fence: fence.clone(), noted: Vec::new() };
-        Ok(Begun { tx, global_sequence, letter_open })
+        let tx = FaultyTx { open: Some(tx.into_inner()?), fence: fence.clone(), noted: Vec::new() };
+        Ok(Begun { tx: OpenTx::new(tx), global_sequence, letter_open })
     }
 
     pub(crate) async fn commit(&self, tx: FaultyTx, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
-        let mut memory = match tx.open {
+        let mut memory: MemoryTx = match tx.open {
             Some(memory) => memory,
-            None => self.memory.begin(fence, None).await?.tx,
+            None => self.memory.begin(fence, None).await?.tx.into_inner()?,
         };
         for key in tx.noted {
             MemoryHarness.tally(&self.memory, &mut memory, &key).await.expect("memory keeps counts");
         }
-        self.memory.commit(memory, fence, closing).await
+        self.memory.commit(OpenTx::new(memory), fence, closing).await
     }
 
     /// A closing in a transaction of its own.
@@ -309,7 +311,15 @@ pub(crate) struct Faulty {
     fault: Arc<dyn Fault>,
 }
 
-impl Log for Faulty {
+impl Wrapper for Faulty {
+    fn inner(&self) -> &dyn Backend {
+        &self.sound.memory
+    }
+
+    fn shared(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
+
     fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
         self.fault.append(&self.sound, append)
     }
@@ -335,24 +345,14 @@ impl Log for Faulty {
         })
     }
 
-    fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        self.sound.memory.head()
-    }
-
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
         self.fault.frontier(&self.sound)
-    }
-
-    fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
-        self.sound.memory.open_writers()
     }
 
     fn upcasters(&self) -> &Upcasters {
         self.fault.upcasters(&self.sound)
     }
-}
 
-impl Wakeups for Faulty {
     fn announce(&self, global_sequence: u64) {
         self.fault.announce(&self.sound, global_sequence);
     }
@@ -361,12 +361,6 @@ impl Wakeups for Faulty {
         self.fault.wakeups(&self.sound)
     }
 
-    fn push_degraded(&self) -> Option<String> {
-        None
-    }
-}
-
-impl Checkpoints for Faulty {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         self.fault.take_over(&self.sound, claim)
     }
@@ -388,16 +382,8 @@ impl Checkpoints for Faulty {
         self.fault.checkpoint(&self.sound, subscriber_id)
     }
 
-    fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
-        self.sound.memory.checkpoints()
-    }
-
     fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
         self.fault.set_paused(&self.sound, subscriber_id, paused)
-    }
-
-    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.sound.memory.paused(subscriber_ids)
     }
 
     fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
@@ -407,9 +393,7 @@ impl Checkpoints for Faulty {
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
         self.fault.reports(&self.sound)
     }
-}
 
-impl Leadership for Faulty {
     fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
         self.fault.candidate(&self.sound, instance, settings)
     }
@@ -421,9 +405,7 @@ impl Leadership for Faulty {
     fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
         self.fault.lock_holders(&self.sound, subscriber_ids)
     }
-}
 
-impl DeadLetters for Faulty {
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
         self.fault.parked(&self.sound, subscriber_id)
     }
@@ -452,20 +434,6 @@ impl DeadLetters for Faulty {
         self.fault.file_request(&self.sound, request)
     }
 
-    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        self.sound.memory.open_requests(subscriber_ids)
-    }
-
-    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
-        self.sound.memory.request(id)
-    }
-
-    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
-        self.sound.memory.purge_letters(subscriber_id, before)
-    }
-}
-
-impl Diagnose for Faulty {
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
         self.fault.diagnose(&self.sound)
     }
@@ -473,9 +441,7 @@ impl Diagnose for Faulty {
     fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
         self.fault.planned(&self.sound)
     }
-}
 
-impl Transfer for Faulty {
     fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
         self.fault.fill(&self.sound, source)
     }
@@ -488,50 +454,30 @@ impl Transfer for Faulty {
         self.fault.abandon(&self.sound)
     }
 
-    fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
-        self.sound.memory.count_events(up_to)
+    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
+        Wrapper::begin(self, fence, letter)
     }
 
-    fn all_open_requests<'a>(
-        &'a self,
-        after: Option<&'a Request>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        self.sound.memory.all_open_requests(after, limit)
-    }
-}
-
-impl Backend for Faulty {
-    type Tx = FaultyTx;
-
-    fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
-        self.sound.memory.initialize()
-    }
-
-    fn begin_closing<'a>(
-        &'a self,
-        fence: &'a Fence,
-        letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
-        self.begin(fence, letter)
-    }
-
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<FaultyTx>, Error>> {
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         self.fault.begin_fenced(&self.sound, fence, letter)
     }
 
     fn commit<'a>(
         &'a self,
-        tx: FaultyTx,
+        tx: OpenTx,
         fence: &'a Fence,
         closing: Closing<'a>,
     ) -> BoxFuture<'a, Result<Closed, Error>> {
-        self.fault.commit(&self.sound, tx, fence, closing)
+        Box::pin(async move { self.fault.commit(&self.sound, tx.into_inner()?, fence, closing).await })
     }
 
-    fn rollback(&self, tx: FaultyTx, _: bool) -> BoxFuture<'_, ()> {
-        self.fault.roll_back(&self.sound, tx)
+    fn rollback(&self, tx: OpenTx, _: bool) -> BoxFuture<'_, ()> {
+        self.fault.roll_back(&self.sound, tx.into_inner().expect("it is handed back what it has begun"))
     }
+}
+
+impl Transactional for Faulty {
+    type Tx = FaultyTx;
 }
 
 /// Holds a backend with one fault against the suite.

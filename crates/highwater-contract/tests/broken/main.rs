@@ -25,9 +25,8 @@ use faults::{
     transfer, upcasting, wakeups,
 };
 use faulty::{Fault, FaultyHarness};
-use highwater::{
-    Append, Checkpoints, Claim, Error, ExpectedVersion, Instance, LeaderHold, Log, MemoryEventStore, NewRecord,
-};
+use highwater::backend::{Checkpoints, Instance, LeaderHold, Log, NewRecord};
+use highwater::{Append, Claim, Error, ExpectedVersion, MemoryEventStore};
 use highwater_contract::{Case, Harness, Settings, cases, ignore_environment};
 use rejections::REJECTIONS;
 use uuid::Uuid;

@@ -1,6 +1,7 @@
 //! Books that everything would balance in prove nothing: here is what each notices.
 
-use highwater::{Append, EventBus, Log as _, stream_id};
+use highwater::backend::Log as _;
+use highwater::{Append, EventBus, stream_id};
 use highwater_sqlite::SqliteEventStore;
 
 use super::*;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Error, Prepared, QueuedAppend, SharedError};
+use highwater::Error;
+use highwater::backend::{Prepared, QueuedAppend, SharedError};
 use sqlx::postgres::PgConnection;
 use tokio::time::Instant;
 use uuid::Uuid;

@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use highwater::{Error, Prepared, QueuedAppend};
+use highwater::Error;
+use highwater::backend::{Prepared, QueuedAppend};
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

@@ -1,6 +1,7 @@
 //! What leaders say of themselves, in rows.
 
-use highwater::{Error, Report, StateColumns};
+use highwater::Error;
+use highwater::backend::{Report, StateColumns};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 

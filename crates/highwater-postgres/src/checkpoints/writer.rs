@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{CheckpointWrite, Error, Fence, Refused, Term};
+use highwater::Error;
+use highwater::backend::{CheckpointWrite, Fence, Refused, Term};
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
 use tokio::sync::Mutex;
@@ -48,7 +49,7 @@ impl Writer {
         Self { connector, sql, timeout, settled, idle: Mutex::default() }
     }
 
-    /// See [`highwater::Checkpoints::store_checkpoints`].
+    /// See [`highwater::backend::Checkpoints::store_checkpoints`].
     pub(crate) async fn store(&self, writes: &[CheckpointWrite]) -> Result<Vec<Option<Refused>>, Error> {
         if writes.is_empty() {
             return Ok(Vec::new());

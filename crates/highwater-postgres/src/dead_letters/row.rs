@@ -1,6 +1,7 @@
 //! From rows to letters, attempts and requests, and back.
 
-use highwater::{AskColumns, DeadLetter, LetterAttempt, LetterState, Request, RequestOutcome};
+use highwater::backend::{AskColumns, LetterAttempt, Request};
+use highwater::{DeadLetter, LetterState, RequestOutcome};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;

@@ -4,7 +4,8 @@
 //! COMMIT rolls back and says nothing of it; a statement does say so. And one that ended its transaction by a statement would
 //! have the fence's write stand by itself: that asks whether it is still in the transaction that began (`fence_lock.sql`).
 
-use highwater::{Closed, Closing, Error, Fence, NewLetter, Term};
+use highwater::Error;
+use highwater::backend::{Closed, Closing, Fence, NewLetter, Term};
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlStr};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Error, Finding, Log, OpenWriter, Severity};
+use highwater::Error;
+use highwater::backend::{Finding, Log, OpenWriter, Severity};
 use sqlx::Row;
 
 use super::words;

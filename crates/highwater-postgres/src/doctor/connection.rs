@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use highwater::{Error, Finding};
+use highwater::Error;
+use highwater::backend::Finding;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{Connection, Row};
 
@@ -173,7 +174,7 @@ async fn session(store: &PgEventStore, way: &Connector) -> Result<Session, Error
 
 #[cfg(test)]
 mod tests {
-    use highwater::Severity;
+    use highwater::backend::Severity;
 
     use super::*;
 

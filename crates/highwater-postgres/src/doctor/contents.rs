@@ -1,6 +1,7 @@
 //! Whether what is stored is what was written.
 
-use highwater::{Error, Finding, diagnose_rows};
+use highwater::Error;
+use highwater::backend::{Finding, diagnose_rows};
 
 use crate::error::failed;
 use crate::own_pool::InTime;

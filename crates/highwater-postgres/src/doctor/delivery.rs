@@ -1,6 +1,7 @@
 //! Letters that wait for somebody.
 
-use highwater::{Error, Finding, ReliableDeliveryConfig};
+use highwater::backend::Finding;
+use highwater::{Error, ReliableDeliveryConfig};
 use sqlx::Row;
 
 use super::words;

@@ -1,6 +1,7 @@
 //! Whether everything is there that was made.
 
-use highwater::{Error, Finding, Transfer, Unfinished};
+use highwater::Error;
+use highwater::backend::{Finding, Transfer, Unfinished};
 use sqlx::Row;
 
 use crate::error::failed;

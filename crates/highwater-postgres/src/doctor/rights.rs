@@ -1,6 +1,7 @@
 //! What the role may do.
 
-use highwater::{Error, Finding};
+use highwater::Error;
+use highwater::backend::Finding;
 use sqlx::Row;
 
 use crate::error::failed;

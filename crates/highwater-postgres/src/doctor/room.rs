@@ -1,6 +1,7 @@
 //! How much there is, and how much there is left.
 
-use highwater::{Error, Finding};
+use highwater::Error;
+use highwater::backend::Finding;
 use sqlx::Row;
 
 use super::words;

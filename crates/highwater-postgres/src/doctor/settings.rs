@@ -1,6 +1,7 @@
 //! Settings of the server, the database or the role that matter to a log.
 
-use highwater::{Error, Finding};
+use highwater::Error;
+use highwater::backend::Finding;
 use sqlx::Row;
 
 use super::words;
@@ -153,7 +154,7 @@ fn judge(setting: &Setting) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use highwater::Severity;
+    use highwater::backend::Severity;
 
     use super::*;
 

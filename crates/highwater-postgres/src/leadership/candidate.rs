@@ -3,8 +3,9 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use highwater::{
-    BoxFuture, Candidate, Error, Held, Instance, LeadershipSettings, Seen, Validity, View, Want as Wanted,
+use highwater::Error;
+use highwater::backend::{
+    BoxFuture, Candidate, Held, Instance, LeadershipSettings, Seen, Validity, View, Want as Wanted,
 };
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -269,7 +270,7 @@ impl Drop for PgHeld {
 mod tests {
     use std::time::Duration;
 
-    use highwater::Moment;
+    use highwater::backend::Moment;
 
     use super::*;
 

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use highwater::{Error, Member, View, Want};
+use highwater::Error;
+use highwater::backend::{Member, View, Want};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -115,7 +116,7 @@ fn next(own: Uuid, members: &[Member]) -> Option<Uuid> {
 
 #[cfg(test)]
 mod tests {
-    use highwater::Instance;
+    use highwater::backend::Instance;
 
     use super::*;
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::{Error, Moment, Validity};
+use highwater::Error;
+use highwater::backend::{Moment, Validity};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
 use tokio::sync::watch;

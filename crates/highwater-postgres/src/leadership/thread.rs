@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Error, Moment, Seen, SharedError, Validity};
+use highwater::Error;
+use highwater::backend::{Moment, Seen, SharedError, Validity};
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;

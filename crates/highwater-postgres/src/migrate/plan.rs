@@ -1,6 +1,7 @@
 //! What `initialize` would do, and whether it could. Nothing is locked, and nothing is tried.
 
-use highwater::{Error, Planned};
+use highwater::Error;
+use highwater::backend::Planned;
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;

@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use highwater::backend::{AskColumns, BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{
-    AskColumns, BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups,
-};
+use highwater::{Error, Invalid, LetterDetail};
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 use sqlx::{Connection, Postgres, Row};

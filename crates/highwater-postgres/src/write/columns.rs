@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use highwater::{Appended, Position, Prepared};
+use highwater::backend::Prepared;
+use highwater::{Appended, Position};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use highwater::{Append, Error, ExpectedVersion, Log};
+use highwater::backend::Log;
+use highwater::{Append, Error, ExpectedVersion};
 use highwater_postgres::PgEventStore;
 use uuid::Uuid;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Append, Error, EventStore, ExpectedVersion, Log};
+use highwater::backend::Log;
+use highwater::{Append, Error, EventStore, ExpectedVersion};
 use highwater_postgres::PgConfig;
 use uuid::Uuid;
 

@@ -14,8 +14,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, CheckpointMode, Event, Log, Projection, ReliableDeliveryConfig, SubscriberOptions, Subscription,
+    Append, BoxError, CheckpointMode, Event, Projection, ReliableDeliveryConfig, SubscriberOptions, Subscription,
     SubscriptionState,
 };
 use highwater_postgres::{PgEventBus, PgEventStore};
@@ -114,6 +115,6 @@ pub async fn say_many(store: &PgEventStore, count: usize) {
     }
 }
 
-pub async fn until(subscription: &Subscription<PgEventStore>, wanted: fn(&SubscriptionState) -> bool) {
+pub async fn until(subscription: &Subscription, wanted: fn(&SubscriptionState) -> bool) {
     eventually("the subscriber is in that state", async || wanted(&subscription.state())).await;
 }

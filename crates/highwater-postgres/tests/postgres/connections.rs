@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use chrono::Utc;
-use highwater::{
-    Append, Ask, BoxFuture, Checkpoints, Claim, DeadLetters, Diagnose, Direction, Error, EventStore, ExpectedVersion,
-    Leadership, LetterQuery, Log, ReadLimit, Request, StreamRead, Transfer,
+use highwater::backend::{
+    Ask, BoxFuture, Checkpoints, DeadLetters, Diagnose, Direction, Leadership, Log, ReadLimit, Request, StreamRead,
+    Transfer,
 };
+use highwater::{Append, Claim, Error, EventStore, ExpectedVersion, LetterQuery};
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;

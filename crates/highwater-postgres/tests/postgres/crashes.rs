@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use highwater::{EventStore, Log};
+use highwater::EventStore;
+use highwater::backend::Log;
 use throwaway_postgres::ThrowawayPostgres;
 use uuid::Uuid;
 
@@ -127,9 +128,9 @@ async fn append_after_crash(store: &highwater_postgres::PgEventStore) -> u64 {
     stored.unwrap().global_sequence
 }
 
-async fn page_again(store: &highwater_postgres::PgEventStore, after: u64) -> highwater::Page {
+async fn page_again(store: &highwater_postgres::PgEventStore, after: u64) -> highwater::backend::Page {
     let types = highwater::EventTypes::All;
-    let limit = highwater::ReadLimit::events(100);
+    let limit = highwater::backend::ReadLimit::events(100);
     for _ in 0..5 {
         if let Ok(page) = store.read_all(after, &types, limit).await {
             return page;

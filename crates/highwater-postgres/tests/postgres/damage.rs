@@ -5,7 +5,8 @@ mod delivering;
 
 use std::time::Duration;
 
-use highwater::{Append, DeadLetters, Diagnose, Error, EventStore, EventTypes, Log, ReadLimit, Severity};
+use highwater::backend::{DeadLetters, Diagnose, Log, ReadLimit, Severity};
+use highwater::{Append, Error, EventStore, EventTypes};
 use highwater_postgres::PgEventStore;
 use uuid::Uuid;
 

@@ -5,8 +5,10 @@ mod layout;
 mod letters;
 mod transactions;
 
-use highwater::{Backend, CheckpointWrite, Checkpoints, Claim, Closed, Closing, DeadLetter, DeadLetters, Error, Fence};
-use highwater::{LetterQuery, LetterState, NewLetter, Taken, Term};
+use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters, Fence};
+use highwater::backend::{NewLetter, OpenTx, Taken, Term};
+use highwater::{Claim, DeadLetter, Error};
+use highwater::{LetterQuery, LetterState};
 use highwater_postgres::{PgEventStore, PgTx};
 use uuid::Uuid;
 
@@ -39,7 +41,12 @@ fn other_nonce(fence: &Fence) -> Fence {
     Fence { term: Term { nonce: Uuid::now_v7(), ..fence.term }, ..fence.clone() }
 }
 
-async fn begin(store: &PgEventStore, fence: &Fence) -> PgTx {
+/// What a handler is handed.
+fn inside(tx: &mut OpenTx) -> &mut PgTx {
+    tx.get().unwrap()
+}
+
+async fn begin(store: &PgEventStore, fence: &Fence) -> OpenTx {
     Backend::begin(store, fence, None).await.unwrap().tx
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Claim, Diagnose, Error, Finding, Log, Severity};
+use highwater::backend::{Diagnose, Finding, Log, Severity};
+use highwater::{Claim, Error};
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -501,7 +502,8 @@ async fn letters_that_wait_and_those_that_could_go_are_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn subscribers_that_nobody_processes_for_are_named() {
-    use highwater::{Checkpoints, EventStore};
+    use highwater::EventStore;
+    use highwater::backend::Checkpoints;
     let db = Db::new();
     let store = db.store().await;
     let bus = PgEventBus::new(store.clone(), coordinated());

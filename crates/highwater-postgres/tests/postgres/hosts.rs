@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use highwater::{Checkpoints, Claim, Error, Log, Wakeups};
+use highwater::backend::{Checkpoints, Log, Wakeups};
+use highwater::{Claim, Error};
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};

@@ -1,6 +1,7 @@
 //! The layout of the database.
 
-use highwater::{Error, EventStore, Log};
+use highwater::backend::Log;
+use highwater::{Error, EventStore};
 use highwater_postgres::{PgConfig, PgEventStore};
 use uuid::Uuid;
 
@@ -161,7 +162,7 @@ async fn a_layout_from_before_there_was_leadership_is_brought_up_to_date() {
     db.back_to(&mut connection, 3).await;
     db.execute(&mut connection, "ALTER TABLE {s}.migrations DROP COLUMN oldest").await;
     let store = db.store().await;
-    assert!(highwater::Leadership::leaders(&store).await.unwrap().is_empty());
+    assert!(highwater::backend::Leadership::leaders(&store).await.unwrap().is_empty());
     // Those who know layout 3 may go on working with this one.
     let oldest: i32 =
         sqlx::query_scalar("SELECT max(oldest) FROM migrations").fetch_one(&mut connection).await.unwrap();
@@ -272,12 +273,12 @@ async fn a_layout_with_times_that_no_reader_could_represent_is_brought_up_to_dat
     db.execute(&mut connection, "UPDATE {s}.events SET created_at = 'infinity'").await;
     store.initialize().await.unwrap();
     assert!(!validated(&mut connection).await);
-    let findings = highwater::Diagnose::diagnose(&store).await.unwrap();
+    let findings = highwater::backend::Diagnose::diagnose(&store).await.unwrap();
     let advice =
         findings.iter().filter(|finding| finding.topic == "constraints").find_map(|found| found.advice.clone());
     assert!(advice.unwrap().contains("VALIDATE CONSTRAINT events_created_at_sane"));
     db.execute(&mut connection, "UPDATE {s}.events SET created_at = now()").await;
     db.execute(&mut connection, "ALTER TABLE {s}.events VALIDATE CONSTRAINT events_created_at_sane").await;
-    let findings = highwater::Diagnose::diagnose(&store).await.unwrap();
+    let findings = highwater::backend::Diagnose::diagnose(&store).await.unwrap();
     assert!(findings.iter().any(|finding| finding.topic == "constraints" && finding.advice.is_none()));
 }

@@ -14,7 +14,8 @@ mod worker;
 
 use std::time::Duration;
 
-use highwater::{InstanceMode, Leader, LeaderHold, Leadership, ReliableDeliveryConfig};
+use highwater::backend::{Leader, LeaderHold, Leadership};
+use highwater::{InstanceMode, ReliableDeliveryConfig};
 use highwater_postgres::PgEventStore;
 
 use crate::bus::{batched, quick};

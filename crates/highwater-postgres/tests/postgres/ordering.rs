@@ -4,7 +4,8 @@ mod foreign;
 
 use std::time::{Duration, Instant};
 
-use highwater::{Append, EventStore, Log};
+use highwater::backend::Log;
+use highwater::{Append, EventStore};
 use sqlx::Connection;
 use uuid::Uuid;
 
@@ -247,7 +248,7 @@ async fn a_lost_reading_connection_takes_everything_it_learnt_with_it() {
     .unwrap();
     assert_eq!(killed, 1);
     let types = highwater::EventTypes::only(["Noted"]);
-    let lost = store.read_all(1, &types, highwater::ReadLimit::events(10)).await;
+    let lost = store.read_all(1, &types, highwater::backend::ReadLimit::events(10)).await;
     assert!(matches!(lost, Err(highwater::Error::Unavailable { .. })), "{lost:?}");
     // A new connection knows nothing of the open writer's age, and waits for it all the same.
     assert_eq!(page_of(&store, 1, &["Noted"]).await.complete_to, 1);

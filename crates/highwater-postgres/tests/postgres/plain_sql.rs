@@ -1,6 +1,7 @@
 //! Events that other languages and people at a prompt write.
 
-use highwater::{Append, EventStore, Log};
+use highwater::backend::Log;
+use highwater::{Append, EventStore};
 use sqlx::Row;
 use uuid::Uuid;
 

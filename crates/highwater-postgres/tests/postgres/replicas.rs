@@ -1,6 +1,7 @@
 //! Servers that are not the primary.
 
-use highwater::{Error, EventStore, Log};
+use highwater::backend::Log;
+use highwater::{Error, EventStore};
 use highwater_postgres::PgEventStore;
 use throwaway_postgres::ThrowawayPostgres;
 use uuid::Uuid;
@@ -31,7 +32,7 @@ async fn a_replica_is_refused_for_writing_and_for_reading_in_order() {
         let types = [highwater::EventTypes::All, highwater::EventTypes::only(["Noted"])];
         for types in &types {
             eventually("reading in order says what is wrong", async || {
-                store.read_all(0, types, highwater::ReadLimit::default()).await.is_err_and(not_primary)
+                store.read_all(0, types, highwater::backend::ReadLimit::default()).await.is_err_and(not_primary)
             })
             .await;
         }

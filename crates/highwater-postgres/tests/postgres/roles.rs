@@ -1,9 +1,10 @@
 //! Who may do what. The grants are those of the documentation, word for word.
 
-use highwater::{
-    Append, Ask, Backend, CheckpointWrite, Checkpoints, Claim, Closing, DeadLetters, Direction, Error, ExpectedVersion,
-    Fence, LetterQuery, Log, NewLetter, Overview, ReadLimit, Repair, Report, ReportedState, Request, StreamRead,
+use highwater::backend::{
+    Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Direction, Fence, Log, NewLetter, ReadLimit,
+    Report, ReportedState, Request, StreamRead,
 };
+use highwater::{Append, Claim, Error, ExpectedVersion, LetterQuery, Overview, Repair};
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;

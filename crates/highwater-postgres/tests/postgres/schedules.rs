@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Append, EventTypes, Log, Problem, ReadLimit, Repair, StartAt, SubscriberOptions, SubscriptionState};
+use highwater::backend::{Log, ReadLimit};
+use highwater::{Append, EventTypes, Problem, Repair, StartAt, SubscriberOptions, SubscriptionState};
 use highwater_postgres::PgEventBus;
 use sqlx::Row;
 use uuid::Uuid;
@@ -259,7 +260,7 @@ async fn a_takeover_that_waits_for_the_life_says_so() {
     let mut stranger = db.connection().await;
     db.execute(&mut stranger, "BEGIN; SELECT {s}.life()").await;
     let claim = highwater::Claim::of("projection:a");
-    let taken = highwater::Checkpoints::take_over(&store, &claim).await;
+    let taken = highwater::backend::Checkpoints::take_over(&store, &claim).await;
     let said = taken.map(|_| ()).unwrap_err().to_string();
     assert!(!said.contains("holds the checkpoint"), "{said}");
 }
@@ -271,21 +272,27 @@ async fn a_checkpoint_of_another_life_is_refused_also_on_a_connection_that_outli
     let store = db.store().await;
     say_many(&store, 6).await;
     let claim = highwater::Claim::of("projection:a");
-    let taken = highwater::Checkpoints::take_over(&store, &claim).await.unwrap();
-    let fence =
-        highwater::Fence { subscriber_id: "projection:a".into(), term: taken.term, incarnation: taken.incarnation };
-    let write = |fence: &highwater::Fence, global_sequence| highwater::CheckpointWrite {
+    let taken = highwater::backend::Checkpoints::take_over(&store, &claim).await.unwrap();
+    let fence = highwater::backend::Fence {
+        subscriber_id: "projection:a".into(),
+        term: taken.term,
+        incarnation: taken.incarnation,
+    };
+    let write = |fence: &highwater::backend::Fence, global_sequence| highwater::backend::CheckpointWrite {
         fence: fence.clone(),
         global_sequence,
         event_id: Some(Uuid::now_v7()),
     };
-    assert_eq!(highwater::Checkpoints::store_checkpoints(&store, &[write(&fence, 3)]).await.unwrap(), [None]);
+    assert_eq!(highwater::backend::Checkpoints::store_checkpoints(&store, &[write(&fence, 3)]).await.unwrap(), [None]);
     db.execute(&mut db.connection().await, "TRUNCATE {s}.server_life; SELECT {s}.life()").await;
-    let stale = highwater::Checkpoints::store_checkpoints(&store, &[write(&fence, 6)]).await.unwrap();
-    let now = highwater::Checkpoints::checkpoint(&store, "projection:a").await.unwrap().unwrap();
-    let renewed = highwater::Fence { incarnation: now.incarnation, ..fence };
-    assert_eq!(stale, [Some(highwater::Refused::Interrupted)]);
-    assert_eq!(highwater::Checkpoints::store_checkpoints(&store, &[write(&renewed, 6)]).await.unwrap(), [None]);
+    let stale = highwater::backend::Checkpoints::store_checkpoints(&store, &[write(&fence, 6)]).await.unwrap();
+    let now = highwater::backend::Checkpoints::checkpoint(&store, "projection:a").await.unwrap().unwrap();
+    let renewed = highwater::backend::Fence { incarnation: now.incarnation, ..fence };
+    assert_eq!(stale, [Some(highwater::backend::Refused::Interrupted)]);
+    assert_eq!(
+        highwater::backend::Checkpoints::store_checkpoints(&store, &[write(&renewed, 6)]).await.unwrap(),
+        [None]
+    );
 }
 
 /// A database that is put back from a copy, on the same server, under a running subscriber.

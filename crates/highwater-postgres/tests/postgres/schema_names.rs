@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use highwater::{Diagnose, Log, Severity, Transfer, Wakeups};
+use highwater::backend::{Diagnose, Log, Severity, Transfer, Wakeups};
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
@@ -108,7 +108,7 @@ async fn nothing_outside_of_a_schema_is_made_or_changed_whatever_its_name_is() {
         store.initialize().await.unwrap_or_else(|error| panic!("{name:?}: {error:?}"));
         store.append(&one()).await.unwrap();
         assert_eq!(sequences(&store).await, [1], "{name:?}");
-        let bad = |found: &highwater::Finding| found.severity == Severity::Bad;
+        let bad = |found: &highwater::backend::Finding| found.severity == Severity::Bad;
         let findings = store.diagnose().await.unwrap();
         assert!(!findings.iter().any(bad), "{name:?}: {findings:#?}");
         // Some of the rest for each: a bus, and triggers that are made and dropped.

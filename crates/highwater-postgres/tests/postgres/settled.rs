@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{EventTypes, Log, ReadLimit, StartAt, SubscriberOptions};
+use highwater::backend::{Log, ReadLimit};
+use highwater::{EventTypes, StartAt, SubscriberOptions};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use sqlx::postgres::PgConnection;
 

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use highwater::{Append, EventStore, EventTypes, Log, ReadLimit};
+use highwater::backend::{Log, ReadLimit};
+use highwater::{Append, EventStore, EventTypes};
 use highwater_postgres::{PgConfig, PgEventStore};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
@@ -152,15 +153,15 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 }
 
 /// One page of everything after a position.
-pub async fn page(store: &PgEventStore, after: u64) -> highwater::Page {
+pub async fn page(store: &PgEventStore, after: u64) -> highwater::backend::Page {
     store.read_all(after, &EventTypes::All, ReadLimit::events(100)).await.unwrap()
 }
 
 /// One page of some types after a position.
-pub async fn page_of(store: &PgEventStore, after: u64, types: &[&str]) -> highwater::Page {
+pub async fn page_of(store: &PgEventStore, after: u64, types: &[&str]) -> highwater::backend::Page {
     store.read_all(after, &EventTypes::only(types.iter().copied()), ReadLimit::events(100)).await.unwrap()
 }
 
-pub fn numbers(page: &highwater::Page) -> Vec<u64> {
+pub fn numbers(page: &highwater::backend::Page) -> Vec<u64> {
     page.records.iter().map(|record| record.global_sequence).collect()
 }

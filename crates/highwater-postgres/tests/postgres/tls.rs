@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-use highwater::Log;
+use highwater::backend::Log;
 use highwater_postgres::PgEventStore;
 use throwaway_postgres::ThrowawayPostgres;
 

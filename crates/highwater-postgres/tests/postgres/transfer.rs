@@ -1,16 +1,14 @@
 //! Filling a store on PostgreSQL, and who is kept out of it meanwhile.
 
-use highwater::{
-    Append, CheckpointWrite, Checkpoints, Claim, Error, EventStore, Fence, Log, MemoryEventStore, Metadata, Record,
-    Transfer, transfer,
-};
+use highwater::backend::{CheckpointWrite, Checkpoints, Fence, Log, Record, Transfer};
+use highwater::{Append, Claim, Error, EventStore, MemoryEventStore, Metadata, transfer};
 use highwater_postgres::PgEventStore;
 use throwaway_postgres::ThrowawayPostgres;
 use uuid::Uuid;
 
 use crate::support::*;
 
-async fn exported<B: highwater::Backend>(store: &B) -> String {
+async fn exported(store: &dyn highwater::backend::Backend) -> String {
     let mut file = Vec::new();
     transfer::export(store, &mut file, |_| ()).await.unwrap();
     String::from_utf8(file).unwrap()
@@ -25,8 +23,11 @@ async fn source(events: u64) -> MemoryEventStore {
         let append = Append::to(streams[n as usize % 7]).metadata(&Metadata::new().with("n", n)).event(note(text));
         lived.append(&append).await.unwrap();
     }
-    let page =
-        lived.read_all(0, &highwater::EventTypes::All, highwater::ReadLimit { events: usize::MAX, bytes: usize::MAX });
+    let page = lived.read_all(
+        0,
+        &highwater::EventTypes::All,
+        highwater::backend::ReadLimit { events: usize::MAX, bytes: usize::MAX },
+    );
     let mut number = 0;
     let mut apart = |record: Record| {
         number += 1 + u64::from(fastrand::u8(..) / 64);
@@ -49,7 +50,8 @@ async fn source(events: u64) -> MemoryEventStore {
 async fn everything(store: &impl Log) -> Vec<Record> {
     let (mut records, mut after, head) = (Vec::new(), 0, store.head().await.unwrap());
     while after < head {
-        let page = store.read_all(after, &highwater::EventTypes::All, highwater::ReadLimit::default()).await.unwrap();
+        let page =
+            store.read_all(after, &highwater::EventTypes::All, highwater::backend::ReadLimit::default()).await.unwrap();
         after = page.complete_to;
         records.extend(page.records);
     }

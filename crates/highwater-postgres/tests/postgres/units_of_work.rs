@@ -2,7 +2,8 @@
 
 use std::task::Poll;
 
-use highwater::{Append, Error, ExpectedVersion, Invalid, Log, Wakeups};
+use highwater::backend::{Log, Wakeups};
+use highwater::{Append, Error, ExpectedVersion, Invalid};
 use sqlx::Row;
 use uuid::Uuid;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Diagnose, Error, Log, Severity};
+use highwater::Error;
+use highwater::backend::{Diagnose, Log, Severity};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgConnection};

@@ -1,12 +1,13 @@
 //! Wake-ups between processes: two stores are as good as two processes.
 
-use highwater::{Append, Log, Wakeups};
+use highwater::Append;
+use highwater::backend::{Log, Wakeups};
 use highwater_postgres::PgConfig;
 use uuid::Uuid;
 
 use crate::support::*;
 
-pub async fn woken_up_to(wakeup: &mut highwater::Wakeup, global_sequence: u64) {
+pub async fn woken_up_to(wakeup: &mut highwater::backend::Wakeup, global_sequence: u64) {
     let woken = async { while wakeup.next().await.unwrap() < global_sequence {} };
     tokio::time::timeout(std::time::Duration::from_secs(10), woken).await.expect("woken in time");
 }

@@ -4,7 +4,8 @@
 //! then stands by itself, outside of any transaction. So every closing makes sure that it is still the same one before it
 //! changes anything.
 
-use highwater::{Closed, Closing, Error, Fence, NewLetter, Term};
+use highwater::Error;
+use highwater::backend::{Closed, Closing, Fence, NewLetter, Term};
 use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;

@@ -1,6 +1,7 @@
 //! What waits for somebody: a filling, letters, and instances that do nothing any more.
 
-use highwater::{DeadLetters, Error, Finding, LetterQuery, Unfinished};
+use highwater::backend::{DeadLetters, Finding, Unfinished};
+use highwater::{Error, LetterQuery};
 
 use crate::holder;
 use crate::leadership::Folder;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use highwater::{Error, Finding, diagnose_rows};
+use highwater::Error;
+use highwater::backend::{Finding, diagnose_rows};
 use sqlx::Row;
 use tokio::time::Instant;
 
@@ -167,7 +168,7 @@ pub(super) async fn growth(store: &SqliteEventStore) -> Result<Vec<Finding>, Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater::Severity;
+    use highwater::backend::Severity;
 
     #[test]
     fn a_log_that_cannot_shrink_is_named() {

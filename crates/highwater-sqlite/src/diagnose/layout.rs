@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use highwater::{Error, Finding};
+use highwater::Error;
+use highwater::backend::Finding;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection, SqliteExecutor};
 

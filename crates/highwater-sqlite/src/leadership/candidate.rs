@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use highwater::{BoxFuture, Candidate, Error, Held, Instance, LeadershipSettings, Member, View, Want};
+use highwater::Error;
+use highwater::backend::{BoxFuture, Candidate, Held, Instance, LeadershipSettings, Member, View, Want};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use tokio::sync::watch;

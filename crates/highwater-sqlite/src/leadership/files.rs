@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use highwater::{Error, LockHolder, Moment};
+use highwater::Error;
+use highwater::backend::{LockHolder, Moment};
 use md5::{Digest, Md5};
 use uuid::Uuid;
 

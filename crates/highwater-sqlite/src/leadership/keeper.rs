@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use highwater::{BoxFuture, Error, Held, Moment, Seen, Validity, Want};
+use highwater::Error;
+use highwater::backend::{BoxFuture, Held, Moment, Seen, Validity, Want};
 use tokio::sync::watch;
 use uuid::Uuid;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use highwater::Moment;
+use highwater::backend::Moment;
 use uuid::Uuid;
 
 /// How long a lock that was released for another instance is kept for it.

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use highwater::backend::{BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Wakeups};
+use highwater::{Error, Invalid, LetterDetail};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, Row};
 use uuid::Uuid;

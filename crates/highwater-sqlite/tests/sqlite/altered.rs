@@ -1,7 +1,8 @@
 //! A database that stores something else than was sent.
 
 use futures_util::future::join_all;
-use highwater::{Append, Error, ExpectedVersion, Log};
+use highwater::backend::Log;
+use highwater::{Append, Error, ExpectedVersion};
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 use uuid::Uuid;

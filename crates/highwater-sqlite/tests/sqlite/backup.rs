@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{BoxError, Checkpoints, Error, Event, Log, observer_fn};
+use highwater::backend::{Checkpoints, Log};
+use highwater::{BoxError, Error, Event, observer_fn};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 
 use crate::support::{Folder, Note, assert_in_order, eventually, everything, one, quick, say, sequences};

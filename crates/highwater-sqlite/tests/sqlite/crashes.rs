@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use highwater::{Append, BoxError, Event, Log, TransactionalProjection};
+use highwater::backend::Log;
+use highwater::{Append, BoxError, Event, TransactionalProjection};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 use uuid::Uuid;
 

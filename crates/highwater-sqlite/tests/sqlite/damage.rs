@@ -5,7 +5,8 @@ mod delivering;
 
 use std::time::Duration;
 
-use highwater::{Append, DeadLetters, Diagnose, Error, EventStore, EventTypes, Log, ReadLimit, Severity, transfer};
+use highwater::backend::{DeadLetters, Diagnose, Log, ReadLimit, Severity};
+use highwater::{Append, Error, EventStore, EventTypes, transfer};
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

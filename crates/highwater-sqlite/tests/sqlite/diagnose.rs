@@ -1,6 +1,7 @@
 //! What a file says about itself.
 
-use highwater::{Append, Diagnose, Error, Finding, Log, Severity, Transfer};
+use highwater::backend::{Diagnose, Finding, Log, Severity, Transfer};
+use highwater::{Append, Error};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore, Synchronous};
 use uuid::Uuid;
 

@@ -1,6 +1,7 @@
 //! While a store is being filled.
 
-use highwater::{Error, Log, Transfer};
+use highwater::Error;
+use highwater::backend::{Log, Transfer};
 
 use crate::support::{Folder, connection, one};
 

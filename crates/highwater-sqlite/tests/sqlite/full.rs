@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use highwater::{Append, Error, EventStore, Log};
+use highwater::backend::Log;
+use highwater::{Append, Error, EventStore};
 use highwater_sqlite::SqliteEventStore;
 use uuid::Uuid;
 

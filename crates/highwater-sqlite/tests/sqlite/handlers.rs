@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use highwater::backend::{Checkpoints, DeadLetters, Log};
 use highwater::{
-    BoxError, Checkpoints, DeadLetters, Event, FailurePolicy, LetterQuery, Log, ReliableDeliveryConfig,
-    SubscriberOptions, SubscriptionState, TransactionalProjection, observer_fn,
+    BoxError, Event, FailurePolicy, LetterQuery, ReliableDeliveryConfig, SubscriberOptions, SubscriptionState,
+    TransactionalProjection, observer_fn,
 };
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore, SqliteTx};
 

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use highwater::backend::{Leader, LeaderHold, Leadership};
 use highwater::{
-    BoxError, Claim, Coordinator, Event, Leader, LeaderHold, Leadership, ProjectorCoordinator, ReliableDeliveryConfig,
-    SubscriptionState, TransactionalProjection, observer_fn,
+    BoxError, Claim, Coordinator, Event, ProjectorCoordinator, ReliableDeliveryConfig, SubscriptionState,
+    TransactionalProjection, observer_fn,
 };
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 
@@ -65,7 +66,7 @@ pub async fn lead(store: SqliteEventStore, name: String, idle: usize, bound: Dur
 
 /// A worker that tries to lead, and says how that went.
 pub async fn try_to_lead(store: SqliteEventStore) {
-    let coordinator = Coordinator::new(store, &coordinated(1));
+    let coordinator = Coordinator::new(&store, &coordinated(1));
     match coordinator.try_acquire(&Claim::of(COUNTED)).await {
         Ok(Some(_)) => report("leads"),
         Ok(None) => report("does not lead"),
@@ -244,7 +245,7 @@ async fn two_stores_in_one_process_exclude_each_other() {
     let folder = Folder::new();
     let (one, other) = (folder.store().await, folder.store().await);
     let claim = Claim::of(COUNTED);
-    let (one, other) = (Coordinator::new(one, &coordinated(1)), Arc::new(Coordinator::new(other, &coordinated(1))));
+    let (one, other) = (Coordinator::new(&one, &coordinated(1)), Arc::new(Coordinator::new(&other, &coordinated(1))));
     let guard = one.try_acquire(&claim).await.unwrap().unwrap();
     assert!(other.try_acquire(&claim).await.unwrap().is_none());
     assert!(one.try_acquire(&claim).await.unwrap().is_none(), "nor does anybody lead twice");

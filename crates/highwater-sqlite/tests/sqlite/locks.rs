@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Leadership, Log, Transfer, Wakeups};
 use highwater::transfer::copy;
-use highwater::{
-    Checkpoints, Claim, Coordinator, DeadLetters, Diagnose, Leadership, LetterQuery, Log, MemoryEventStore,
-    ProjectorCoordinator, Transfer, Wakeups,
-};
+use highwater::{Claim, Coordinator, LetterQuery, MemoryEventStore, ProjectorCoordinator};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
 use crate::support::{Folder, coordinated, say, sequences};
@@ -66,7 +64,7 @@ async fn nothing_that_is_called_drops_the_locks_of_a_reader() {
     let before = locked(&folder);
     assert!(!before.is_empty(), "a connection holds locks");
     look(&folder, &store).await;
-    let coordinator = Coordinator::new(store.clone(), &coordinated(1));
+    let coordinator = Coordinator::new(&store, &coordinated(1));
     coordinator.try_acquire(&Claim::of("projection:one")).await.unwrap().unwrap().release().await;
     coordinator.close().await;
     store.set_paused("projection:one", true).await.unwrap();

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use highwater::{BoxError, Claim, Coordinator, Event, Log, ProjectorCoordinator, Wakeups, observer_fn};
+use highwater::backend::{Log, Wakeups};
+use highwater::{BoxError, Claim, Coordinator, Event, ProjectorCoordinator, observer_fn};
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore};
 use sqlx::Connection;
 
@@ -15,7 +16,7 @@ pub async fn open(database: &str) {
     match SqliteEventStore::open(database).await {
         Err(error) => report(format!("refused {error:?}")),
         Ok(store) => {
-            let coordinator = Coordinator::new(store.clone(), &coordinated(1));
+            let coordinator = Coordinator::new(&store, &coordinated(1));
             let guard = coordinator.try_acquire(&Claim::of("projection:one")).await.unwrap();
             report(format!("opened {} {}", store.path().display(), if guard.is_some() { "leads" } else { "waits" }));
         }
@@ -62,12 +63,12 @@ async fn one_file_is_one_database_by_whatever_name() {
     std::os::unix::fs::symlink(folder.database(), &link).unwrap();
     std::os::unix::fs::symlink(folder.path(), folder.path().join("there")).unwrap();
     let claim = Claim::of("projection:one");
-    let coordinator = Coordinator::new(store.clone(), &coordinated(1));
+    let coordinator = Coordinator::new(&store, &coordinated(1));
     let guard = coordinator.try_acquire(&claim).await.unwrap().expect("nobody leads");
     for name in [link, folder.path().join("there/events.db"), folder.path().join("./there/./events.db")] {
         let same = SqliteEventStore::open(name.to_str().unwrap()).await.unwrap();
         assert_eq!(same.path(), store.path());
-        let other = Coordinator::new(same, &coordinated(1));
+        let other = Coordinator::new(&same, &coordinated(1));
         assert!(other.try_acquire(&claim).await.unwrap().is_none(), "{} leads as well", name.display());
         let worker = Job::at(&name, Task::Open).start();
         assert!(worker.says("opened", 1).await[0].ends_with("waits"));

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use highwater::{BoxError, Event, Log, ReliableDeliveryConfig, observer_fn};
+use highwater::backend::Log;
+use highwater::{BoxError, Event, ReliableDeliveryConfig, observer_fn};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 
 use crate::support::{Folder, Note, assert_in_order, everything, one, quick, say};

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::{Append, CheckpointMode, Event, EventStore, InstanceMode, Log, ReliableDeliveryConfig};
+use highwater::backend::Log;
+use highwater::{Append, CheckpointMode, Event, EventStore, InstanceMode, ReliableDeliveryConfig};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use serde::{Deserialize, Serialize};
 use sqlx::Connection;

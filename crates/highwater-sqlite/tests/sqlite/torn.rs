@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use highwater::{Append, Log};
+use highwater::Append;
+use highwater::backend::Log;
 use highwater_sqlite::SqliteEventStore;
 use uuid::Uuid;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Append, BoxError, Error, Event, ExpectedVersion, Log, ReliableDeliveryConfig, observer_fn};
+use highwater::backend::Log;
+use highwater::{Append, BoxError, Error, Event, ExpectedVersion, ReliableDeliveryConfig, observer_fn};
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore, UnitOfWork};
 use uuid::Uuid;
 

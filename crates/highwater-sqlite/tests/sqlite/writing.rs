@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use highwater::{Append, Backend, CheckpointWrite, Checkpoints, Claim, Error, ExpectedVersion, Fence, Log, Taken};
+use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Fence, Log, Taken};
+use highwater::{Append, Claim, Error, ExpectedVersion};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 use uuid::Uuid;

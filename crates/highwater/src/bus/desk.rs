@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 
 use super::Inner;
-use crate::{Backend, Error};
+use crate::Error;
 
 /// How often resolved letters are looked through for those that have been kept long enough.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Looks again and again, until the bus is shut down: also when nobody has a handle to it any more.
-pub(super) async fn run<B: Backend>(inner: Arc<Inner<B>>) {
+pub(super) async fn run(inner: Arc<Inner>) {
     let mut purged: Option<Instant> = None;
     let mut troubled = false;
     loop {
@@ -39,7 +39,7 @@ pub(super) async fn run<B: Backend>(inner: Arc<Inner<B>>) {
     }
 }
 
-async fn look<B: Backend>(inner: &Inner<B>) -> Result<(), Error> {
+async fn look(inner: &Inner) -> Result<(), Error> {
     let ids = inner.ids();
     if ids.is_empty() {
         return Ok(());
@@ -65,7 +65,7 @@ async fn look<B: Backend>(inner: &Inner<B>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn purge<B: Backend>(inner: &Inner<B>) -> Result<(), Error> {
+async fn purge(inner: &Inner) -> Result<(), Error> {
     for id in inner.ids() {
         let Some(entry) = inner.entry(&id) else { continue };
         let Ok(retention) = chrono::TimeDelta::from_std(entry.config.dead_letter_retention) else { continue };

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::{EventBus, unled};
+use super::{Bus, unled};
 use crate::delivery::status::Ends;
 use crate::log::named_writers;
 use crate::overview::ends;
-use crate::{Backend, Error, LockHolder, OpenWriter, Progress, SubscriptionState};
+use crate::{Error, LockHolder, OpenWriter, Progress, SubscriptionState};
 
 /// How long the log may take to answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -140,7 +140,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl<B: Backend> EventBus<B> {
+impl Bus {
     /// Asks the log where it is settled, compares, and names everything that is wrong. Never fails: that the log does not
     /// answer is one of the things that can be wrong.
     pub async fn health(&self) -> Health {
@@ -166,7 +166,7 @@ impl<B: Backend> EventBus<B> {
         if self.inner.state().services.iter().any(JoinHandle::is_finished) {
             problems.push(Problem::Died { subscriber_id: "what all subscribers share".to_owned() });
         }
-        let push_degraded = self.store().push_degraded();
+        let push_degraded = self.backend().push_degraded();
         let mut subscribers = Vec::new();
         for subscription in self.subscriptions() {
             let Some(entry) = self.inner.entry(subscription.subscriber_id()) else { continue };
@@ -193,7 +193,7 @@ impl<B: Backend> EventBus<B> {
     /// Where the log ends, and how far subscribers are that other instances process for. Sees as well who holds readers
     /// back.
     async fn look(&self, problems: &mut Vec<Problem>) -> Result<(Ends, HashMap<String, u64>), Error> {
-        let store = self.store();
+        let store = self.backend();
         let mut elsewhere = HashMap::new();
         if self.inner.state().entries.values().any(|entry| !entry.leads()) {
             let found = store.checkpoints().await?.into_iter();

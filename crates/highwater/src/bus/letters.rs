@@ -6,16 +6,16 @@ use chrono::Utc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::EventBus;
-use crate::{Ask, Backend, DeadLetter, Error, Invalid, LetterDetail, LetterQuery, Request, RequestOutcome};
+use super::Bus;
+use crate::{Ask, DeadLetter, Error, Invalid, LetterDetail, LetterQuery, Request, RequestOutcome};
 
 /// How long to wait before looking at a request again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
-impl<B: Backend> EventBus<B> {
+impl Bus {
     /// The dead letters: to look at them, to hand them over again, to do without them.
     #[must_use]
-    pub fn dead_letters(&self) -> DeadLetterDesk<'_, B> {
+    pub fn dead_letters(&self) -> DeadLetterDesk<'_> {
         DeadLetterDesk { bus: self, by: None }
     }
 
@@ -44,7 +44,7 @@ impl<B: Backend> EventBus<B> {
         let entry = self.inner.entry(subscriber_id);
         let mut deadline = entry.as_ref().map(|_| Instant::now() + self.inner.config.wait_timeout);
         // A subscriber that was only just subscribed here may not have its checkpoint yet.
-        while !self.store().set_paused(subscriber_id, paused).await? {
+        while !self.backend().set_paused(subscriber_id, paused).await? {
             match deadline {
                 Some(at) if Instant::now() < at => tokio::time::sleep(LOOK_AGAIN.0).await,
                 _ => return Err(Error::UnknownSubscriber(subscriber_id.to_owned())),
@@ -61,9 +61,9 @@ impl<B: Backend> EventBus<B> {
     }
 
     /// Files a request, durably. The subscriber's task does it, wherever that runs.
-    pub(super) async fn file(&self, subscriber_id: &str, ask: Ask, by: Option<&str>) -> Result<Filed<'_, B>, Error> {
+    pub(super) async fn file(&self, subscriber_id: &str, ask: Ask, by: Option<&str>) -> Result<Filed<'_>, Error> {
         crate::subscriber::check_id(subscriber_id)?;
-        if self.store().checkpoint(subscriber_id).await?.is_none() && self.inner.entry(subscriber_id).is_none() {
+        if self.backend().checkpoint(subscriber_id).await?.is_none() && self.inner.entry(subscriber_id).is_none() {
             return Err(Error::UnknownSubscriber(subscriber_id.to_owned()));
         }
         let by = by.map_or_else(|| format!("process {}", std::process::id()), str::to_owned);
@@ -79,7 +79,7 @@ impl<B: Backend> EventBus<B> {
             requested_at: Utc::now(),
             outcome: None,
         };
-        self.store().file_request(&request).await?;
+        self.backend().file_request(&request).await?;
         self.inner.nudge.notify_one();
         Ok(Filed { bus: self, id: request.id, asked: request.ask.name() })
     }
@@ -108,12 +108,12 @@ pub(crate) fn check_text(name: &'static str, text: &str) -> Result<(), Invalid> 
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-pub struct DeadLetterDesk<'a, B: Backend> {
-    bus: &'a EventBus<B>,
+pub struct DeadLetterDesk<'a> {
+    bus: &'a Bus,
     by: Option<String>,
 }
 
-impl<'a, B: Backend> DeadLetterDesk<'a, B> {
+impl<'a> DeadLetterDesk<'a> {
     /// In whose name: it is recorded with everything that is done.
     #[must_use]
     pub fn by(self, who: impl Into<String>) -> Self {
@@ -125,7 +125,7 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     /// # Errors
     /// When they cannot be read.
     pub async fn list(&self, query: &LetterQuery) -> Result<Vec<DeadLetter>, Error> {
-        self.bus.store().letters(query).await
+        self.bus.backend().letters(query).await
     }
 
     /// How many there are.
@@ -133,7 +133,7 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     /// # Errors
     /// When they cannot be read.
     pub async fn count(&self, query: &LetterQuery) -> Result<u64, Error> {
-        self.bus.store().count_letters(query).await
+        self.bus.backend().count_letters(query).await
     }
 
     /// One letter with its event's payload and what has been done with it.
@@ -141,7 +141,7 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     /// # Errors
     /// [`Error::NotFound`], and when it cannot be read.
     pub async fn show(&self, letter: Uuid) -> Result<LetterDetail, Error> {
-        let found = self.bus.store().letter(letter).await?;
+        let found = self.bus.backend().letter(letter).await?;
         found.ok_or(Error::NotFound { what: "dead letter", id: letter })
     }
 
@@ -149,7 +149,7 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     ///
     /// # Errors
     /// [`Error::NotFound`], and when the request cannot be filed.
-    pub async fn replay(&self, letter: Uuid) -> Result<Filed<'a, B>, Error> {
+    pub async fn replay(&self, letter: Uuid) -> Result<Filed<'a>, Error> {
         let subscriber_id = self.show(letter).await?.letter.subscriber_id;
         self.bus.file(&subscriber_id, Ask::Replay { letter }, self.by.as_deref()).await
     }
@@ -158,7 +158,7 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     ///
     /// # Errors
     /// [`Error::UnknownSubscriber`], and when the request cannot be filed.
-    pub async fn replay_stream(&self, subscriber_id: &str, stream_id: Uuid) -> Result<Filed<'a, B>, Error> {
+    pub async fn replay_stream(&self, subscriber_id: &str, stream_id: Uuid) -> Result<Filed<'a>, Error> {
         self.bus.file(subscriber_id, Ask::ReplayStream { stream_id }, self.by.as_deref()).await
     }
 
@@ -166,7 +166,7 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     ///
     /// # Errors
     /// [`Error::UnknownSubscriber`], and when the request cannot be filed.
-    pub async fn replay_all(&self, subscriber_id: &str) -> Result<Filed<'a, B>, Error> {
+    pub async fn replay_all(&self, subscriber_id: &str) -> Result<Filed<'a>, Error> {
         self.bus.file(subscriber_id, Ask::ReplayAll, self.by.as_deref()).await
     }
 
@@ -174,7 +174,7 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     ///
     /// # Errors
     /// [`Error::NotFound`], and when the request cannot be filed.
-    pub async fn discard(&self, letter: Uuid, reason: impl Into<String>) -> Result<Filed<'a, B>, Error> {
+    pub async fn discard(&self, letter: Uuid, reason: impl Into<String>) -> Result<Filed<'a>, Error> {
         let subscriber_id = self.show(letter).await?.letter.subscriber_id;
         let ask = Ask::Discard { letter, reason: reason.into() };
         self.bus.file(&subscriber_id, ask, self.by.as_deref()).await
@@ -184,20 +184,20 @@ impl<'a, B: Backend> DeadLetterDesk<'a, B> {
     ///
     /// # Errors
     /// [`Error::UnknownSubscriber`], and when the request cannot be filed.
-    pub async fn rebuild(&self, subscriber_id: &str) -> Result<Filed<'a, B>, Error> {
+    pub async fn rebuild(&self, subscriber_id: &str) -> Result<Filed<'a>, Error> {
         self.bus.file(subscriber_id, Ask::Rebuild, self.by.as_deref()).await
     }
 }
 
 /// A request that has been filed. It is carried out whether anybody waits for it or not.
 #[derive(Debug)]
-pub struct Filed<'a, B: Backend> {
-    bus: &'a EventBus<B>,
+pub struct Filed<'a> {
+    bus: &'a Bus,
     id: Uuid,
     asked: &'static str,
 }
 
-impl<B: Backend> Filed<'_, B> {
+impl Filed<'_> {
     /// The request's id.
     #[must_use]
     pub fn id(&self) -> Uuid {
@@ -215,7 +215,7 @@ impl<B: Backend> Filed<'_, B> {
         let deadline = Instant::now() + timeout;
         let mut pause = LOOK_AGAIN.0;
         loop {
-            let request = self.bus.store().request(self.id).await?;
+            let request = self.bus.backend().request(self.id).await?;
             let request = request.ok_or(Error::NotFound { what: "request", id: self.id })?;
             match request.outcome {
                 Some(RequestOutcome { done: 0, failed: 0, error: Some(reason), .. }) => {

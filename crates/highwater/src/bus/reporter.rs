@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{CLOSE_TIMEOUT, Entry, Inner};
 use crate::delivery::cut;
 use crate::delivery::status::Ends;
-use crate::{Backend, Error, Report, ReportedState, SubscriptionState};
+use crate::{Error, Report, ReportedState, SubscriptionState};
 
 /// How soon is told what matters, and how often at most anything is: all subscribers together.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
@@ -25,7 +25,7 @@ const TROUBLE_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) struct Said(Mutex<HashMap<Arc<str>, (Report, Instant)>>);
 
 /// Tells what has changed, until the bus is shut down. One that nothing happens to says nothing.
-pub(super) async fn run<B: Backend>(inner: Arc<Inner<B>>) {
+pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         let told = inner.tell(|entry| if entry.control.borrow().stop { None } else { report(entry) }).await;
         let pause = match told {
@@ -40,7 +40,7 @@ pub(super) async fn run<B: Backend>(inner: Arc<Inner<B>>) {
     }
 }
 
-impl<B: Backend> Inner<B> {
+impl Inner {
     async fn tell(&self, report: impl Fn(&Entry) -> Option<Report>) -> Result<(), Error> {
         let entries: Vec<_> = self.state().entries.values().cloned().collect();
         self.tell_of(&entries, report).await

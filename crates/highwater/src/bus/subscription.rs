@@ -4,21 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Entry, EventBus};
+use super::{Bus, Entry};
 use crate::overview::ends;
-use crate::{Ask, Backend, Error, Progress, SubscriptionState};
+use crate::{Ask, Error, Progress, SubscriptionState};
 
 /// How often to look how far another instance is.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A subscriber of a bus in this process. Dropping it stops nothing.
-pub struct Subscription<B: Backend> {
-    bus: EventBus<B>,
+pub struct Subscription {
+    bus: Bus,
     entry: Arc<Entry>,
 }
 
-impl<B: Backend> Subscription<B> {
-    pub(super) fn new(bus: EventBus<B>, entry: Arc<Entry>) -> Self {
+impl Subscription {
+    pub(super) fn new(bus: Bus, entry: Arc<Entry>) -> Self {
         Self { bus, entry }
     }
 
@@ -41,10 +41,10 @@ impl<B: Backend> Subscription<B> {
     /// When the log cannot be asked.
     pub async fn progress(&self) -> Result<Progress, Error> {
         let stored = self.bus.stored_elsewhere(&self.entry).await?;
-        let ends = ends(self.bus.store()).await?;
+        let ends = ends(self.bus.backend()).await?;
         let progress = self.entry.progress(ends, stored);
         let state = self.bus.told(&self.entry.id, progress.state.clone());
-        Ok(Progress { state, push_degraded: self.bus.store().push_degraded(), ..progress })
+        Ok(Progress { state, push_degraded: self.bus.backend().push_degraded(), ..progress })
     }
 
     /// Waits until everything that is committed now has been handled, here or by the instance that leads. While it is
@@ -54,7 +54,7 @@ impl<B: Backend> Subscription<B> {
     /// [`Error::NotRunning`] when it is halted or stopped, [`Error::WaitsForItself`] inside its own handler, and when the log
     /// cannot be asked.
     pub async fn caught_up(&self) -> Result<(), Error> {
-        let head = self.bus.store().head().await?;
+        let head = self.bus.backend().head().await?;
         let mut status = self.entry.status.clone();
         loop {
             {
@@ -143,13 +143,13 @@ impl<B: Backend> Subscription<B> {
     }
 }
 
-impl<B: Backend> Clone for Subscription<B> {
+impl Clone for Subscription {
     fn clone(&self) -> Self {
         Self { bus: self.bus.clone(), entry: self.entry.clone() }
     }
 }
 
-impl<B: Backend> fmt::Debug for Subscription<B> {
+impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = self.entry.status.borrow();
         f.debug_struct("Subscription")

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::EventBus;
+use super::Bus;
 use super::health::ANSWER_TIMEOUT;
-use crate::{Backend, LockHolder, Problem};
+use crate::{LockHolder, Problem};
 
-impl<B: Backend> EventBus<B> {
+impl Bus {
     /// Those that have been waited for here for longer than it may take to take over, with who keeps them.
     pub(super) async fn unled(&self) -> Vec<Problem> {
         let bound = self.inner.config.takeover_bound;
@@ -21,7 +21,7 @@ impl<B: Backend> EventBus<B> {
         }
         let ids: Vec<String> = unled.iter().map(|(id, _)| id.clone()).collect();
         // That nobody leads is worth saying also when nothing is known of who is to blame.
-        let holders = match tokio::time::timeout(ANSWER_TIMEOUT, self.store().lock_holders(&ids)).await {
+        let holders = match tokio::time::timeout(ANSWER_TIMEOUT, self.backend().lock_holders(&ids)).await {
             Ok(Ok(holders)) => holders,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "cannot see who has the locks of subscribers that nobody leads");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Entry, EventBus};
-use crate::{Backend, DeadLetter, Error, LeaderHold, LetterQuery, LetterState, SubscriptionState};
+use super::{Bus, Entry};
+use crate::{DeadLetter, Error, LeaderHold, LetterQuery, LetterState, SubscriptionState};
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -20,7 +20,7 @@ pub struct Waited {
     pub dead_letter: Option<DeadLetter>,
 }
 
-impl<B: Backend> EventBus<B> {
+impl Bus {
     /// Waits until a subscriber's stored checkpoint has reached an event, wherever the subscriber runs. The answer says
     /// whether that event went to the dead letters.
     ///
@@ -74,7 +74,7 @@ impl<B: Backend> EventBus<B> {
 
     /// What is stored, if it reaches; and else how far it does.
     async fn reached(&self, subscriber_id: &str, global_sequence: u64) -> Result<Result<Waited, Option<u64>>, Error> {
-        let reached = self.store().checkpoint(subscriber_id).await?.map(|found| found.global_sequence);
+        let reached = self.backend().checkpoint(subscriber_id).await?.map(|found| found.global_sequence);
         let Some(checkpoint) = reached.filter(|reached| *reached >= global_sequence) else { return Ok(Err(reached)) };
         let dead_letter = self.open_letter(subscriber_id, global_sequence).await?;
         Ok(Ok(Waited { checkpoint, dead_letter }))
@@ -85,7 +85,7 @@ impl<B: Backend> EventBus<B> {
         if entry.leads() {
             return Ok(None);
         }
-        Ok(self.store().checkpoint(&entry.id).await?.map(|found| found.global_sequence))
+        Ok(self.backend().checkpoint(&entry.id).await?.map(|found| found.global_sequence))
     }
 
     /// A state with who leads, where another instance does.
@@ -112,7 +112,7 @@ impl<B: Backend> EventBus<B> {
         let after = crate::LetterCursor { global_sequence: global_sequence.saturating_sub(1), id: uuid::Uuid::max() };
         let states = LetterState::ALL.into_iter().filter(|state| state.is_open()).collect();
         let query = LetterQuery { after: Some(after), limit: 1, states, ..LetterQuery::of(subscriber_id) };
-        let found = self.store().letters(&query).await?.into_iter().next();
+        let found = self.backend().letters(&query).await?.into_iter().next();
         Ok(found.filter(|letter| letter.global_sequence == global_sequence))
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Read {
 
 impl CatchUp {
     /// Starts reading after a position.
-    pub(crate) fn start<B: Backend>(backend: &B, after: u64, types: Arc<EventTypes>, limit: ReadLimit) -> Self {
+    pub(crate) fn start(backend: &Arc<dyn Backend>, after: u64, types: Arc<EventTypes>, limit: ReadLimit) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_WAITING);
         let reader = Reader { backend: backend.clone(), types, limit, after, unfiltered: false };
         Self { pages, task: tokio::spawn(reader.run(sender)) }
@@ -53,8 +53,8 @@ impl Drop for CatchUp {
     }
 }
 
-struct Reader<B> {
-    backend: B,
+struct Reader {
+    backend: Arc<dyn Backend>,
     types: Arc<EventTypes>,
     limit: ReadLimit,
     after: u64,
@@ -62,7 +62,7 @@ struct Reader<B> {
     unfiltered: bool,
 }
 
-impl<B: Backend> Reader<B> {
+impl Reader {
     /// Reads until it is near the end, until it fails, or until nobody wants it any more.
     async fn run(mut self, sender: mpsc::Sender<Result<Read, Error>>) {
         loop {

@@ -23,7 +23,7 @@ use super::catch_up::CatchUp;
 use super::handling::Failure;
 use super::itself;
 use super::journal::{Journal, chain};
-use super::machine::{Machine, Now, Policy, Step, Wish};
+use super::machine::{Machine, Now, Policy, Reaction, Step, Wish};
 use super::retry::Backoff;
 use super::status::{Rate, Status, SubscriptionState};
 use super::tail::{Seat, Tail};
@@ -53,8 +53,8 @@ pub(crate) struct Control {
 }
 
 /// What all subscribers of a bus share.
-pub(crate) struct Shared<B> {
-    pub(crate) backend: B,
+pub(crate) struct Shared {
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) coordinator: Arc<dyn ProjectorCoordinator>,
@@ -71,9 +71,9 @@ enum Source {
     Tail(Seat),
 }
 
-pub(crate) struct Driver<B: Backend> {
-    pub(super) shared: Arc<Shared<B>>,
-    pub(super) subscriber: Subscriber<B>,
+pub(crate) struct Driver {
+    pub(super) shared: Arc<Shared>,
+    pub(super) subscriber: Subscriber,
     pub(super) config: ReliableDeliveryConfig,
     /// Where it starts when it has never been started.
     pub(super) start: u64,
@@ -110,7 +110,7 @@ pub(crate) struct Driver<B: Backend> {
 }
 
 /// However it ends, also when it is aborted: nobody must go on believing what was shown last.
-impl<B: Backend> Drop for Driver<B> {
+impl Drop for Driver {
     fn drop(&mut self) {
         self.status.send_modify(|status| status.state = SubscriptionState::Stopped);
     }
@@ -119,10 +119,10 @@ impl<B: Backend> Drop for Driver<B> {
 /// What keeps a step from being done, other than the handler.
 pub(super) type Trouble = Error;
 
-impl<B: Backend> Driver<B> {
+impl Driver {
     pub(crate) fn new(
-        shared: Arc<Shared<B>>,
-        subscriber: Subscriber<B>,
+        shared: Arc<Shared>,
+        subscriber: Subscriber,
         config: ReliableDeliveryConfig,
         start: u64,
         control: watch::Receiver<Control>,
@@ -353,28 +353,20 @@ impl<B: Backend> Driver<B> {
             // Whatever it was: what is to be done now is to stand by.
             return;
         }
-        match error {
-            // Perhaps by itself: something whose answer was lost has raised the term. Looked at before it is believed.
-            Error::Fenced { term: Some(_), .. } if !self.machine.is_taking() => self.void(),
-            Error::Fenced { term: None, .. } => {
-                // Nobody took over: somebody deleted the checkpoint. That means to start again.
+        match self.machine.on_error(&error, self.shared.coordinator.is_exclusive()) {
+            Reaction::Retry => {}
+            Reaction::Reread => self.void_source(),
+            Reaction::StartAgain => {
                 self.journal.fenced(&error);
-                self.stop_leading().await;
+                self.release().await;
             }
-            Error::Fenced { .. } if self.shared.coordinator.is_exclusive() => return self.stand_back(&error).await,
-            Error::Fenced { .. } => {
+            Reaction::StandBack => return self.stand_back(&error).await,
+            Reaction::Halt => {
                 self.journal.fenced(&error);
-                self.machine.on_fenced(&error.to_string());
                 self.journal.halted(&error.to_string());
-                self.void_source();
-                (self.fence, self.trouble) = (None, None);
-                self.signals.release().await;
-                return;
+                self.trouble = None;
+                return self.release().await;
             }
-            // Something was committed or it was not, or the server is another one: what is stored is read again before
-            // anything else is done.
-            Error::UnknownOutcome { .. } | Error::Interrupted { .. } => self.void(),
-            _ => {}
         }
         let text: Arc<str> = chain(&error).into();
         // Told once when it begins, and not at every attempt.
@@ -398,12 +390,7 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    /// What was remembered does not count any more.
-    fn void(&mut self) {
-        self.machine.on_interrupted();
-        self.void_source();
-    }
-
+    /// What was read does not count any more.
     fn void_source(&mut self) {
         self.source = Source::None;
         self.storing = None;

@@ -116,8 +116,8 @@ pub(crate) async fn call(
 }
 
 /// The same for a handler that works in a transaction of the store's: what it fails with may be the store's trouble.
-pub(crate) async fn call_within<B: Backend>(
-    backend: &B,
+pub(crate) async fn call_within(
+    backend: &dyn Backend,
     handler: impl Future<Output = Result<(), BoxError>>,
     timeout: Option<Duration>,
 ) -> Result<(), Failure> {

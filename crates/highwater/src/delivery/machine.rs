@@ -12,7 +12,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::stride::Stride;
-use crate::{FailurePolicy, Record};
+use crate::{Error, FailurePolicy, Record};
 
 /// Events that are handed over before anything else is looked at.
 const CHUNK_MAX: usize = 256;
@@ -79,6 +79,21 @@ pub(crate) enum Step {
     Rest,
     /// It is over.
     End,
+}
+
+/// What an error of the store means for who leads. The machine has drawn its own conclusions already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    /// Everything stays as it is: the same again, later.
+    Retry,
+    /// What was read and remembered is void, and leadership is not: the checkpoint is read again, later.
+    Reread,
+    /// Leadership is given back, and claimed anew.
+    StartAgain,
+    /// Another instance leads: leadership is given back, and waited for.
+    StandBack,
+    /// Another process has taken over, and nothing says who may: it stops until it is resumed.
+    Halt,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -425,6 +440,29 @@ impl Machine {
         checkpoint >= self.stored
     }
 
+    /// The store refused something, or could not do it. `exclusive`: leadership is a lock, so another one can be told from
+    /// this one started twice.
+    pub(crate) fn on_error(&mut self, error: &Error, exclusive: bool) -> Reaction {
+        let reaction = match error {
+            // Perhaps by itself: something whose answer was lost has raised the term. Looked at before it is believed.
+            Error::Fenced { term: Some(_), .. } if !self.is_taking() => Reaction::Reread,
+            // Nobody took over: somebody deleted the checkpoint. That means to start again.
+            Error::Fenced { term: None, .. } => Reaction::StartAgain,
+            Error::Fenced { .. } if exclusive => Reaction::StandBack,
+            Error::Fenced { .. } => Reaction::Halt,
+            // Something was committed or it was not, or the server is another one.
+            Error::UnknownOutcome { .. } | Error::Interrupted { .. } => Reaction::Reread,
+            _ => Reaction::Retry,
+        };
+        match reaction {
+            Reaction::Retry => {}
+            Reaction::Reread => self.on_interrupted(),
+            Reaction::StartAgain | Reaction::StandBack => self.on_not_leading(),
+            Reaction::Halt => self.on_fenced(&error.to_string()),
+        }
+        reaction
+    }
+
     /// Everything remembered is void; the checkpoint has to be read again.
     pub(crate) fn on_interrupted(&mut self) {
         self.phase = Phase::Taking;
@@ -443,7 +481,7 @@ impl Machine {
     }
 
     /// Somebody else has taken over: what is not stored now is theirs to do.
-    pub(crate) fn on_fenced(&mut self, reason: &str) {
+    fn on_fenced(&mut self, reason: &str) {
         self.halt(reason);
         self.work = None;
         (self.handled, self.unsaved, self.storing) = (self.stored, 0, None);

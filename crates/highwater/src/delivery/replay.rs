@@ -14,14 +14,14 @@ use super::handling::{Failure, Pace, call, call_within};
 use super::journal::chain;
 use crate::subscriber::{Decoder, Handler};
 use crate::{
-    Ask, Backend, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterDetail, LetterQuery, LetterState, Record,
-    Request, RequestOutcome, StartAt,
+    Ask, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterDetail, LetterQuery, LetterState, Record, Request,
+    RequestOutcome, StartAt,
 };
 
 /// Letters that are looked at together.
 const LETTERS_PAGE: usize = 100;
 
-impl<B: Backend> Driver<B> {
+impl Driver {
     /// Deals with the oldest request.
     pub(super) async fn serve(&mut self) -> Result<(), Trouble> {
         let Some(request) = self.requests.front().cloned() else { return Ok(()) };
@@ -181,7 +181,7 @@ impl<B: Backend> Driver<B> {
                 let (_, begun) = self.begin(Some(letter)).await?;
                 let Some(mut begun) = self.if_open(begun).await? else { return Ok(Ok(None)) };
                 let records = std::slice::from_ref(record);
-                let handling = call_within(backend, handler.handle(&mut begun.tx, records, decoder), timeout);
+                let handling = call_within(&**backend, handler.handle(&mut begun.tx, records, decoder), timeout);
                 let (handled, appended) = noting(handling).await;
                 if let Err(failure) = handled {
                     backend.rollback(begun.tx, failure.unsure).await;
@@ -203,7 +203,7 @@ impl<B: Backend> Driver<B> {
     }
 
     /// A fenced transaction for a letter, if that is still open.
-    async fn if_open(&self, begun: Begun<B::Tx>) -> Result<Option<Begun<B::Tx>>, Trouble> {
+    async fn if_open(&self, begun: Begun) -> Result<Option<Begun>, Trouble> {
         if begun.letter_open {
             return Ok(Some(begun));
         }

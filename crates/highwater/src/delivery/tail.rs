@@ -117,7 +117,7 @@ impl Tail {
     }
 
     /// Reads for as long as somebody listens. Never ends by itself.
-    pub(crate) async fn run<B: Backend>(self: Arc<Self>, backend: B) {
+    pub(crate) async fn run(self: Arc<Self>, backend: Arc<dyn Backend>) {
         let mut wakeup = backend.wakeups();
         // The highest number that somebody has hinted at, and one that was seen to be committed.
         let (mut hint, mut checked) = (0, 0);
@@ -160,7 +160,7 @@ impl Tail {
             }
             // Something is known to be there that cannot be read yet: a writer is open.
             match hint > position {
-                true => held_back.seen(&backend, position, hint).await,
+                true => held_back.seen(&*backend, position, hint).await,
                 false => held_back.over(),
             }
             let pause = if hint > position { look_again } else { self.poll_interval };
@@ -239,7 +239,7 @@ struct HeldBack {
 }
 
 impl HeldBack {
-    async fn seen<B: Backend>(&mut self, backend: &B, position: u64, hint: u64) {
+    async fn seen(&mut self, backend: &dyn Backend, position: u64, hint: u64) {
         if self.said || self.since.get_or_insert_with(Instant::now).elapsed() < WORTH_SAYING {
             return;
         }

@@ -38,7 +38,7 @@ impl Writer {
 
     /// Stores a checkpoint, directly when nobody else is at it: then there is no detour over another task. When this is
     /// dropped half way, the checkpoint is stored or it is not; the caller is gone in any case.
-    pub(crate) async fn store_now<B: Backend>(&self, backend: &B, write: CheckpointWrite) -> Outcome {
+    pub(crate) async fn store_now(&self, backend: &dyn Backend, write: CheckpointWrite) -> Outcome {
         if let Ok(_writing) = self.writing.try_lock() {
             let answers = backend.store_checkpoints(std::slice::from_ref(&write)).await;
             return answers.map(|answers| answers.into_iter().next().flatten()).map_err(Arc::new);
@@ -50,7 +50,7 @@ impl Writer {
     }
 
     /// Writes what is asked for. Never ends by itself.
-    pub(crate) async fn run<B: Backend>(self: Arc<Self>, backend: B) {
+    pub(crate) async fn run(self: Arc<Self>, backend: Arc<dyn Backend>) {
         loop {
             self.wake.notified().await;
             loop {

@@ -32,12 +32,12 @@ const MOVES_MAX: usize = 6;
 /// Leadership is a lock and a term: first the lock, which says who tries; then, in a later step, the term, which says who
 /// may write. The checkpoint comes with the term, and from nowhere else: whatever was read before the lock was held may
 /// be out of date.
-pub struct Coordinator<B: Backend> {
-    inner: Arc<Inner<B>>,
+pub struct Coordinator {
+    inner: Arc<Inner>,
 }
 
-struct Inner<B: Backend> {
-    backend: B,
+struct Inner {
+    backend: Arc<dyn Backend>,
     candidate: Box<dyn Candidate>,
     instance: Instance,
     spread: bool,
@@ -72,15 +72,16 @@ impl Known {
     }
 }
 
-impl<B: Backend> Coordinator<B> {
+impl Coordinator {
     /// For one bus over a store, with the bus's settings. Nothing is opened before something is wanted.
     #[must_use]
-    pub fn new(backend: B, config: &ReliableDeliveryConfig) -> Self {
+    pub fn new(backend: &dyn Backend, config: &ReliableDeliveryConfig) -> Self {
         let instance = Instance::here(config.instance_label.clone());
         let candidate = backend.candidate(&instance, &LeadershipSettings::from(config));
         let (roll, known, spread_at, attending) =
             (Arc::default(), Mutex::default(), Mutex::default(), Mutex::default());
         let settings = config.validate();
+        let backend = backend.shared();
         let inner =
             Inner { backend, candidate, instance, spread: config.spread, settings, roll, known, spread_at, attending };
         Self { inner: Arc::new(inner) }
@@ -126,7 +127,7 @@ impl<B: Backend> Coordinator<B> {
     }
 }
 
-impl<B: Backend> ProjectorCoordinator for Coordinator<B> {
+impl ProjectorCoordinator for Coordinator {
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async {
             self.inner.settings.clone()?;
@@ -178,7 +179,7 @@ impl<B: Backend> ProjectorCoordinator for Coordinator<B> {
     }
 }
 
-impl<B: Backend> Inner<B> {
+impl Inner {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,7 +248,7 @@ impl<B: Backend> Inner<B> {
 }
 
 /// Looks who else is there, again and again.
-async fn attend<B: Backend>(inner: Arc<Inner<B>>) {
+async fn attend(inner: Arc<Inner>) {
     let mut troubled = false;
     loop {
         match inner.look().await {
@@ -266,13 +267,13 @@ async fn attend<B: Backend>(inner: Arc<Inner<B>>) {
     }
 }
 
-impl<B: Backend> Drop for Coordinator<B> {
+impl Drop for Coordinator {
     fn drop(&mut self) {
         self.inner.stop_attending();
     }
 }
 
-impl<B: Backend> fmt::Debug for Coordinator<B> {
+impl fmt::Debug for Coordinator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Coordinator").field("instance", &self.inner.instance).finish_non_exhaustive()
     }

@@ -1,6 +1,7 @@
 //! Leadership without coordination.
 
-use std::sync::Once;
+use std::fmt;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use super::guard::Always;
@@ -9,18 +10,17 @@ use crate::{Backend, BoxFuture, Claim, Error};
 
 /// The explicit "I run one process": leadership is always granted, and no lock is taken. Terms are: started twice by
 /// mistake, the newer instance goes on and the older one is fenced.
-#[derive(Debug)]
-pub struct LocalCoordinator<B> {
-    backend: B,
+pub struct LocalCoordinator {
+    backend: Arc<dyn Backend>,
     instance: Instance,
     told: Once,
 }
 
-impl<B: Backend> LocalCoordinator<B> {
+impl LocalCoordinator {
     /// For the subscribers of a store.
     #[must_use]
-    pub fn new(backend: B) -> Self {
-        Self { backend, instance: Instance::here(None), told: Once::new() }
+    pub fn new(backend: &dyn Backend) -> Self {
+        Self { backend: backend.shared(), instance: Instance::here(None), told: Once::new() }
     }
 
     async fn grant(&self, claim: &Claim) -> Result<LeadershipGuard, Error> {
@@ -36,7 +36,7 @@ impl<B: Backend> LocalCoordinator<B> {
     }
 }
 
-impl<B: Backend> ProjectorCoordinator for LocalCoordinator<B> {
+impl ProjectorCoordinator for LocalCoordinator {
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -63,5 +63,11 @@ impl<B: Backend> ProjectorCoordinator for LocalCoordinator<B> {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
+    }
+}
+
+impl fmt::Debug for LocalCoordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalCoordinator").field("instance", &self.instance).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! Fenced transactions in memory.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::Utc;
 use serde_json::Value;
@@ -10,7 +11,8 @@ use uuid::Uuid;
 use super::MemoryEventStore;
 use super::delivery::State;
 use crate::{
-    Append, Backend, Begun, BoxFuture, Closed, Closing, DeadLetter, Error, Fence, LetterState, NewLetter, Term,
+    Append, Backend, Begun, BoxFuture, Closed, Closing, DeadLetter, Error, Fence, LetterState, NewLetter, OpenTx, Term,
+    Transactional,
 };
 
 /// A transaction in memory: what a [`TransactionalProjection`](crate::TransactionalProjection) is handed. Its read model
@@ -65,23 +67,25 @@ impl MemoryEventStore {
     }
 }
 
-impl Backend for MemoryEventStore {
+impl Transactional for MemoryEventStore {
     type Tx = MemoryTx;
+}
+
+impl Backend for MemoryEventStore {
+    fn shared(&self) -> Arc<dyn Backend> {
+        Arc::new(self.clone())
+    }
 
     /// There is nothing to do.
     fn initialize(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async { Ok(()) })
     }
 
-    fn begin_closing<'a>(
-        &'a self,
-        fence: &'a Fence,
-        letter: Option<Uuid>,
-    ) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         self.begin(fence, letter)
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun<MemoryTx>, Error>> {
+    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(async move {
             let _lock = self.delivery.lock(&fence.subscriber_id).await?;
             let mut state = self.delivery.state();
@@ -91,18 +95,20 @@ impl Backend for MemoryEventStore {
             let is_open = |id| state.letters.get(&id).is_some_and(|letter| letter.state.is_open());
             let letter_open = letter.is_none_or(is_open);
             drop(state);
-            let tx = MemoryTx { store: self.clone(), changes: BTreeMap::new(), appends: Vec::new(), _lock };
+            let tx =
+                OpenTx::new(MemoryTx { store: self.clone(), changes: BTreeMap::new(), appends: Vec::new(), _lock });
             Ok(Begun { tx, global_sequence, letter_open })
         })
     }
 
     fn commit<'a>(
         &'a self,
-        tx: MemoryTx,
+        tx: OpenTx,
         fence: &'a Fence,
         closing: Closing<'a>,
     ) -> BoxFuture<'a, Result<Closed, Error>> {
         Box::pin(async move {
+            let tx: MemoryTx = tx.into_inner()?;
             let mut state = self.delivery.state();
             self.filling.check()?;
             state.check(fence, &closing)?;
@@ -119,8 +125,13 @@ impl Backend for MemoryEventStore {
         })
     }
 
-    fn rollback(&self, tx: MemoryTx, _unsure: bool) -> BoxFuture<'_, ()> {
+    fn rollback(&self, tx: OpenTx, _unsure: bool) -> BoxFuture<'_, ()> {
         Box::pin(async move { drop(tx) })
+    }
+
+    /// Memory has no troubles.
+    fn is_outage(&self, _: &(dyn std::error::Error + 'static)) -> bool {
+        false
     }
 }
 

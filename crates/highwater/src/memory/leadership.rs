@@ -11,12 +11,9 @@ use uuid::Uuid;
 
 use super::MemoryEventStore;
 use crate::{
-    BoxFuture, Candidate, Claim, Coordinator, Error, Held, Instance, Leader, LeaderHold, Leadership,
-    LeadershipSettings, LockHolder, Member, View, Want,
+    BoxFuture, Candidate, Claim, Error, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
+    Member, View, Want,
 };
-
-/// Leadership among the buses over one store in memory.
-pub type MemoryCoordinator = Coordinator<MemoryEventStore>;
 
 /// How long a lock that was let go for somebody is kept for them.
 const RESERVED: Duration = Duration::from_secs(1);

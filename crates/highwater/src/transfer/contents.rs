@@ -20,18 +20,18 @@ pub(super) struct Fetched<'a, T> {
 pub(super) type Fetch<'a, T> = BoxFuture<'a, Result<Fetched<'a, T>, Error>>;
 
 /// What a store holds, as of a moment: events up to a position, and where subscribers are.
-pub(super) struct Contents<'a, B> {
-    store: &'a B,
+pub(super) struct Contents<'a> {
+    store: &'a dyn Backend,
     pub(super) checkpoints: Vec<FilledCheckpoint>,
     /// Events up to here belong to it. Everything up to here is settled.
     pub(super) frontier: u64,
     pub(super) events: u64,
 }
 
-impl<'a, B: Backend> Contents<'a, B> {
+impl<'a> Contents<'a> {
     /// The checkpoints are read before anything else. So none lies beyond the events that are copied, unless it was put
     /// there; and an event that a subscriber has passed has its letter, if it has one, when letters are read later.
-    pub(super) async fn of(store: &'a B) -> Result<Self, Error> {
+    pub(super) async fn of(store: &'a dyn Backend) -> Result<Self, Error> {
         let found = store.checkpoints().await?;
         let subscribers: Vec<String> = found.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
         let paused = store.paused(&subscribers).await?;
@@ -52,7 +52,7 @@ impl<'a, B: Backend> Contents<'a, B> {
     }
 
     /// The same of a store that is to be copied or exported: half a copy is not what anybody wants to have twice.
-    pub(super) async fn of_source(store: &'a B) -> Result<Self, Error> {
+    pub(super) async fn of_source(store: &'a dyn Backend) -> Result<Self, Error> {
         refuse_half(store).await?;
         let contents = Self::of(store).await?;
         // Only an empty store is filled: one that was when it was asked may not be any more.
@@ -109,7 +109,7 @@ impl<'a, B: Backend> Contents<'a, B> {
 }
 
 /// What somebody fills is not whole yet, and may never be.
-async fn refuse_half<B: Backend>(store: &B) -> Result<(), Error> {
+async fn refuse_half(store: &dyn Backend) -> Result<(), Error> {
     let Some(unfinished) = store.filling().await? else { return Ok(()) };
     let (source, since) = (unfinished.source, unfinished.since.format("%Y-%m-%d %H:%M:%S UTC"));
     let reason = format!("what is to be read is only half a copy itself, filled from {source:?} since {since}");
@@ -117,7 +117,7 @@ async fn refuse_half<B: Backend>(store: &B) -> Result<(), Error> {
 }
 
 /// Waits until nothing can appear any more up to a position. A rollback tells nobody, so we look again.
-async fn settled<B: Backend>(store: &B, position: u64) -> Result<(), Error> {
+async fn settled(store: &dyn Backend, position: u64) -> Result<(), Error> {
     let mut wait = LOOK_AGAIN.0;
     while store.frontier().await? < position {
         tokio::time::sleep(wait).await;
@@ -135,7 +135,7 @@ fn up_to(frontier: u64, fetch: paging::Fetch<'_>) -> Fetch<'_, Record> {
 }
 
 /// The payload is left out: it is in the log. So are letters of events that came later.
-fn letters<B: Backend>(store: &B, after: Option<LetterCursor>, frontier: u64) -> Fetch<'_, LetterDetail> {
+fn letters(store: &dyn Backend, after: Option<LetterCursor>, frontier: u64) -> Fetch<'_, LetterDetail> {
     Box::pin(async move {
         let query = LetterQuery { states: LetterState::ALL.to_vec(), after, limit: PAGE, ..LetterQuery::default() };
         let page = store.letters(&query).await?;
@@ -159,7 +159,7 @@ fn in_micros(mut detail: LetterDetail) -> LetterDetail {
     LetterDetail { record: None, ..detail }
 }
 
-fn requests<B: Backend>(store: &B, after: Option<Request>) -> Fetch<'_, Request> {
+fn requests(store: &dyn Backend, after: Option<Request>) -> Fetch<'_, Request> {
     Box::pin(async move {
         let page = store.all_open_requests(after.as_ref(), PAGE).await?;
         let next = page.last().cloned().map(|last| requests(store, Some(last)));

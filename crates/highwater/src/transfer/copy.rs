@@ -58,10 +58,10 @@ pub struct Copied {
 /// # Errors
 /// As [`Transfer::fill`](super::Transfer::fill); [`Error::BeingFilled`] also when the source is, by an earlier copy that was
 /// not finished; [`Error::CopyDiffers`] when the two are not the same.
-pub async fn copy<A: Backend, B: Backend>(
-    from: &A,
+pub async fn copy(
+    from: &dyn Backend,
     name: &str,
-    to: &B,
+    to: &dyn Backend,
     mut progress: impl FnMut(Step) + Send,
 ) -> Result<Copied, Error> {
     let source = Contents::of_source(from).await?;
@@ -103,7 +103,7 @@ async fn copy_records(
 }
 
 /// Everything but the events. Returns a hash of what was handed over: a source that is running has something else soon.
-async fn copy_delivery<A: Backend>(source: &Contents<'_, A>, filling: &mut dyn Filling) -> Result<Digest, Error> {
+async fn copy_delivery(source: &Contents<'_>, filling: &mut dyn Filling) -> Result<Digest, Error> {
     let mut digest = Digest::default();
     filling.checkpoints(&source.checkpoints).await?;
     source.checkpoints.iter().for_each(|checkpoint| digest.checkpoint(checkpoint));
@@ -127,9 +127,9 @@ async fn copy_delivery<A: Backend>(source: &Contents<'_, A>, filling: &mut dyn F
 }
 
 /// Reads both sides again.
-async fn verify<A: Backend, B: Backend>(
-    source: &Contents<'_, A>,
-    copy: &Contents<'_, B>,
+async fn verify(
+    source: &Contents<'_>,
+    copy: &Contents<'_>,
     handed_over: &Digest,
     report: &mut (impl FnMut(Phase, u64) + Send),
 ) -> Result<(), Error> {

@@ -32,8 +32,8 @@ pub struct Exported {
 ///
 /// # Errors
 /// [`Error::BeingFilled`] for a store whose own filling is not finished; [`Error::Unavailable`] when it cannot be read or the lines cannot be written.
-pub async fn export<A: Backend>(
-    from: &A,
+pub async fn export(
+    from: &dyn Backend,
     mut out: impl AsyncWrite + Unpin + Send,
     mut progress: impl FnMut(Step) + Send,
 ) -> Result<Exported, Error> {

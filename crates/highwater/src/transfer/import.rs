@@ -34,8 +34,8 @@ pub struct Imported {
 ///
 /// # Errors
 /// [`Error::Import`] with the line; and as [`Transfer::fill`](super::Transfer::fill).
-pub async fn import<B: Backend>(
-    to: &B,
+pub async fn import(
+    to: &dyn Backend,
     input: impl AsyncBufRead + Unpin + Send,
     mut progress: impl FnMut(Step) + Send,
 ) -> Result<Imported, Error> {
@@ -62,8 +62,8 @@ pub async fn import<B: Backend>(
     }
 }
 
-async fn take_in<B: Backend>(
-    to: &B,
+async fn take_in(
+    to: &dyn Backend,
     lines: &mut Lines<impl AsyncBufRead + Unpin + Send>,
     header: &Header,
     filling: &mut dyn Filling,

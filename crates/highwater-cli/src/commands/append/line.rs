@@ -1,7 +1,8 @@
 //! One line of input.
 
 use chrono::{DateTime, Utc};
-use highwater::{ExpectedVersion, NewRecord};
+use highwater::ExpectedVersion;
+use highwater::backend::NewRecord;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use highwater::{Append, Appended, Backend, Error, ExpectedVersion};
+use highwater::backend::Backend;
+use highwater::{Append, Appended, Error, ExpectedVersion};
 use serde_json::json;
 
 use super::input::{self, Batch};
@@ -26,7 +27,7 @@ struct Done {
     last: u64,
 }
 
-pub(super) async fn run<B: Backend>(store: &B, global: &Global) -> Result<(), Failure> {
+pub(super) async fn run(store: &dyn Backend, global: &Global) -> Result<(), Failure> {
     let mut progress = Progress::of_bytes("storing", input_size());
     let mut batches = input::start();
     let (mut done, mut bytes) = (Done::default(), 0);
@@ -50,7 +51,7 @@ pub(super) async fn run<B: Backend>(store: &B, global: &Global) -> Result<(), Fa
 }
 
 impl Done {
-    async fn store<B: Backend>(&mut self, store: &B, batch: &Batch) -> Result<(), Failure> {
+    async fn store(&mut self, store: &dyn Backend, batch: &Batch) -> Result<(), Failure> {
         for lines in together(&batch.lines) {
             match send(store, &append(lines)).await {
                 Ok(appended) => self.count(&appended),
@@ -62,7 +63,7 @@ impl Done {
         Ok(())
     }
 
-    async fn one_by_one<B: Backend>(&mut self, store: &B, lines: &[Line]) -> Result<(), Failure> {
+    async fn one_by_one(&mut self, store: &dyn Backend, lines: &[Line]) -> Result<(), Failure> {
         for line in lines {
             match send(store, &line.append()).await {
                 Ok(appended) => self.count(&appended),
@@ -154,7 +155,7 @@ pub(super) struct Unsent {
 }
 
 /// Sends an append, and again when it may not have arrived: its ids make sure that it is stored once.
-pub(super) async fn send<B: Backend>(store: &B, append: &Append) -> Result<Appended, Unsent> {
+pub(super) async fn send(store: &dyn Backend, append: &Append) -> Result<Appended, Unsent> {
     insist(SEND_AGAIN, async || store.append(append).await).await
 }
 

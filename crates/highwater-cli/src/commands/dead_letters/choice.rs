@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use highwater::{Backend, DeadLetter, LetterQuery, LetterState};
+use highwater::backend::Backend;
+use highwater::{DeadLetter, LetterQuery, LetterState};
 use uuid::Uuid;
 
 use crate::failure::Failure;
@@ -74,7 +75,7 @@ impl Choice {
     }
 
     /// Refuses a subscriber that is not there.
-    pub(super) async fn check<B: Backend>(&self, store: &B) -> Result<(), Failure> {
+    pub(super) async fn check(&self, store: &dyn Backend) -> Result<(), Failure> {
         match &self.subscriber {
             Some(subscriber) => must_exist(store, subscriber).await,
             None => Ok(()),
@@ -94,14 +95,14 @@ impl Several {
 }
 
 /// Letters, page by page.
-pub(super) struct Pages<'a, B> {
-    store: &'a B,
+pub(super) struct Pages<'a> {
+    store: &'a dyn Backend,
     query: LetterQuery,
     end: bool,
 }
 
-impl<'a, B: Backend> Pages<'a, B> {
-    pub(super) fn new(store: &'a B, query: LetterQuery) -> Self {
+impl<'a> Pages<'a> {
+    pub(super) fn new(store: &'a dyn Backend, query: LetterQuery) -> Self {
         Self { store, query, end: false }
     }
 
@@ -120,7 +121,7 @@ impl<'a, B: Backend> Pages<'a, B> {
 }
 
 /// How many letters there are; none is an error of its own.
-pub(super) async fn count<B: Backend>(store: &B, query: &LetterQuery) -> Result<u64, Failure> {
+pub(super) async fn count(store: &dyn Backend, query: &LetterQuery) -> Result<u64, Failure> {
     match store.count_letters(query).await? {
         0 => Err(nothing("open dead letter of this kind")),
         count => Ok(count),

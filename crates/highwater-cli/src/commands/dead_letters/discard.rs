@@ -1,11 +1,10 @@
 //! `highwater dead-letters discard`
 
 use clap::Args;
-use highwater::Backend;
+use highwater::backend::Backend;
 
 use super::choice::{OPEN, Pages, Several, count};
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::requests::{Asking, bus};
 use crate::{terminal, words};
@@ -33,11 +32,11 @@ pub(crate) struct Discard {
 impl Discard {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         self.several.check()?;
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let letters =
             if self.several.letters.is_empty() { self.many(store).await? } else { self.several.letters.clone() };
         let bus = bus(store);
@@ -57,7 +56,7 @@ impl Discard {
         out.finish()
     }
 
-    async fn many<B: Backend>(&self, store: &B) -> Result<Vec<uuid::Uuid>, Failure> {
+    async fn many(&self, store: &dyn Backend) -> Result<Vec<uuid::Uuid>, Failure> {
         let choice = &self.several.choice;
         choice.check(store).await?;
         let query = choice.query(OPEN.to_vec());

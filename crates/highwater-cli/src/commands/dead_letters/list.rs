@@ -1,12 +1,12 @@
 //! `highwater dead-letters list`
 
 use clap::{Args, ValueEnum};
-use highwater::{Backend, DeadLetter, LetterState};
+use highwater::backend::Backend;
+use highwater::{DeadLetter, LetterState};
 use serde_json::{Value, json};
 
 use super::choice::{Choice, OPEN, Pages};
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::{Failure, note};
 use crate::table::{Cell, Table};
 use crate::terminal::Paint;
@@ -59,11 +59,11 @@ impl State {
 
 impl List {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         self.choice.check(store).await?;
         let query = self.choice.query(self.state.states());
         let total = store.count_letters(&query).await?;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use highwater::{Backend, LetterQuery, LetterState};
+use highwater::backend::Backend;
+use highwater::{LetterQuery, LetterState};
 use uuid::Uuid;
 
 use super::choice::{OPEN, Pages, Several, count};
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::requests::{Asking, bus};
 use crate::{terminal, words};
@@ -35,11 +35,11 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         self.several.check()?;
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let filed = if self.several.letters.is_empty() { self.many(store).await? } else { self.these(store).await? };
         let mut out = global.output();
         self.asking
@@ -48,7 +48,7 @@ impl Replay {
         out.finish()
     }
 
-    async fn these<B: Backend>(&self, store: &B) -> Result<Vec<Uuid>, Failure> {
+    async fn these(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
         let desk = bus.dead_letters().by(&self.asking.by);
         // All of them are looked at before any is asked for.
@@ -62,7 +62,7 @@ impl Replay {
         Ok(filed)
     }
 
-    async fn many<B: Backend>(&self, store: &B) -> Result<Vec<Uuid>, Failure> {
+    async fn many(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let choice = &self.several.choice;
         choice.check(store).await?;
         let query = choice.query(OPEN.to_vec());
@@ -75,7 +75,7 @@ impl Replay {
     }
 
     /// All letters of a subscriber, or of a stream of it, are one request.
-    async fn whole<B: Backend>(&self, store: &B, query: LetterQuery) -> Result<Vec<Uuid>, Failure> {
+    async fn whole(&self, store: &dyn Backend, query: LetterQuery) -> Result<Vec<Uuid>, Failure> {
         let stream = query.stream_id;
         let mut subscribers: BTreeSet<String> = self.several.choice.subscriber.iter().cloned().collect();
         if subscribers.is_empty() {
@@ -98,7 +98,7 @@ impl Replay {
     }
 
     /// One request for each letter. Those that wait behind another go with it.
-    async fn picked<B: Backend>(&self, store: &B) -> Result<Vec<Uuid>, Failure> {
+    async fn picked(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
         let desk = bus.dead_letters().by(&self.asking.by);
         let mut pages = Pages::new(store, self.several.choice.query(vec![LetterState::Dead]));

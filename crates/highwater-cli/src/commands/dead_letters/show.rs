@@ -1,12 +1,12 @@
 //! `highwater dead-letters show`
 
 use clap::Args;
-use highwater::{Backend, LetterDetail};
+use highwater::LetterDetail;
+use highwater::backend::Backend;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::arguments::Global;
-use crate::database::with;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::record::{Shown, on_one_line};
@@ -23,11 +23,11 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        let database = global.open().await?;
-        with!(database, store => self.on(&store, global).await)
+        let store = global.open().await?;
+        self.on(&*store, global).await
     }
 
-    async fn on<B: Backend>(&self, store: &B, global: &Global) -> Result<(), Failure> {
+    async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let detail = bus(store).dead_letters().show(self.letter).await?;
         let mut out = global.output();
         match global.json {

@@ -108,7 +108,8 @@ fn leader(subscriber: &SubscriberOverview) -> String {
 
 #[cfg(test)]
 mod tests {
-    use highwater::{Checkpoints as _, Claim, MemoryEventStore};
+    use highwater::backend::Checkpoints as _;
+    use highwater::{Claim, MemoryEventStore};
 
     use super::*;
 

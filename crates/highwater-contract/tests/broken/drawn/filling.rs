@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use highwater::{BoxFuture, Error, FilledCheckpoint, Filling, LetterDetail, Record, Request};
+use highwater::backend::{BoxFuture, FilledCheckpoint, Filling, Record, Request};
+use highwater::{Error, LetterDetail};
 
 use super::Shared;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use highwater::{
-    Append, Appended, Direction, Error, EventTypes, NewRecord, OpenWriter, Page, Position, ReadLimit, Record,
-    StreamPage, StreamRead, already_stored,
+use highwater::backend::{
+    Direction, NewRecord, OpenWriter, Page, ReadLimit, Record, StreamPage, StreamRead, already_stored,
 };
+use highwater::{Append, Appended, Error, EventTypes, Position};
 use tokio::time::Instant;
 use uuid::Uuid;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Append, Appended, BoxFuture, Error, NewRecord, Transfer};
+use highwater::backend::{BoxFuture, NewRecord, Transfer};
+use highwater::{Append, Appended, Error};
 use highwater_contract::{OpenAppend, Settings};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;

@@ -1,6 +1,7 @@
 //! Faults of appending: parts stored, expectations not held, numbers out of order.
 
-use highwater::{Append, Appended, BoxFuture, Error, ExpectedVersion, Log, Position, Record};
+use highwater::backend::{BoxFuture, Log, Record};
+use highwater::{Append, Appended, Error, ExpectedVersion, Position};
 
 use crate::faulty::{Fault, Sound};
 

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use highwater::{Append, Appended, BoxFuture, Error, ExpectedVersion, Log, MemoryEventStore};
+use highwater::backend::{BoxFuture, Log};
+use highwater::{Append, Appended, Error, ExpectedVersion, MemoryEventStore};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};

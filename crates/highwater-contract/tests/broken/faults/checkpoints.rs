@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use chrono::Utc;
-use highwater::{
-    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closing, Error, Fence, Log, Refused, Report, Taken,
-    Term,
+use highwater::backend::{
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closing, Fence, Log, Refused, Report, Taken, Term,
 };
+use highwater::{Claim, Error};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{Append, BoxFuture, Error, Finding, Log, Planned};
+use highwater::backend::{BoxFuture, Finding, Log, Planned};
+use highwater::{Append, Error};
 use serde_json::Value;
 use uuid::Uuid;
 

@@ -1,6 +1,7 @@
 //! Faults in the face of bad input.
 
-use highwater::{Append, Appended, BoxFuture, Error, Limits, Log, NewRecord};
+use highwater::backend::{BoxFuture, Log, NewRecord};
+use highwater::{Append, Appended, Error, Limits};
 use highwater_contract::Settings;
 use uuid::Uuid;
 

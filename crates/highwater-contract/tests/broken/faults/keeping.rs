@@ -2,7 +2,8 @@
 
 use std::sync::Mutex;
 
-use highwater::{Append, Appended, BoxFuture, Error, EventTypes, Log, MemoryEventStore, NewRecord, ReadLimit};
+use highwater::backend::{BoxFuture, Log, NewRecord, ReadLimit};
+use highwater::{Append, Appended, Error, EventTypes, MemoryEventStore};
 
 use crate::faulty::{Fault, Sound};
 

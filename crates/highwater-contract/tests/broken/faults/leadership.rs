@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use highwater::{
-    BoxFuture, Candidate, Checkpoints, Claim, Error, Held, Instance, Leader, Leadership, LeadershipSettings,
-    LockHolder, MemoryEventStore, Taken, View, Want,
+use highwater::backend::{
+    BoxFuture, Candidate, Checkpoints, Held, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Taken, View,
+    Want,
 };
+use highwater::{Claim, Error, MemoryEventStore};
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 

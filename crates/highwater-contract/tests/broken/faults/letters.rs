@@ -1,8 +1,7 @@
 //! Faults of dead letters.
 
-use highwater::{
-    BoxFuture, Closed, Closing, DeadLetters, Error, Fence, LetterDetail, LetterQuery, LetterState, Request,
-};
+use highwater::backend::{BoxFuture, Closed, Closing, DeadLetters, Fence, Request};
+use highwater::{Error, LetterDetail, LetterQuery, LetterState};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, FaultyTx, Sound};

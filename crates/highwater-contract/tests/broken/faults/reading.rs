@@ -1,9 +1,8 @@
 //! Faults of reading: too much, too little, something else.
 
 use chrono::SubsecRound;
-use highwater::{
-    Append, Appended, BoxFuture, Direction, Error, EventTypes, Log, Page, ReadLimit, Record, StreamPage, StreamRead,
-};
+use highwater::backend::{BoxFuture, Direction, Log, Page, ReadLimit, Record, StreamPage, StreamRead};
+use highwater::{Append, Appended, Error, EventTypes};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};

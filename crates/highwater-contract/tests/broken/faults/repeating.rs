@@ -1,6 +1,7 @@
 //! Faults of appending twice.
 
-use highwater::{Append, Appended, BoxFuture, Error, ExpectedVersion, Log, Position};
+use highwater::backend::{BoxFuture, Log};
+use highwater::{Append, Appended, Error, ExpectedVersion, Position};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};
@@ -28,7 +29,7 @@ impl Fault for ForgetsIds {
             if !done.repeated {
                 return Ok(done);
             }
-            let new_ids = |records: &mut Vec<highwater::NewRecord>| {
+            let new_ids = |records: &mut Vec<highwater::backend::NewRecord>| {
                 records.iter_mut().for_each(|record| record.id = Uuid::now_v7());
             };
             sound.memory.append(&sound.changed(append, |_| ExpectedVersion::Any, new_ids)?).await
@@ -38,7 +39,7 @@ impl Fault for ForgetsIds {
 
 /// The places at which the ids of an append are stored already.
 async fn known(sound: &Sound, append: &Append) -> Result<Vec<(Uuid, Position)>, Error> {
-    let place = |record: highwater::Record| {
+    let place = |record: highwater::backend::Record| {
         let (stream_version, global_sequence) = (record.stream_version, record.global_sequence);
         (record.id, Position { stream_version, global_sequence })
     };

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use highwater::{
-    Begun, BoxError, BoxFuture, Checkpoints, Claim, Closed, Closing, DeadLetters, Error, Fence, LetterQuery, NewLetter,
-};
+use highwater::backend::{Begun, BoxFuture, Checkpoints, Closed, Closing, DeadLetters, Fence, NewLetter, OpenTx};
+use highwater::{BoxError, Claim, Error, LetterQuery};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, FaultyTx, Sound};
 
-type Beginning<'a> = BoxFuture<'a, Result<Begun<FaultyTx>, Error>>;
+type Beginning<'a> = BoxFuture<'a, Result<Begun, Error>>;
 type Committing<'a> = BoxFuture<'a, Result<Closed, Error>>;
 
 /// Checks no fence, neither at the beginning nor at the end.
@@ -64,7 +63,7 @@ impl Fault for BeginsWithoutALock {
         Box::pin(async move {
             let Begun { tx, global_sequence, letter_open } = sound.begin(fence, letter).await?;
             drop(tx);
-            let tx = FaultyTx { open: None, fence: fence.clone(), noted: Vec::new() };
+            let tx = OpenTx::new(FaultyTx { open: None, fence: fence.clone(), noted: Vec::new() });
             Ok(Begun { tx, global_sequence, letter_open })
         })
     }
@@ -162,8 +161,8 @@ impl Fault for CommitsAtOnce {
             let taken = sound.memory.take_over(&Claim::of(&*subscriber_id)).await?;
             let fence = Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: 0 };
             let mut begun = sound.begin(&fence, None).await?;
-            sound.tally(&mut begun.tx, key).await?;
-            sound.commit(begun.tx, &fence, stay(0)).await?;
+            sound.tally(begun.tx.get()?, key).await?;
+            sound.commit(begun.tx.into_inner()?, &fence, stay(0)).await?;
             Ok(())
         })
     }
@@ -239,11 +238,11 @@ impl Fault for ResetsWithoutANewTerm {
     fn store_checkpoint<'a>(
         &'a self,
         sound: &'a Sound,
-        write: &'a highwater::CheckpointWrite,
-    ) -> BoxFuture<'a, Result<Option<highwater::Refused>, Error>> {
+        write: &'a highwater::backend::CheckpointWrite,
+    ) -> BoxFuture<'a, Result<Option<highwater::backend::Refused>, Error>> {
         Box::pin(async move {
             let fence = self.renewed(sound, &write.fence).await?;
-            sound.store_checkpoint(&highwater::CheckpointWrite { fence, ..write.clone() }).await
+            sound.store_checkpoint(&highwater::backend::CheckpointWrite { fence, ..write.clone() }).await
         })
     }
 

@@ -3,10 +3,10 @@
 
 use std::sync::Mutex;
 
-use highwater::{
-    BoxFuture, Diagnose, Error, FilledCheckpoint, Filling, Finding, LetterDetail, MemoryEventStore, Record, Request,
-    Severity, Transfer, Unfinished,
+use highwater::backend::{
+    BoxFuture, Diagnose, FilledCheckpoint, Filling, Finding, Record, Request, Severity, Transfer, Unfinished,
 };
+use highwater::{Error, LetterDetail, MemoryEventStore};
 
 use crate::faulty::{Fault, Sound};
 
@@ -243,7 +243,7 @@ impl Fault for KeepsWhatWasToldBefore {
                 limit: usize::MAX,
                 ..highwater::LetterQuery::default()
             };
-            let before = highwater::DeadLetters::letters(&sound.memory, &all).await?;
+            let before = highwater::backend::DeadLetters::letters(&sound.memory, &all).await?;
             let mut filling = sound.memory.fill(source).await?;
             let detail = |letter| LetterDetail { letter, record: None, attempts: Vec::new() };
             let before: Vec<LetterDetail> = before.into_iter().map(detail).collect();

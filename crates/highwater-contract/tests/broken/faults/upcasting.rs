@@ -1,6 +1,7 @@
 //! Faults of reading old events as new ones.
 
-use highwater::{Append, Appended, BoxFuture, Error, EventTypes, Log, Page, ReadLimit, Upcasters};
+use highwater::backend::{BoxFuture, Log, Page, ReadLimit};
+use highwater::{Append, Appended, Error, EventTypes, Upcasters};
 
 use crate::faulty::{Fault, Sound};
 

@@ -1,6 +1,7 @@
 //! Faults of waking up.
 
-use highwater::{Append, Appended, BoxFuture, Error, Log, Wakeup, Wakeups};
+use highwater::backend::{BoxFuture, Log, Wakeup, Wakeups};
+use highwater::{Append, Appended, Error};
 use highwater_contract::{Harness, MemoryHarness, OpenAppend};
 use tokio::sync::watch;
 use uuid::Uuid;

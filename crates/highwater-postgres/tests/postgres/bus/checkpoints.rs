@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Checkpoints, EventTypes, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
+use highwater::backend::Checkpoints;
+use highwater::{EventTypes, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
 use sqlx::Row;
 
 use super::{Recorder, batched, bus, quick, say, say_many};
@@ -230,7 +231,7 @@ async fn starting_at_the_end_does_not_lose_what_an_open_transaction_brings() {
     let bus = bus(&db, quick()).await;
     // Read once, so that the transaction is seen to begin.
     say(bus.store(), "settled").await;
-    assert_eq!(highwater::Log::frontier(bus.store()).await.unwrap(), 1);
+    assert_eq!(highwater::backend::Log::frontier(bus.store()).await.unwrap(), 1);
     let mut tx = bus.store().pool().begin().await.unwrap();
     let late = highwater::Append::to(uuid::Uuid::now_v7()).event(crate::support::note("late"));
     let (late, _) = bus.store().append_on(&mut tx, &late).await.unwrap();

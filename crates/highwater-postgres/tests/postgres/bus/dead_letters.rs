@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use highwater::{
-    Append, Checkpoints, FailurePolicy, LetterQuery, LetterState, Log, NewRecord, SubscriberOptions, SubscriptionState,
-};
+use highwater::backend::{Checkpoints, Log, NewRecord};
+use highwater::{Append, FailurePolicy, LetterQuery, LetterState, SubscriberOptions, SubscriptionState};
 use sqlx::Row;
 use uuid::Uuid;
 

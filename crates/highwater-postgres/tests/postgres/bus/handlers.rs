@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, Error, Event, LetterQuery, Log, ReliableDeliveryConfig, SubscriberOptions,
-    TransactionalProjection,
+    Append, BoxError, Error, Event, LetterQuery, ReliableDeliveryConfig, SubscriberOptions, TransactionalProjection,
 };
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore, PgTx};
 use uuid::Uuid;
@@ -16,7 +16,9 @@ use crate::support::{Db, Note, note};
 
 /// What a test does in its transaction.
 pub type Act = Box<
-    dyn for<'a> Fn(&'a mut PgTx, &'a Event<Note>, u32) -> highwater::BoxFuture<'a, Result<(), BoxError>> + Send + Sync,
+    dyn for<'a> Fn(&'a mut PgTx, &'a Event<Note>, u32) -> highwater::backend::BoxFuture<'a, Result<(), BoxError>>
+        + Send
+        + Sync,
 >;
 
 /// Counts every event in a table of the schema, after having done something else.
@@ -349,8 +351,7 @@ async fn handlers_that_hang_in_all_transactions_keep_no_other_subscribers_dead_l
     let waited = bus.wait_for_within("projection:fails", at, within).await.expect("its dead letter is written");
     let letter = waited.dead_letter.expect("it is written").id;
     // Nor what becomes of it: replayed in vain, then with success, and another one discarded.
-    let done =
-        async |filed: highwater::Filed<'_, _>| tokio::time::timeout(within, filed.done()).await.unwrap().unwrap();
+    let done = async |filed: highwater::Filed<'_>| tokio::time::timeout(within, filed.done()).await.unwrap().unwrap();
     let desk = bus.dead_letters();
     assert_eq!(done(desk.replay(letter).await.unwrap()).await.failed, 1);
     failing.fail("x", 0);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Append, EventStore, Log};
+use highwater::backend::Log;
+use highwater::{Append, EventStore};
 use uuid::Uuid;
 
 use super::{Recorder, batched, bus, quick};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{EventStore, FailurePolicy, Log, SubscriberOptions};
+use highwater::backend::Log;
+use highwater::{EventStore, FailurePolicy, SubscriberOptions};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 
@@ -158,8 +159,9 @@ async fn what_was_buried_survives_a_crash_of_the_server_though_the_database_says
     server.crash().unwrap();
     server.start_again().unwrap();
     let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
-    let stored = highwater::Checkpoints::checkpoint(&store, "projection:buried").await.unwrap().unwrap();
-    let letters = highwater::DeadLetters::count_letters(&store, &highwater::LetterQuery::default()).await.unwrap();
+    let stored = highwater::backend::Checkpoints::checkpoint(&store, "projection:buried").await.unwrap().unwrap();
+    let letters =
+        highwater::backend::DeadLetters::count_letters(&store, &highwater::LetterQuery::default()).await.unwrap();
     assert_eq!((stored.global_sequence, letters), (at, 1));
     assert_eq!(store.head().await.unwrap(), at);
     drop(subscription);

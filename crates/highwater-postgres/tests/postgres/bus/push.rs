@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{Problem, ReliableDeliveryConfig, SubscriptionState, Wakeups};
+use highwater::backend::Wakeups;
+use highwater::{Problem, ReliableDeliveryConfig, SubscriptionState};
 
 use super::{Recorder, bus, quick, say, until};
 use crate::forger::Forger;

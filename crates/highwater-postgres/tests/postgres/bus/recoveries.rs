@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use highwater::{Checkpoints, Log};
+use highwater::backend::{Checkpoints, Log};
 use highwater_postgres::PgEventStore;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
@@ -185,7 +185,7 @@ async fn a_connection_that_leads_to_another_life_of_the_server_is_told_so_by_the
     }
     let before = page(&store, 0).await;
     let types = highwater::EventTypes::only(["Noted"]);
-    let limit = highwater::ReadLimit::events(10);
+    let limit = highwater::backend::ReadLimit::events(10);
     for (after, types) in [(0, &highwater::EventTypes::All), (0, &types)] {
         assert_eq!(page(&store, 0).await.records.len(), 3);
         // As behind a pooler that hands statements to whichever server is there.

@@ -4,8 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use highwater::{Cause, Diagnose, Log, OpenWriter, Overview, Problem, Subscription, explain};
-use highwater_postgres::{PgEventBus, PgEventStore};
+use highwater::backend::{Diagnose, Log, OpenWriter};
+use highwater::{Cause, Overview, Problem, Subscription, explain};
+use highwater_postgres::PgEventBus;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions};
 
@@ -48,7 +49,7 @@ impl Stranger {
 }
 
 /// A live subscriber that has handled ten events.
-async fn live(db: &Db) -> (PgEventBus, Subscription<PgEventStore>) {
+async fn live(db: &Db) -> (PgEventBus, Subscription) {
     let bus = bus(db, quick()).await;
     let subscription = bus.subscribe(Recorder::new(ID)).await.unwrap();
     for _ in 0..10 {

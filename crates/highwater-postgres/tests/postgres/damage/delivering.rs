@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use highwater::backend::{Checkpoints, DeadLetters, Log};
 use highwater::{
-    Append, Checkpoints, DeadLetters, Error, EventBus, EventTypes, InstanceMode, LetterQuery, Log, Problem,
-    ReliableDeliveryConfig, SubscriberOptions, SubscriptionState,
+    Append, Error, EventBus, EventTypes, InstanceMode, LetterQuery, Problem, ReliableDeliveryConfig, SubscriberOptions,
+    SubscriptionState,
 };
 use highwater_contract::{Call, Flaky, Verdict};
 use highwater_postgres::{PgEventBus, PgEventStore};

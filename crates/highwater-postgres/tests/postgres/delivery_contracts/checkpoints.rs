@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use highwater::Refused;
+use highwater::backend::Refused;
 use sqlx::postgres::PgConnectOptions;
 use throwaway_postgres::ThrowawayPostgres;
 
@@ -113,7 +113,8 @@ async fn only_the_checkpoint_connection_commits_without_waiting_for_the_disk() {
     let fence = take(&store, "s").await;
     store.store_checkpoints(&[write(&fence, 1)]).await.unwrap();
     let mut tx = begin(&store, &fence).await;
-    let setting: String = sqlx::query_scalar("SHOW synchronous_commit").fetch_one(&mut *tx).await.unwrap();
+    let setting: String =
+        sqlx::query_scalar("SHOW synchronous_commit").fetch_one(&mut **inside(&mut tx)).await.unwrap();
     assert_eq!(setting, "on");
     store.commit(tx, &fence, Closing::Advance { from: 1, to: 2, event_id: None }).await.unwrap();
     let seen: Vec<(String, String)> = sqlx::query_as("SELECT application_name, synchronous_commit FROM seen")
@@ -136,7 +137,7 @@ async fn a_checkpoint_connection_whose_caller_stopped_waiting_is_not_used_again(
     }
     let tx = begin(&store, &fence).await;
     // With an event it is waited for a moment; without one, as where there are several, not at all.
-    let writes = [highwater::CheckpointWrite { event_id: Some(Uuid::now_v7()), ..write(&fence, 3) }];
+    let writes = [highwater::backend::CheckpointWrite { event_id: Some(Uuid::now_v7()), ..write(&fence, 3) }];
     assert_eq!(store.store_checkpoints(&[write(&fence, 3)]).await.unwrap(), [Some(Refused::Held)]);
     assert_eq!(
         store.store_checkpoints(&writes).await.unwrap(),

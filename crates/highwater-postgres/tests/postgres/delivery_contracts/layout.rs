@@ -1,6 +1,7 @@
 //! The tables of delivery, made or adopted.
 
-use highwater::{Append, Claim, Log};
+use highwater::backend::Log;
+use highwater::{Append, Claim};
 
 use super::*;
 

@@ -1,7 +1,8 @@
 //! Dead letters, and what people ask to be done with them.
 
 use chrono::{TimeDelta, Utc};
-use highwater::{Append, Ask, Log, Request, RequestOutcome};
+use highwater::backend::{Ask, Log, Request};
+use highwater::{Append, RequestOutcome};
 
 use super::*;
 

@@ -14,8 +14,8 @@ async fn with_model(db: &Db) -> (PgEventStore, Fence) {
     (store, fence)
 }
 
-async fn handle(db: &Db, tx: &mut PgTx, n: u32) {
-    db.execute(tx, &format!("INSERT INTO {{s}}.model VALUES ({n})")).await;
+async fn handle(db: &Db, tx: &mut OpenTx, n: u32) {
+    db.execute(inside(tx), &format!("INSERT INTO {{s}}.model VALUES ({n})")).await;
 }
 
 async fn model(db: &Db) -> Vec<i32> {
@@ -86,7 +86,7 @@ async fn a_transaction_commits_only_from_where_it_began() {
     ] {
         let mut tx = begin(&store, &fence).await;
         handle(&db, &mut tx, 1).await;
-        db.execute(&mut tx, sabotage).await;
+        db.execute(inside(&mut tx), sabotage).await;
         let refused = store.commit(tx, &fence, closing).await.unwrap_err();
         assert!(
             matches!(&refused, Error::Fenced { term: Some(term), .. } if *term == fence.term.number),
@@ -102,7 +102,7 @@ async fn a_handler_that_swallowed_an_error_commits_nothing_and_is_told() {
     let (store, fence) = with_model(&db).await;
     let mut tx = begin(&store, &fence).await;
     handle(&db, &mut tx, 1).await;
-    db.try_execute(&mut tx, "SELECT 1 / 0").await.unwrap_err();
+    db.try_execute(inside(&mut tx), "SELECT 1 / 0").await.unwrap_err();
     let told = store.commit(tx, &fence, advance(0, 7)).await.unwrap_err();
     assert!(matches!(told, Error::Aborted { .. }), "{told:?}");
     assert_eq!((model(&db).await, at(&store, "s").await), (vec![], Some(0)));
@@ -117,7 +117,7 @@ async fn a_handler_that_ended_its_transaction_moves_no_checkpoint_and_resolves_n
     for closing in [advance(3, 7), Closing::Replayed { letter: letter.id, by: "me" }, reset] {
         for end in ["ROLLBACK", "COMMIT", "ROLLBACK; BEGIN", "ROLLBACK; BEGIN; UPDATE {s}.model SET n = n"] {
             let mut tx = begin(&store, &fence).await;
-            db.execute(&mut tx, end).await;
+            db.execute(inside(&mut tx), end).await;
             let told = store.commit(tx, &fence, closing).await.unwrap_err();
             let begun_anew = end.contains("BEGIN");
             let fits = matches!(told, Error::Aborted { .. }) || begun_anew && matches!(told, Error::Fenced { .. });
@@ -169,7 +169,7 @@ async fn a_connection_lost_before_the_commit_is_known_to_have_stored_nothing() {
     let (store, fence) = with_model(&db).await;
     let mut tx = begin(&store, &fence).await;
     handle(&db, &mut tx, 1).await;
-    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut **inside(&mut tx)).await.unwrap();
     let kill = sqlx::query("SELECT pg_terminate_backend($1)").bind(pid);
     kill.execute(&mut db.connection().await).await.unwrap();
     let lost = store.commit(tx, &fence, advance(0, 7)).await.unwrap_err();
@@ -189,7 +189,7 @@ async fn a_connection_lost_during_the_commit_leaves_the_outcome_unknown() {
     db.execute(&mut db.connection().await, slow).await;
     let mut tx = begin(&store, &fence).await;
     handle(&db, &mut tx, 1).await;
-    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut **inside(&mut tx)).await.unwrap();
     let committing = tokio::spawn({
         let (store, fence) = (store.clone(), fence.clone());
         async move { store.commit(tx, &fence, advance(0, 7)).await }
@@ -231,7 +231,7 @@ async fn giving_up_a_transaction_whose_statement_still_runs_waits_for_nothing_an
     let (store, fence) = with_model(&db).await;
     let mut tx = begin(&store, &fence).await;
     handle(&db, &mut tx, 1).await;
-    let sleep = sqlx::query("SELECT pg_sleep(60)").execute(&mut *tx);
+    let sleep = sqlx::query("SELECT pg_sleep(60)").execute(&mut **inside(&mut tx));
     assert!(tokio::time::timeout(Duration::from_millis(100), sleep).await.is_err());
     let began = Instant::now();
     store.rollback(tx, true).await;
@@ -250,7 +250,7 @@ async fn a_handler_may_leave_its_transaction_idle_for_longer_than_an_appender() 
         "SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'),
             coalesce(current_setting('client_connection_check_interval', true), '1s')",
     )
-    .fetch_one(&mut *tx)
+    .fetch_one(&mut **inside(&mut tx))
     .await
     .unwrap();
     assert_eq!(settings, ("1min".to_owned(), "5s".to_owned(), "1s".to_owned()));

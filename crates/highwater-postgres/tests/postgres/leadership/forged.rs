@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use highwater::{Cause, Diagnose, LeaderHold, Leadership, Problem, ReliableDeliveryConfig, Severity, explain};
+use highwater::backend::{Diagnose, LeaderHold, Leadership, Severity};
+use highwater::{Cause, Problem, ReliableDeliveryConfig, explain};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use uuid::Uuid;
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::{
-    Cause, Checkpoints, Claim, Error, LeaderHold, Log, Overview, Repair, ReportedState, SubscriberOverview, explain,
-    explain_with_patience,
-};
+use highwater::backend::{Checkpoints, LeaderHold, Log, ReportedState, explain_with_patience};
+use highwater::{Cause, Claim, Error, Overview, Repair, SubscriberOverview, explain};
 use highwater_postgres::{PgEventBus, PgEventStore};
 
 use super::processes::{caught_up, effects};

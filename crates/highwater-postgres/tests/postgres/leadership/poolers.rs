@@ -1,6 +1,7 @@
 //! A real PgBouncer between.
 
-use highwater::{Error, EventStore, Wakeups};
+use highwater::backend::Wakeups;
+use highwater::{Error, EventStore};
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use throwaway_postgres::{PoolMode, ThrowawayPgBouncer, ThrowawayPostgres};
 

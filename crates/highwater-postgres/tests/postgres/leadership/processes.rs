@@ -29,7 +29,7 @@ impl Load {
         let task = tokio::spawn(async move {
             while !stopped.load(Ordering::SeqCst) {
                 let append = crate::support::one();
-                while highwater::Log::append(&store, &append).await.is_err() {
+                while highwater::backend::Log::append(&store, &append).await.is_err() {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 tokio::time::sleep(Duration::from_millis(3)).await;
@@ -85,7 +85,8 @@ pub async fn assert_nothing_lost(db: &Db, store: &PgEventStore, again: usize) {
     assert!(all.iter().eq(effects.keys()), "every event had its effect");
     let doubled: i64 = effects.values().map(|count| count - 1).sum();
     assert!(doubled <= again as i64, "{doubled} effects more than once, where {again} may be");
-    let letters = highwater::DeadLetters::count_letters(store, &highwater::LetterQuery::default()).await.unwrap();
+    let letters =
+        highwater::backend::DeadLetters::count_letters(store, &highwater::LetterQuery::default()).await.unwrap();
     assert_eq!(letters, 0, "nothing was counted twice and refused for that");
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use highwater::{
     BoxError, Claim, Coordinator, Event, InstanceMode, ProjectorCoordinator, ReliableDeliveryConfig, SubscriptionState,
 };
-use highwater_postgres::{PgConfig, PgCoordinator, PgEventBus};
+use highwater_postgres::{PgConfig, PgEventBus};
 
 use super::worker::{EFFECTS, Job};
 use super::{coordinated, leader};
@@ -53,8 +53,8 @@ async fn a_single_instance_takes_no_lock() {
     bus.subscribe(Recorder::new("projection:a")).await.unwrap();
     bus.wait_for("projection:a", at).await.unwrap();
     assert_eq!(holders(&db, "projection:a").await, []);
-    let leaders = highwater::Leadership::leaders(bus.store()).await.unwrap();
-    assert_eq!(leaders[0].hold, highwater::LeaderHold::Unknown, "{leaders:?}");
+    let leaders = highwater::backend::Leadership::leaders(bus.store()).await.unwrap();
+    assert_eq!(leaders[0].hold, highwater::backend::LeaderHold::Unknown, "{leaders:?}");
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn a_handler_that_hogs_the_runtime_does_not_cost_leadership() {
             runtime.block_on(async {
                 let db = std::mem::ManuallyDrop::new(Db { url, schema });
                 let store = highwater_postgres::PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
-                let coordinator = PgCoordinator::new(store, &coordinated());
+                let coordinator = Coordinator::new(&store, &coordinated());
                 let end = Instant::now() + Duration::from_secs(3);
                 while Instant::now() < end {
                     assert!(coordinator.try_acquire(&Claim::of("projection:hog")).await.unwrap().is_none());
@@ -178,7 +178,7 @@ async fn a_handler_that_hogs_the_runtime_does_not_cost_leadership() {
 async fn a_guard_is_given_back_with_the_end_of_its_connection() {
     let db = Db::new();
     let (one, other) = (db.store().await, db.store().await);
-    let (one, other) = (Coordinator::new(one, &coordinated()), Coordinator::new(other, &coordinated()));
+    let (one, other) = (Coordinator::new(&one, &coordinated()), Coordinator::new(&other, &coordinated()));
     let claim = Claim::of("report:nightly");
     let guard = one.acquire(&claim).await.unwrap();
     let lost = guard.lost();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use highwater::{LeaderHold, Leadership};
+use highwater::backend::{LeaderHold, Leadership};
 use highwater_postgres::PgEventStore;
 
 use super::processes::{Load, caught_up, counted};

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::backend::{Checkpoints, DeadLetters, Log};
 use highwater::{
-    Append, Checkpoints, DeadLetters, Error, Event, EventBus, EventTypes, InstanceMode, LetterQuery, Log, Problem,
-    ReliableDeliveryConfig, SubscriberOptions, SubscriptionState, observer_fn,
+    Append, Error, Event, EventBus, EventTypes, InstanceMode, LetterQuery, Problem, ReliableDeliveryConfig,
+    SubscriberOptions, SubscriptionState, observer_fn,
 };
 use highwater_contract::{Call, Flaky, Verdict};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};

@@ -3,7 +3,8 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use highwater::{Claim, Coordinator, Diagnose, Log, ProjectorCoordinator, ReliableDeliveryConfig, Severity};
+use highwater::backend::{Diagnose, Log, Severity};
+use highwater::{Claim, Coordinator, ProjectorCoordinator, ReliableDeliveryConfig};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 
@@ -208,7 +209,7 @@ fn hang(store: SqliteEventStore, bound: Duration) -> (mpsc::Receiver<()>, mpsc::
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let coordinator = Coordinator::new(store, &impatient(bound));
+            let coordinator = Coordinator::new(&store, &impatient(bound));
             let guard = coordinator.acquire(&Claim::of(COUNTED)).await.unwrap();
             leads.send(()).unwrap();
             wait.recv().unwrap();
@@ -226,7 +227,7 @@ async fn an_application_that_hangs_as_a_whole_gives_leadership_up() {
     let bound = Duration::from_millis(300);
     let (is_leading, go_on, still_leads) = hang(folder.store().await, bound);
     tokio::task::spawn_blocking(move || is_leading.recv().unwrap()).await.unwrap();
-    let other = Coordinator::new(store, &impatient(bound));
+    let other = Coordinator::new(&store, &impatient(bound));
     let since = Instant::now();
     let guard = tokio::time::timeout(Duration::from_secs(20), other.acquire(&Claim::of(COUNTED))).await;
     let guard = guard.expect("it gives up").unwrap();
@@ -242,7 +243,7 @@ async fn a_lock_that_no_instance_answers_for_is_taken_over() {
     let store = folder.store().await;
     let bound = Duration::from_millis(300);
     let claim = Claim::of(COUNTED);
-    let coordinator = Coordinator::new(store, &impatient(bound));
+    let coordinator = Coordinator::new(&store, &impatient(bound));
     drop(coordinator.acquire(&claim).await.unwrap());
     // As a child has it that was forked from a leader and outlives it.
     let locks = folder.path().join("events.db-locks");
@@ -258,6 +259,6 @@ async fn a_lock_that_no_instance_answers_for_is_taken_over() {
     assert!(guard.is_held());
     drop(file);
     assert!(guard.is_held(), "what was replaced does not matter any more");
-    let other = Coordinator::new(folder.store().await, &impatient(bound));
+    let other = Coordinator::new(&folder.store().await, &impatient(bound));
     assert!(other.try_acquire(&claim).await.unwrap().is_none());
 }

@@ -1,6 +1,7 @@
 //! Somebody cleans up what belongs to the living.
 
-use highwater::{Checkpoints, Claim, Coordinator, Error, Log, ProjectorCoordinator, Transfer};
+use highwater::backend::{Checkpoints, Log, Transfer};
+use highwater::{Claim, Coordinator, Error, ProjectorCoordinator};
 
 use super::{COUNTED, EFFECTS, caught_up, leader, leads, prepared, start};
 use crate::support::{Folder, coordinated, eventually, one, say};
@@ -18,7 +19,7 @@ fn remove_locks(folder: &Folder) {
 async fn a_leader_whose_lock_is_removed_gives_up_and_somebody_leads_again() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
-    let coordinator = Coordinator::new(store.clone(), &coordinated(1));
+    let coordinator = Coordinator::new(&store, &coordinated(1));
     let claim = Claim::of(COUNTED);
     let guard = coordinator.acquire(&claim).await.unwrap();
     remove_locks(&folder);
@@ -30,12 +31,12 @@ async fn a_leader_whose_lock_is_removed_gives_up_and_somebody_leads_again() {
     let term = leads(&store, COUNTED, &worker).await;
     assert!(term > guard.term());
     // What the old one still believes cannot reach the database.
-    let fence = highwater::Fence {
+    let fence = highwater::backend::Fence {
         subscriber_id: COUNTED.into(),
         term: guard.taken().term,
         incarnation: guard.taken().incarnation,
     };
-    let begun = highwater::Backend::begin(&store, &fence, None).await;
+    let begun = highwater::backend::Backend::begin(&store, &fence, None).await;
     assert!(matches!(begun, Err(Error::Fenced { .. })), "{:?}", begun.map(|_| ()));
     drop(guard);
     assert_eq!(leader(&store, COUNTED).await.map(|leader| leader.term), Some(term), "giving up took nothing away");
@@ -109,7 +110,7 @@ async fn what_nobody_may_lock_is_an_error_and_not_leadership() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
     std::fs::write(locks(&folder), "in the way").unwrap();
-    let refused = Coordinator::new(store.clone(), &coordinated(1)).try_acquire(&Claim::of(COUNTED)).await;
+    let refused = Coordinator::new(&store, &coordinated(1)).try_acquire(&Claim::of(COUNTED)).await;
     assert!(matches!(refused, Err(Error::Denied { .. })), "{:?}", refused.map(|_| ()));
     assert!(store.fill("somewhere").await.is_err());
     assert!(store.checkpoint(COUNTED).await.unwrap().is_none(), "and nothing is stored");

@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater::{Claim, Coordinator, Error, Leadership, ProjectorCoordinator, Transfer};
+use highwater::backend::{Leadership, Transfer};
+use highwater::{Claim, Coordinator, Error, ProjectorCoordinator};
 use highwater_sqlite::SqliteEventStore;
 
 use super::COUNTED;
@@ -42,7 +43,7 @@ fn locks(folder: &Folder) -> PathBuf {
 }
 
 async fn try_to_lead(store: &SqliteEventStore) -> Result<bool, Error> {
-    let coordinator = Coordinator::new(store.clone(), &coordinated(1));
+    let coordinator = Coordinator::new(store, &coordinated(1));
     let led = coordinator.try_acquire(&Claim::of(COUNTED)).await.map(|guard| guard.is_some());
     coordinator.close().await;
     led

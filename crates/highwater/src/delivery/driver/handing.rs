@@ -9,12 +9,12 @@ use crate::delivery::after_commit::noting;
 use crate::delivery::handling::{Failure, Pace, call_within};
 use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
-use crate::{Backend, Closing, Error, Record};
+use crate::{Closing, Error, Record};
 
 /// After how many events handed over others may get their turn.
 const EVENTS_PER_TURN: usize = 32;
 
-impl<B: Backend> Driver<B> {
+impl Driver {
     pub(super) async fn handle(&mut self, count: usize) -> Result<(), Trouble> {
         let (records, range) = self.machine.front(count);
         match &self.subscriber.handler {
@@ -66,7 +66,7 @@ impl<B: Backend> Driver<B> {
             return Ok(());
         }
         let handler = handler.handle(&mut begun.tx, &records[done..], decoder);
-        let handling = call_within(&backend, handler, self.config.handler_timeout);
+        let handling = call_within(&*backend, handler, self.config.handler_timeout);
         let (handled, appended) = noting(handling).await;
         // Of the handler alone: a commit that waits for a distant replica takes as long for one event as for a thousand.
         let took = started.elapsed();

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use super::{Driver, Trouble};
 use crate::delivery::journal::chain;
 use crate::delivery::retry::Backoff;
-use crate::{Backend, Claim, Error, Fence, LeadershipGuard};
+use crate::{Claim, Error, Fence, LeadershipGuard};
 
 /// After how long being fenced is forgotten.
 const UNDISTURBED: Duration = Duration::from_secs(10);
 
-impl<B: Backend> Driver<B> {
+impl Driver {
     /// Gets the right to process. After an interruption it has that already, unless somebody else took over meanwhile.
     pub(super) async fn take(&mut self) -> Result<(), Trouble> {
         let id = self.subscriber.id.clone();
@@ -107,9 +107,8 @@ impl<B: Backend> Driver<B> {
         self.signals.forget();
     }
 
-    /// Gives leadership back, and begins anew.
-    pub(super) async fn stop_leading(&mut self) {
-        self.machine.on_not_leading();
+    /// Gives leadership back.
+    pub(super) async fn release(&mut self) {
         self.void_source();
         self.fence = None;
         self.signals.release().await;
@@ -118,7 +117,8 @@ impl<B: Backend> Driver<B> {
     /// Everything is stored: another instance goes on from here.
     pub(super) async fn let_go(&mut self) -> Result<(), Trouble> {
         self.journal.let_go(self.machine.stored());
-        self.stop_leading().await;
+        self.machine.on_not_leading();
+        self.release().await;
         self.stands_by = true;
         self.publish(false);
         Ok(())
@@ -127,7 +127,7 @@ impl<B: Backend> Driver<B> {
     /// Somebody else has taken over, though a lock was held: it was lost without a word. Others may lead now.
     pub(super) async fn stand_back(&mut self, error: &Error) {
         self.journal.fenced(error);
-        self.stop_leading().await;
+        self.release().await;
         (self.trouble, self.stands_by) = (None, true);
         self.status_error(chain(error).into());
         self.publish(false);

@@ -7,12 +7,12 @@ use super::storing::arrived;
 use super::{Driver, Source, Trouble};
 use crate::delivery::catch_up::CatchUp;
 use crate::delivery::tail::Found;
-use crate::{Backend, Error, EventTypes, ReadLimit, Record};
+use crate::{Error, EventTypes, ReadLimit, Record};
 
 /// How long to wait before asking the tail for a seat again.
 const TURNED_AWAY: Duration = Duration::from_millis(20);
 
-impl<B: Backend> Driver<B> {
+impl Driver {
     pub(super) fn limit(&self) -> ReadLimit {
         ReadLimit { events: self.config.catch_up_batch_size, bytes: self.config.catch_up_batch_bytes_max }
     }

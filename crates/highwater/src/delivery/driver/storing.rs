@@ -9,14 +9,12 @@ use uuid::Uuid;
 use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
-use crate::{
-    Backend, Begun, CheckpointWrite, Closed, Closing, Error, Fence, LetterQuery, LetterState, NewLetter, Record,
-};
+use crate::{Begun, CheckpointWrite, Closed, Closing, Error, Fence, LetterQuery, LetterState, NewLetter, Record};
 
 /// For how long what is known of parked streams is believed: to count them takes longer the more there are.
 const PARKED_FOR: Duration = Duration::from_secs(1);
 
-impl<B: Backend> Driver<B> {
+impl Driver {
     /// Has the checkpoint stored: at once where everything waits for it, and else while the next events are handled.
     pub(super) async fn store(&mut self) -> Result<(), Trouble> {
         let fence = self.fence()?;
@@ -24,7 +22,7 @@ impl<B: Backend> Driver<B> {
         let write = CheckpointWrite { fence, global_sequence, event_id };
         self.behind_since = Some(Instant::now());
         if self.config.checkpoint_mode.size() == 1 {
-            let outcome = self.shared.writer.store_now(&self.shared.backend, write).await;
+            let outcome = self.shared.writer.store_now(&*self.shared.backend, write).await;
             return self.stored(outcome);
         }
         self.storing = Some(self.shared.writer.store(write));
@@ -50,24 +48,21 @@ impl<B: Backend> Driver<B> {
     }
 
     /// Begins a fenced transaction, if that continues what was done.
-    pub(in crate::delivery) async fn begin(&self, letter: Option<Uuid>) -> Result<(Fence, Begun<B::Tx>), Trouble> {
+    pub(in crate::delivery) async fn begin(&self, letter: Option<Uuid>) -> Result<(Fence, Begun), Trouble> {
         let fence = self.fence()?;
         let begun = self.shared.backend.begin(&fence, letter).await?;
         Ok((fence, self.continued(begun).await?))
     }
 
     /// The same for one in which no handler works.
-    pub(in crate::delivery) async fn begin_closing(
-        &self,
-        letter: Option<Uuid>,
-    ) -> Result<(Fence, Begun<B::Tx>), Trouble> {
+    pub(in crate::delivery) async fn begin_closing(&self, letter: Option<Uuid>) -> Result<(Fence, Begun), Trouble> {
         let fence = self.fence()?;
         let begun = self.shared.backend.begin_closing(&fence, letter).await?;
         Ok((fence, self.continued(begun).await?))
     }
 
     /// A transaction that has begun, unless it begins below what was stored.
-    async fn continued(&self, begun: Begun<B::Tx>) -> Result<Begun<B::Tx>, Trouble> {
+    async fn continued(&self, begun: Begun) -> Result<Begun, Trouble> {
         if self.machine.continues_from(begun.global_sequence) {
             return Ok(begun);
         }

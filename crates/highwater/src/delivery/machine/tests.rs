@@ -274,12 +274,43 @@ fn a_page_that_overlaps_what_was_handled_is_taken_from_where_it_goes_on() {
     assert_eq!(machine.front(9).1, 2..4);
 }
 
+fn fenced(term: Option<u64>) -> Error {
+    Error::Fenced { subscriber_id: "projection:orders".to_owned(), term }
+}
+
+#[test]
+fn what_an_error_means_depends_on_what_was_going_on() {
+    let interrupted = || Error::Interrupted { reason: "another life of the server".to_owned() };
+    let unknown = || Error::UnknownOutcome { source: "the connection is gone".into() };
+    let unavailable = || Error::Unavailable { action: "answer", source: "away".into() };
+    for exclusive in [true, false] {
+        for (error, reaction) in [
+            (fenced(Some(2)), Reaction::Reread),
+            (fenced(None), Reaction::StartAgain),
+            (interrupted(), Reaction::Reread),
+            (unknown(), Reaction::Reread),
+            (unavailable(), Reaction::Retry),
+        ] {
+            let mut machine = running(policy());
+            machine.on_page(page(1..=4), 4);
+            assert_eq!(machine.on_error(&error, exclusive), reaction, "{error}");
+            assert_eq!(machine.is_taking(), reaction != Reaction::Retry, "{error}");
+        }
+        // It has looked, and the term is another's.
+        let mut machine = Machine::new(policy());
+        let reaction = if exclusive { Reaction::StandBack } else { Reaction::Halt };
+        assert_eq!(machine.on_error(&fenced(Some(2)), exclusive), reaction);
+        assert_eq!(machine.halted().is_some(), !exclusive);
+    }
+}
+
 #[test]
 fn who_is_fenced_stores_nothing_any_more() {
     let mut machine = running(Policy { batch: 100, ..policy() });
     machine.on_page(page(1..=4), 4);
     machine.on_handled(2);
-    machine.on_fenced("another took over");
+    assert_eq!(machine.on_error(&Error::Interrupted { reason: String::new() }, false), Reaction::Reread);
+    assert_eq!(machine.on_error(&fenced(Some(2)), false), Reaction::Halt);
     assert_eq!((machine.step(NOW), machine.handled()), (Step::Rest, 0));
 }
 
@@ -344,9 +375,25 @@ fn survive(seed: u64) {
                 continue;
             }
             1 => {
-                machine.on_interrupted();
-                storing = None;
-                world.order.clear();
+                // Whatever the store says. Leading or not, it goes on from what is stored.
+                let error = match random.u8(..5) {
+                    0 => fenced(Some(7)),
+                    1 => fenced(None),
+                    2 => Error::UnknownOutcome { source: "lost".into() },
+                    3 => Error::Interrupted { reason: "another life".to_owned() },
+                    _ => Error::Unavailable { action: "answer", source: "away".into() },
+                };
+                match machine.on_error(&error, random.bool()) {
+                    Reaction::Retry => {}
+                    Reaction::Halt => {
+                        // To be resumed is to claim leadership anew.
+                        machine.on_interrupted();
+                        (storing, world.order) = (None, Vec::new());
+                    }
+                    Reaction::Reread | Reaction::StartAgain | Reaction::StandBack => {
+                        (storing, world.order) = (None, Vec::new());
+                    }
+                }
                 continue;
             }
             2 => machine.on_wish(Wish::Pause),
