@@ -1,7 +1,9 @@
 //! A store here, a bus there.
 
 use highwater::backend::Log;
-use highwater::{Append, EventBus, ExpectedVersion, ReliableDeliveryConfig, StartAt, SubscriberOptions, Transactional, observer_fn};
+use highwater::{
+    Append, EventBus, ExpectedVersion, ReliableDeliveryConfig, StartAt, SubscriberOptions, Transactional, observer_fn,
+};
 use uuid::Uuid;
 
 use super::receipts::Receipts;

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use driver::{About, Appending, Error, Placed, Settings, Sink, Store};
 use highwater::backend::Log;
-use highwater::{Append, BoxError, CheckpointMode, Event, EventStore, ExpectedVersion, InstanceMode, Projection, ReliableDeliveryConfig};
+use highwater::{
+    Append, BoxError, CheckpointMode, Event, EventStore, ExpectedVersion, InstanceMode, Projection,
+    ReliableDeliveryConfig,
+};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
