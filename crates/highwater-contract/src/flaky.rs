@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use highwater::backend::{
     Backend, Begun, BoxFuture, Checkpoint, CheckpointWrite, Closed, Closing, Fence, Finding, Leader, LockHolder,
-    OpenTx, OpenWriter, Page, Planned, ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Unfinished,
-    Wrapper,
+    OpenTx, OpenWriter, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken,
+    Unfinished, Wrapper,
 };
 use highwater::{
     Append, Appended, BoxError, Claim, DeadLetter, Error, EventTypes, LetterDetail, LetterQuery, Transactional,
@@ -117,6 +117,10 @@ impl<B: Transactional> Wrapper for Flaky<B> {
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(self.pass(Call::Read, self.inner.read_all(after, types, limit)))
+    }
+
+    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.record(event_id)))
     }
 
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {

@@ -22,8 +22,11 @@ BEGIN
             ON CONFLICT DO NOTHING;
         EXCEPTION WHEN lock_not_available THEN
             RAISE EXCEPTION USING ERRCODE = 'HW009',
-                MESSAGE = 'a transaction that is open has begun to number this life of the server',
-                HINT = 'End the transaction that holds a lock on the table server_life; pg_locks says which.';
+                MESSAGE = format('a transaction that is still open has begun to number this life of the server: %s', (
+                    SELECT string_agg(coalesce('pid ' || l.pid, 'a prepared one'), ', ') FROM pg_locks l
+                    WHERE l.relation = '{schema_text}.server_life'::regclass AND l.mode = 'RowExclusiveLock'
+                        AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid())),
+                HINT = 'Commit it, or end its session with pg_terminate_backend.';
         END;
     END IF;
     RETURN {life};

@@ -1,12 +1,13 @@
 -- Both draws are needed: the one in SET happens after the wait for the row, so that later terms are higher ones. The wait
--- is bounded: whoever holds the row may be frozen.
+-- is bounded: whoever holds the row may be frozen. The life is only read here. Its number is drawn in a statement of its own
+-- before: this one may wait for a replica, and every reader of a new life waits for whoever draws.
 WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $3, true)),
 taken AS (
     INSERT INTO {schema}.event_bus_checkpoints AS c (subscriber_id, last_global_sequence, term, nonce)
     SELECT $1, $2, nextval('{schema_text}.event_bus_terms'), $4 FROM patience
     ON CONFLICT (subscriber_id) DO UPDATE
     SET term = nextval('{schema_text}.event_bus_terms'), nonce = $4, updated_at = now()
-    RETURNING c.term, c.nonce, c.last_global_sequence, c.xmax = 0 AS fresh
+    RETURNING c.term, c.nonce, c.last_global_sequence, c.last_event_id, c.xmax = 0 AS fresh
 ),
 leader AS (
     INSERT INTO {schema}.event_bus_leaders AS l
@@ -17,4 +18,4 @@ leader AS (
         since = now(), term = excluded.term, nonce = excluded.nonce, session = excluded.session
     WHERE l.term < excluded.term
 )
-SELECT t.term, t.nonce, t.last_global_sequence, t.fresh, {schema}.life() FROM taken t
+SELECT t.term, t.nonce, t.last_global_sequence, t.fresh, coalesce({life}, 0), t.last_event_id FROM taken t

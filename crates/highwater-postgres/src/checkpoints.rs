@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use highwater::backend::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, Taken, Term};
 use highwater::{Claim, Error};
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 
-use crate::connect::life;
+use crate::connect::{ask_life, life};
 use crate::error::{failed, failed_in_life, in_time, sqlstate};
 use crate::leadership::take_over_for_good;
 use crate::own_pool::{ANSWER_TIMEOUT, InTime};
@@ -33,7 +33,13 @@ impl Checkpoints for PgEventStore {
             in_time(ANSWER_TIMEOUT, "take over in time", async {
                 let taken = match claim.session {
                     Some(_) => take_over_for_good(self, claim).await,
-                    None => take_over(&self.inner.sql, claim).fetch_one_in_time(&self.inner.own_pool).await,
+                    None => {
+                        let taking_over = async |connection: &mut PgConnection| {
+                            ask_life(connection, &self.inner.sql).await?;
+                            take_over(&self.inner.sql, claim).fetch_one(connection).await
+                        };
+                        self.inner.own_pool.ask(taking_over).await
+                    }
                 };
                 taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
                     Some("55P03") => held("take over: another transaction holds the checkpoint", error),
@@ -126,6 +132,7 @@ fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
     Ok(Taken {
         term: term(row, 0)?,
         global_sequence: counted(row.try_get(2)?)?,
+        event_id: row.try_get(5)?,
         fresh: row.try_get(3)?,
         incarnation: life(row.try_get(4)?),
     })

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::error::failed;
 use crate::own_pool::{DoneInTime, InTime, SCAN_TIMEOUT};
-use crate::row::{counted, record, signed, unsigned};
+use crate::row::{counted, signed, unsigned};
 use crate::store::PgEventStore;
 
 impl DeadLetters for PgEventStore {
@@ -107,8 +107,7 @@ impl PgEventStore {
             return Ok(None);
         };
         let letter = row::letter(&found)?;
-        let event = sqlx::query(sql.find_ids.clone()).bind(vec![letter.event_id]).fetch_optional_in_time(pool).await?;
-        let record = event.as_ref().map(record).transpose()?;
+        let record = self.find(letter.event_id).await?;
         let attempts = sqlx::query(sql.letter_attempts.clone()).bind(id).fetch_all_in_time(pool).await?;
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
         Ok(Some(LetterDetail { letter, record, attempts }))

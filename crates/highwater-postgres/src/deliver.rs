@@ -4,7 +4,6 @@ mod closing;
 mod pool;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx};
 use highwater::{Error, Transactional};
@@ -18,16 +17,13 @@ use crate::error::{failed, failed_in_life, is_lost, is_outage, sqlstate};
 use crate::own_pool::{ANSWER_TIMEOUT, InTime};
 use crate::row::{counted, unsigned};
 use crate::store::PgEventStore;
-use crate::unit_of_work::PgTx;
+use crate::unit_of_work::{COMMIT_TIMEOUT, PgTx, roll_back};
 use crate::write;
 
 pub(crate) use pool::{CLOSINGS_MAX, PURPOSE, pool};
 
 const DELIVERIES_BUSY: &str = "begin a transaction: all transaction_connections_max connections were in use all the time, or none could be opened";
 const CLOSINGS_BUSY: &str = "begin a transaction without a handler: both connections for these were in use all the time, or none could be opened";
-/// How long the end of a transaction may take before its outcome counts as unknown. A server that waits for a replica takes
-/// long, and one that has vanished never answers.
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Transactional for PgEventStore {
     type Tx = PgTx;
@@ -177,16 +173,4 @@ fn check(row: &PgRow, fence: &Fence) -> Result<Result<u64, Error>, sqlx::Error> 
 
 fn fenced(fence: &Fence, term: Option<u64>) -> Error {
     Error::Fenced { subscriber_id: fence.subscriber_id.to_string(), term }
-}
-
-/// Explicitly: a dropped transaction only queues its ROLLBACK, and whoever wants the checkpoint next would wait for it.
-async fn roll_back(tx: PgTx) {
-    match tokio::time::timeout(ANSWER_TIMEOUT, tx.rollback()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(lost)) => {
-            tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
-        }
-        // The pool closes it.
-        Err(_) => tracing::debug!("a rollback was not answered in time; the server rolls back by itself"),
-    }
 }

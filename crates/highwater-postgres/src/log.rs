@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use highwater::backend::{BoxFuture, Direction, Log, OpenWriter, Page, Prepared, ReadLimit, StreamPage, StreamRead};
+use highwater::backend::{
+    BoxFuture, Direction, Log, OpenWriter, Page, Prepared, ReadLimit, Record, StreamPage, StreamRead,
+};
 use highwater::{Append, Appended, Error, EventTypes, Upcasters};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -38,6 +40,10 @@ impl Log for PgEventStore {
         Box::pin(self.inner.readers.read(after, types, limit))
     }
 
+    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+        Box::pin(async move { self.find(event_id).await.map_err(|e| failed("look up an event", e)) })
+    }
+
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
             let head: i64 = sqlx::query_scalar(self.inner.sql.head.clone())
@@ -66,6 +72,12 @@ impl Log for PgEventStore {
 }
 
 impl PgEventStore {
+    pub(crate) async fn find(&self, event_id: Uuid) -> Result<Option<Record>, sqlx::Error> {
+        let asking = sqlx::query(self.inner.sql.find_ids.clone()).bind(vec![event_id]);
+        let found = asking.fetch_optional_in_time(&self.inner.own_pool).await?;
+        found.as_ref().map(row::record).transpose()
+    }
+
     async fn stream_page(&self, stream_id: Uuid, read: StreamRead) -> Result<StreamPage, Error> {
         let read_failed = |e| failed("read a stream", e);
         let statement = match read.direction {

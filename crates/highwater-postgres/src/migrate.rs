@@ -2,12 +2,20 @@
 
 mod plan;
 
+use std::error::Error as StdError;
+use std::time::Duration;
+
 use highwater::Error;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 
 use crate::error::{failed, sqlstate};
 use crate::store::PgEventStore;
+
+/// How long a migration waits for a table that a transaction holds, and how often it tries. Appends queue behind it for as long
+/// as it waits, and rest as long until the next try.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const TRIES_MAX: u32 = 15;
 
 struct Migration {
     version: i32,
@@ -141,8 +149,16 @@ impl PgEventStore {
         // Whoever stops waiting in the middle leaves a transaction open: it ends with the connection. There is no time-out: a
         // large table takes long, and so does another instance that is at it.
         let mut connection = self.inner.own_pool.lend().await.map_err(|e| failed("initialize", e))?;
-        if self.layout(&mut connection).await?.version < LATEST {
-            self.migrate(&mut connection).await?;
+        let mut tries = 1;
+        while self.layout(&mut connection).await?.version < LATEST {
+            match self.migrate(&mut connection).await {
+                Err(Error::Unavailable { source, .. }) if is_held(&*source) && tries < TRIES_MAX => {
+                    tracing::warn!(error = %source, tries, "another transaction holds a table to be migrated; retrying");
+                    tries += 1;
+                    tokio::time::sleep(LOCK_TIMEOUT).await;
+                }
+                migrated => migrated?,
+            }
         }
         connection.give_back();
         self.verify().await
@@ -159,6 +175,8 @@ impl PgEventStore {
             .map_err(failed)?;
         // Looked at again: somebody else may have done it while we waited.
         let layout = self.layout(&mut tx).await?;
+        let patience = LOCK_TIMEOUT.as_millis().to_string();
+        sqlx::query(inner.sql.migrations_wait.clone()).bind(patience).execute(&mut *tx).await.map_err(failed)?;
         if !layout.schema {
             sqlx::query(inner.sql.schema_create.clone()).execute(&mut *tx).await.map_err(failed)?;
         }
@@ -180,9 +198,14 @@ impl PgEventStore {
                 .map_err(failed)?;
         }
         tx.commit().await.map_err(failed)?;
-        // Rows from before are no reason not to work; diagnosing names them.
+        // No reason not to work: new rows keep it, and diagnosing says that it is not validated.
         if let Err(error) = sqlx::query(inner.sql.validate.clone()).execute(connection).await {
-            tracing::warn!(%error, "rows from before do not keep a constraint of the events table; diagnose the store");
+            match sqlstate(&error).as_deref() {
+                Some("23514") => {
+                    tracing::warn!(%error, "rows from before do not keep a constraint of the events table")
+                }
+                _ => tracing::warn!(%error, "cannot validate a constraint of the events table; validate it by hand"),
+            }
         }
         Ok(())
     }
@@ -218,6 +241,11 @@ impl PgEventStore {
         }
         Ok(layout)
     }
+}
+
+/// Whether a lock could not be had in time.
+fn is_held(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
+    source.downcast_ref().and_then(sqlstate).as_deref() == Some("55P03")
 }
 
 /// A table that cannot be adopted as it is says why; everything else is as usual.

@@ -115,7 +115,7 @@ impl Readers {
         let mut connection = self.connector.connect("read", None).await?;
         let (life, proved) = in_time(self.timeout, "learn how far the order is settled in time", async {
             let life = self.connector.life(&mut connection).await?;
-            Ok((life, proved(&mut connection, &self.sql).await?))
+            Ok((life, proved(&mut connection, &self.sql, life).await?))
         })
         .await?;
         let frontier = Frontier::starting_at(proved);
@@ -201,6 +201,9 @@ impl Reader {
     async fn settle(&mut self, sql: &Sql, after: u64) -> Result<(), Error> {
         let row = sqlx::query(sql.last_value.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
         let last_value = unsigned(self.observed(&row)?);
+        if last_value < self.frontier.settled() {
+            return Err(set_back(last_value, self.frontier.settled()));
+        }
         if last_value <= after {
             // Nothing beyond was ever drawn. Not an observation: the holders were not looked at.
             return Ok(());
@@ -217,12 +220,7 @@ impl Reader {
 
     /// What a row says, if it comes from the life of the server that everything before came from.
     fn observed<'r, T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>>(&self, row: &'r PgRow) -> Result<T, Error> {
-        let number: Option<i64> = row.try_get(1).map_err(read_failed)?;
-        if number.map(life) != Some(self.life) {
-            let reason = "the server was restarted, recovered or replaced meanwhile".to_owned();
-            return Err(Error::Interrupted { reason });
-        }
-        row.try_get(0).map_err(read_failed)
+        observed_in(self.life, row)
     }
 
     /// Below the frontier: what is missing there was rolled back.
@@ -254,10 +252,31 @@ impl Reader {
     }
 }
 
+fn observed_in<'r, T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>>(
+    expected: u64,
+    row: &'r PgRow,
+) -> Result<T, Error> {
+    let number: Option<i64> = row.try_get(1).map_err(read_failed)?;
+    if number.map(life) != Some(expected) {
+        let reason = "the server was restarted, recovered or replaced meanwhile".to_owned();
+        return Err(Error::Interrupted { reason });
+    }
+    row.try_get(0).map_err(read_failed)
+}
+
+/// Numbers that were given out would be given out again, below what readers have passed.
+fn set_back(last_value: u64, settled: u64) -> Error {
+    let why = format!(
+        "the sequence of event numbers was set back to {last_value}, and readers have passed {settled}; stop the writers, and set \
+         it to the highest event with setval"
+    );
+    Error::Damaged { action: "read in order", source: why.into() }
+}
+
 /// How far the order was proved to be settled by whoever read before, in this process or another.
-async fn proved(connection: &mut PgConnection, sql: &Sql) -> Result<u64, Error> {
-    match sqlx::query_scalar(sql.settled_to.clone()).fetch_one(connection).await {
-        Ok(proved) => Ok(unsigned(proved)),
+async fn proved(connection: &mut PgConnection, sql: &Sql, life: u64) -> Result<u64, Error> {
+    match sqlx::query(sql.settled_to.clone()).fetch_one(connection).await {
+        Ok(proved) => observed_in(life, &proved).map(unsigned),
         Err(error) if sqlstate(&error).as_deref() == Some("42501") => {
             tracing::debug!(%error, "the role may not see checkpoints, so reading starts without what they prove");
             Ok(0)

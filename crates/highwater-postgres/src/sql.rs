@@ -117,6 +117,7 @@ statements! {
     migrations_lock,
     migrations_oldest,
     migrations_record,
+    migrations_wait,
     neighbour_session,
     notify,
     open_writers,

@@ -13,6 +13,10 @@ use crate::own_pool::ANSWER_TIMEOUT;
 use crate::store::PgEventStore;
 use crate::write::{self, Within};
 
+/// How long the end of a transaction may take before its outcome counts as unknown. A server that waits for a replica takes
+/// long, and one that has vanished never answers.
+pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A transaction of this backend.
 pub type PgTx = Transaction<'static, Postgres>;
 
@@ -72,11 +76,10 @@ impl PgEventStore {
     ) -> Result<(Appended, Announcement), Error> {
         let prepared = self.prepare(append)?;
         self.guard(tx).await?;
-        let wait = self.inner.config.append_timeout;
-        let appended = match write::store_within(tx, &self.inner.sql, &prepared, wait).await {
+        let appended = match self.store_on(tx, &prepared).await {
             Ok(appended) => appended,
             Err(Within::Error(error)) => return Err(error),
-            Err(Within::Failed(error)) => return Err(self.explain(error, &prepared, wait).await?.1),
+            Err(Within::Failed(error)) => return Err(self.explain(error, &prepared).await?.1),
         };
         highwater::backend::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
@@ -88,20 +91,28 @@ impl PgEventStore {
     }
 
     async fn guard(&self, tx: &mut Transaction<'_, Postgres>) -> Result<(), Error> {
-        write::still_open(tx, &self.inner.sql).await?;
-        connect::guard(tx, &self.inner.sql).await
+        in_time(ANSWER_TIMEOUT, "append in time", async {
+            write::still_open(tx, &self.inner.sql).await?;
+            connect::guard(tx, &self.inner.sql).await
+        })
+        .await
+    }
+
+    /// Stores one append in a transaction of the caller's. Nothing is committed yet, so the outcome is known also when no
+    /// answer comes.
+    async fn store_on(&self, tx: &mut Transaction<'_, Postgres>, append: &Prepared) -> Result<Appended, Within> {
+        let wait = self.inner.config.append_timeout;
+        let storing = write::store_within(tx, &self.inner.sql, append, wait);
+        tokio::time::timeout(wait + ANSWER_TIMEOUT, storing).await.unwrap_or_else(|elapsed| {
+            Err(Within::Error(Error::Unavailable { action: "append in time", source: elapsed.into() }))
+        })
     }
 
     /// What a statement's failure inside a transaction says about an append. The transaction is over, so this looks from
     /// outside: the positions of the append if it is stored already, and else the error.
-    async fn explain(
-        &self,
-        error: sqlx::Error,
-        append: &Prepared,
-        wait: Duration,
-    ) -> Result<(Option<Appended>, Error), Error> {
+    async fn explain(&self, error: sqlx::Error, append: &Prepared) -> Result<(Option<Appended>, Error), Error> {
         match sqlstate(&error).as_deref() {
-            Some("55P03") => Ok((None, Error::StreamHeld { waited: wait })),
+            Some("55P03") => Ok((None, Error::StreamHeld { waited: self.inner.config.append_timeout })),
             Some("23505") => {
                 let looking = async |connection: &mut PgConnection| {
                     let stored = write::stored_before(connection, &self.inner.sql, append).await?;
@@ -150,8 +161,8 @@ impl<'c> UnitOfWork<'c> {
     /// As [`append`](highwater::backend::Log::append); then everything is rolled back, the application's writes included.
     /// [`Error::Aborted`] when a statement of the application's has failed and the error was swallowed, when a statement has
     /// ended the transaction (`COMMIT`, `ROLLBACK`), or when a deferred constraint does not hold.
-    /// [`Error::UnknownOutcome`] when the connection was lost during the COMMIT: try the whole unit of work again with the
-    /// same appends.
+    /// [`Error::UnknownOutcome`] when the connection was lost during the COMMIT, or no answer came within 30 s: try the whole
+    /// unit of work again with the same appends. [`Error::Unavailable`] when it was lost, or not answered, before that.
     pub async fn commit(mut self) -> Result<Vec<Appended>, Error> {
         let prepared = match self.appends.iter().map(|append| self.store.prepare(append)).collect::<Result<Vec<_>, _>>()
         {
@@ -159,36 +170,45 @@ impl<'c> UnitOfWork<'c> {
             Err(error) => return Err(self.roll_back(error).await),
         };
         let fit = match prepared.is_empty() {
-            true => write::still_open(&mut self.tx, &self.store.inner.sql).await,
+            true => {
+                let looking = write::still_open(&mut self.tx, &self.store.inner.sql);
+                in_time(ANSWER_TIMEOUT, "commit in time", looking).await
+            }
             false => self.store.guard(&mut self.tx).await,
         };
         if let Err(error) = fit {
             return Err(self.roll_back(error).await);
         }
         let mut done = Vec::with_capacity(prepared.len());
-        let wait = self.store.inner.config.append_timeout;
         for append in &prepared {
-            match write::store_within(&mut self.tx, &self.store.inner.sql, append, wait).await {
+            match self.store.store_on(&mut self.tx, append).await {
                 Ok(appended) => done.push(appended),
                 Err(Within::Error(error)) => return Err(self.roll_back(error).await),
-                Err(Within::Failed(error)) => return self.stored_before(error, &prepared, append, wait).await,
+                Err(Within::Failed(error)) => return self.stored_before(error, &prepared, append).await,
             }
         }
         if done.iter().any(|appended| appended.repeated) {
             if done.iter().all(|appended| appended.repeated) {
-                self.tx.rollback().await.map_err(|e| failed("roll back", e))?;
+                self.rollback().await?;
                 return Ok(done);
             }
             let stored = done.iter().filter(|appended| appended.repeated).count();
             return Err(self.roll_back(Error::PartlyStored { stored, total: done.len() }).await);
         }
-        self.tx.commit().await.map_err(|error| match sqlstate(&error) {
-            // A deferred constraint. A serialization failure is an error like any other: the whole may be tried again.
-            Some(code) if code.starts_with("23") => Error::Aborted { source: error.into() },
-            _ => append_failed(error),
-        })?;
+        let Self { store, tx, .. } = self;
+        match tokio::time::timeout(COMMIT_TIMEOUT, tx.commit()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                return Err(match sqlstate(&error) {
+                    // A deferred constraint. A serialization failure is an error like any other: the whole may be tried again.
+                    Some(code) if code.starts_with("23") => Error::Aborted { source: error.into() },
+                    _ => append_failed(error),
+                });
+            }
+            Err(elapsed) => return Err(Error::UnknownOutcome { source: elapsed.into() }),
+        }
         if let Some(highest) = done.iter().map(|appended| appended.global_sequence).max() {
-            self.store.announce(highest);
+            store.announce(highest);
         }
         Ok(done)
     }
@@ -198,7 +218,8 @@ impl<'c> UnitOfWork<'c> {
     /// # Errors
     /// When the connection is lost; the server rolls back by itself then.
     pub async fn rollback(self) -> Result<(), Error> {
-        self.tx.rollback().await.map_err(|e| failed("roll back", e))
+        let rolling_back = async { self.tx.rollback().await.map_err(|e| failed("roll back", e)) };
+        in_time(ANSWER_TIMEOUT, "roll back in time", rolling_back).await
     }
 
     /// After a failed statement: perhaps all of this was committed by an earlier attempt.
@@ -207,14 +228,11 @@ impl<'c> UnitOfWork<'c> {
         error: sqlx::Error,
         all: &[Prepared],
         failed_one: &Prepared,
-        wait: Duration,
     ) -> Result<Vec<Appended>, Error> {
         let store = self.store.clone();
         // First, so that nothing of ours is held while we look.
-        if let Err(lost) = self.tx.rollback().await {
-            tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
-        }
-        let (stored, error) = store.explain(error, failed_one, wait).await?;
+        roll_back(self.tx).await;
+        let (stored, error) = store.explain(error, failed_one).await?;
         if stored.is_none() {
             return Err(error);
         }
@@ -232,12 +250,24 @@ impl<'c> UnitOfWork<'c> {
         Ok(done)
     }
 
-    /// Rolls back explicitly: a dropped transaction only queues its ROLLBACK, and readers would wait for it.
     async fn roll_back(self, error: Error) -> Error {
-        if let Err(lost) = self.tx.rollback().await {
-            tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
+        // A server that cannot be reached, or does not answer, would not answer to that either.
+        if !matches!(error, Error::Unavailable { .. }) {
+            roll_back(self.tx).await;
         }
         error
+    }
+}
+
+/// Explicitly: a dropped transaction only queues its ROLLBACK, and readers, or the next to want a checkpoint, would wait for it.
+pub(crate) async fn roll_back(tx: Transaction<'_, Postgres>) {
+    match tokio::time::timeout(ANSWER_TIMEOUT, tx.rollback()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(lost)) => {
+            tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
+        }
+        // The pool closes it.
+        Err(_) => tracing::debug!("a rollback was not answered in time; the server rolls back by itself"),
     }
 }
 

@@ -8,6 +8,7 @@ use highwater::backend::{
 use highwater::{Claim, Error};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use uuid::Uuid;
 
 use crate::error::failed;
 use crate::row::{about, array, counted, micros, now, signed, time, time_if_any, unsigned};
@@ -136,7 +137,7 @@ fn report(row: &SqliteRow) -> Result<Option<Report>, sqlx::Error> {
 async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sqlx::Error> {
     let fresh: bool = sqlx::query_scalar(sql::known).bind(&*claim.subscriber_id).fetch_one(&mut *tx).await?;
     let (term, now) = (draw_term(tx).await?, now());
-    let at: i64 = sqlx::query_scalar(sql::checkpoint_take_over)
+    let (at, event_id): (i64, Option<Uuid>) = sqlx::query_as(sql::checkpoint_take_over)
         .bind(&*claim.subscriber_id)
         .bind(signed(claim.start))
         .bind(now)
@@ -157,7 +158,7 @@ async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sq
         .execute(&mut *tx)
         .await?;
     let term = Term { number: term, nonce: claim.nonce };
-    Ok(Taken { term, global_sequence: counted(at)?, fresh: !fresh, incarnation: 0 })
+    Ok(Taken { term, global_sequence: counted(at)?, event_id, fresh: !fresh, incarnation: 0 })
 }
 
 /// A term that was never given before.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::PATIENCE;
 use crate::error::failed;
-use crate::row::{array, counted, ids, micros, record, signed, unsigned};
+use crate::row::{array, counted, micros, signed, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 
@@ -89,8 +89,7 @@ impl SqliteEventStore {
         let pool = &self.inner.pool;
         let Some(found) = sqlx::query(sql::letter).bind(id).fetch_optional(pool).await? else { return Ok(None) };
         let letter = row::letter(&found)?;
-        let event = sqlx::query(sql::find_ids).bind(ids([letter.event_id])).fetch_optional(pool).await?;
-        let record = event.as_ref().map(record).transpose()?;
+        let record = self.find(letter.event_id).await?;
         let attempts = sqlx::query(sql::letter_attempts).bind(id).fetch_all(pool).await?;
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
         Ok(Some(LetterDetail { letter, record, attempts }))

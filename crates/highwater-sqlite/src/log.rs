@@ -56,6 +56,10 @@ impl Log for SqliteEventStore {
         })
     }
 
+    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+        Box::pin(async move { self.find(event_id).await.map_err(|e| failed("look up an event", e)) })
+    }
+
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move { self.highest().await.map_err(|e| failed("read the head of the log", e)) })
     }
@@ -76,6 +80,11 @@ impl Log for SqliteEventStore {
 }
 
 impl SqliteEventStore {
+    pub(crate) async fn find(&self, event_id: Uuid) -> Result<Option<Record>, sqlx::Error> {
+        let found = sqlx::query(sql::find_ids).bind(row::ids([event_id])).fetch_optional(&self.inner.pool).await?;
+        found.as_ref().map(row::record).transpose()
+    }
+
     async fn highest(&self) -> Result<u64, sqlx::Error> {
         sqlx::query_scalar(sql::head).fetch_one(&self.inner.pool).await.map(unsigned)
     }

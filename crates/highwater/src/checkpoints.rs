@@ -119,6 +119,8 @@ pub struct Taken {
     pub term: Term,
     /// Where the subscriber has got to.
     pub global_sequence: u64,
+    /// The event that it handled last, if it is known.
+    pub event_id: Option<Uuid>,
     /// Whether it was new.
     pub fresh: bool,
     /// The life of the server that this comes from.

@@ -53,9 +53,9 @@ pub struct ReliableDeliveryConfig {
     pub parked_max: u64,
     /// How long dead letters are kept after they were resolved. Default: 30 days.
     pub dead_letter_retention: Duration,
-    /// How long [`EventBus::wait_for`](crate::EventBus::wait_for) waits. Default: 30 s.
+    /// How long [`EventBus::wait_for`](crate::Bus::wait_for) waits. Default: 30 s.
     pub wait_timeout: Duration,
-    /// How long [`EventBus::shutdown`](crate::EventBus::shutdown) waits for what is in hand. Default: 10 s.
+    /// How long [`EventBus::shutdown`](crate::Bus::shutdown) waits for what is in hand. Default: 10 s.
     pub shutdown_timeout: Duration,
     /// How far a subscriber may be behind before the bus does not call itself healthy any more. Default: 60 s.
     pub healthy_lag_max: Duration,

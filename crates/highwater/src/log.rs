@@ -50,6 +50,9 @@ pub trait Log: Send + Sync {
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>>;
 
+    /// The event with this id, if the log holds it.
+    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>>;
+
     /// The highest `global_sequence` of any committed event, settled or not; 0 when there is none.
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>>;
 

@@ -9,8 +9,8 @@ use crate::{
     Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
     Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
     Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, OpenTx, OpenWriter, Page, Planned,
-    ReadLimit, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters, Wakeup,
-    Wakeups,
+    ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters,
+    Wakeup, Wakeups,
 };
 
 /// Writes every method of the contracts once: as one of [`Wrapper`] that asks the backend inside, and as that of the contract,
@@ -62,6 +62,7 @@ contracts! {
         fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>>;
         fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>>;
         fn read_all<'a>(&'a self, after: u64, types: &'a EventTypes, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>>;
+        fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>>;
         fn head(&self) -> BoxFuture<'_, Result<u64, Error>>;
         fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>>;
         fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>>;

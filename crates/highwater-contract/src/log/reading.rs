@@ -52,6 +52,14 @@ async fn assert_come_back<L: Log>(log: &L, records: &[NewRecord]) {
         back.reverse();
         assert_eq!(back, of_stream, "read backwards with its stream");
     }
+    for record in &wanted {
+        assert_eq!(
+            log.record(record.id).await.expect("it can be looked up").as_ref(),
+            Some(record),
+            "looked up by its id"
+        );
+    }
+    assert_eq!(log.record(Uuid::now_v7()).await.expect("it can be looked up"), None, "an id that no event has");
     let types = EventTypes::only(records.iter().map(|record| record.event_type.clone()));
     let mut reader = Reader::new(types, highwater::backend::ReadLimit::default());
     reader.catch_up(log).await;

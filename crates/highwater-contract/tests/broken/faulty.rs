@@ -68,6 +68,10 @@ pub(crate) trait Fault: Send + Sync + 'static {
         sound.memory.wakeups()
     }
 
+    fn record<'a>(&'a self, sound: &'a Sound, event_id: Uuid) -> BoxFuture<'a, Result<Option<Record>, Error>> {
+        sound.memory.record(event_id)
+    }
+
     fn frontier<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<u64, Error>> {
         sound.memory.frontier()
     }
@@ -342,6 +346,14 @@ impl Wrapper for Faulty {
             let mut page = self.fault.read_all(&self.sound, after, types, limit).await?;
             page.records.iter_mut().for_each(|record| self.fault.seen(record));
             Ok(page)
+        })
+    }
+
+    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+        Box::pin(async move {
+            let mut record = self.fault.record(&self.sound, event_id).await?;
+            record.iter_mut().for_each(|record| self.fault.seen(record));
+            Ok(record)
         })
     }
 

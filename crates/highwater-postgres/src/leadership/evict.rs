@@ -7,6 +7,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
 
 use crate::checkpoints::take_over;
+use crate::connect::ask_life;
 use crate::error::failed;
 use crate::store::PgEventStore;
 
@@ -18,6 +19,7 @@ pub(crate) async fn take_over_for_good(store: &PgEventStore, claim: &Claim) -> R
     // Those who wait for a row that somebody holds must not use up the pool: the others wait for their turn, not for them.
     let _turn = store.inner.taking_over.acquire().await;
     let taking_over = async |connection: &mut PgConnection| {
+        ask_life(connection, &store.inner.sql).await?;
         let pid: i32 = sqlx::query_scalar(store.inner.sql.backend_pid.clone()).fetch_one(&mut *connection).await?;
         let mut taking = std::pin::pin!(take_over(&store.inner.sql, claim).fetch_one(&mut *connection));
         loop {

@@ -89,7 +89,7 @@ impl Subscription {
     }
 
     /// Pauses it, durably and for all instances, and waits until it has put down the event in hand here. Requests wait
-    /// until it is resumed as well. [`EventBus::pause`] does not wait.
+    /// until it is resumed as well. [`Bus::pause`](crate::Bus::pause) does not wait.
     ///
     /// # Errors
     /// [`Error::WaitsForItself`] inside its own handler, and when that cannot be stored.

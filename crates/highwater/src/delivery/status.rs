@@ -125,7 +125,7 @@ pub struct Progress {
 
 impl Progress {
     /// Whether it has handled everything that is settled, and what is committed beyond that waits for transactions that
-    /// are open: [`open_writers`](crate::backend::Log::open_writers) names them, and so does [`health`](crate::EventBus::health).
+    /// are open: [`open_writers`](crate::backend::Log::open_writers) names them, and so does [`health`](crate::Bus::health).
     #[must_use]
     pub fn is_held_back(&self) -> bool {
         self.lag_events > 0 && self.position >= self.frontier

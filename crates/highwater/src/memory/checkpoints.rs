@@ -20,7 +20,8 @@ impl Checkpoints for MemoryEventStore {
             let row = state.checkpoints.entry(subscriber_id.to_owned()).or_insert(new);
             (row.term, row.updated_at) = (term, updated_at);
             self.leadership.took_over(claim);
-            Ok(Taken { term, global_sequence: row.global_sequence, fresh, incarnation: 0 })
+            let (global_sequence, event_id) = (row.global_sequence, row.event_id);
+            Ok(Taken { term, global_sequence, event_id, fresh, incarnation: 0 })
         })
     }
 

@@ -205,6 +205,10 @@ impl Log for MemoryEventStore {
         Box::pin(async move { Ok(self.log.state().read_all(after, types, limit)) })
     }
 
+    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+        Box::pin(async move { Ok(self.log.record(event_id)) })
+    }
+
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move { Ok(self.log.state().head()) })
     }

@@ -102,8 +102,8 @@ impl Fault for GivesTheSameTermTwice {
         Box::pin(async move {
             match sound.memory.checkpoint(&claim.subscriber_id).await? {
                 None => sound.memory.take_over(claim).await,
-                Some(Checkpoint { term, global_sequence, incarnation, .. }) => {
-                    Ok(Taken { term, global_sequence, fresh: false, incarnation })
+                Some(Checkpoint { term, global_sequence, event_id, incarnation, .. }) => {
+                    Ok(Taken { term, global_sequence, event_id, fresh: false, incarnation })
                 }
             }
         })

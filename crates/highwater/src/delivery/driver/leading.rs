@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Driver, Trouble};
 use crate::delivery::journal::chain;
 use crate::delivery::retry::Backoff;
-use crate::{Claim, Error, Fence, LeadershipGuard};
+use crate::{Claim, Error, Fence, LeadershipGuard, Taken};
 
 /// After how long being fenced is forgotten.
 const UNDISTURBED: Duration = Duration::from_secs(10);
@@ -15,7 +15,7 @@ impl Driver {
     /// Gets the right to process. After an interruption it has that already, unless somebody else took over meanwhile.
     pub(super) async fn take(&mut self) -> Result<(), Trouble> {
         let id = self.subscriber.id.clone();
-        let (term, incarnation, position, fresh) = match &self.fence {
+        let taken = match &self.fence {
             Some(fence) => {
                 let subscriber_id = id.to_string();
                 match self.shared.backend.checkpoint(&id).await? {
@@ -23,7 +23,13 @@ impl Driver {
                     Some(found) if found.term != fence.term && found.term.nonce != self.nonce => {
                         return Err(Error::Fenced { subscriber_id, term: Some(found.term.number) });
                     }
-                    Some(found) => (found.term, found.incarnation, found.global_sequence, false),
+                    Some(found) => Taken {
+                        term: found.term,
+                        global_sequence: found.global_sequence,
+                        event_id: found.event_id,
+                        fresh: false,
+                        incarnation: found.incarnation,
+                    },
                 }
             }
             None => {
@@ -33,32 +39,37 @@ impl Driver {
                 // Before anything else can fail: from now on it is this term that counts.
                 let fence = Fence { subscriber_id: id.clone(), term: taken.term, incarnation: taken.incarnation };
                 (self.fence, self.stands_by) = (Some(fence), false);
-                (taken.term, taken.incarnation, taken.global_sequence, taken.fresh)
+                taken
             }
         };
         // Loaded after the term was raised, so nobody else can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
         self.parked_at = Instant::now();
-        self.fence = Some(Fence { subscriber_id: id, term, incarnation });
-        if !fresh && position > self.start {
-            self.is_within_the_log(position).await?;
+        self.fence = Some(Fence { subscriber_id: id, term: taken.term, incarnation: taken.incarnation });
+        if !taken.fresh {
+            self.is_of_this_log(&taken).await?;
         }
-        self.machine.on_taken(position, parked);
-        self.journal.started(term.number, position, fresh);
+        let Taken { term, global_sequence, fresh, .. } = taken;
+        self.machine.on_taken(global_sequence, parked);
+        self.journal.started(term.number, global_sequence, fresh);
         Ok(())
     }
 
-    /// A checkpoint beyond the end was set by hand, or events that it had passed are gone: whoever went on from there would miss
-    /// what comes next.
-    async fn is_within_the_log(&self, position: u64) -> Result<(), Trouble> {
-        let head = self.shared.backend.head().await?;
-        if position <= head {
-            return Ok(());
-        }
-        let why = format!(
-            "the checkpoint of {:?} is at {position}, and the log ends at {head}; set it to where the log is the same as it was",
-            self.subscriber.id
-        );
+    /// A checkpoint beyond the end was set by hand, or events that it had passed are gone, or numbers began anew: a leader that
+    /// went on from there would miss what gets them. A checkpoint that was only moved by hand names an event that is there.
+    async fn is_of_this_log(&self, taken: &Taken) -> Result<(), Trouble> {
+        let (backend, at) = (&self.shared.backend, taken.global_sequence);
+        let head = if at > self.start { backend.head().await? } else { at };
+        let found = match taken.event_id {
+            _ if head < at => format!("the log ends at {head}"),
+            Some(id) if backend.record(id).await?.is_none() => {
+                format!("event {id}, which it handled last, is not in the log")
+            }
+            _ => return Ok(()),
+        };
+        let id = &self.subscriber.id;
+        let why =
+            format!("the checkpoint of {id:?} is at {at}, and {found}; set it to where the log is the same as it was");
         Err(Error::Damaged { action: "go on from the checkpoint", source: why.into() })
     }
 
