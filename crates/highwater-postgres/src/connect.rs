@@ -157,7 +157,8 @@ impl Connector {
 
 /// The number of the life that a connection leads to, drawn if nobody has asked for it before.
 pub(crate) async fn ask_life(connection: &mut PgConnection, sql: &Sql) -> Result<u64, sqlx::Error> {
-    sqlx::query_scalar(sql.life.clone()).fetch_one(connection).await.map(life)
+    let row = sqlx::query(sql.life.clone()).fetch_one(connection).await?;
+    row.try_get(1).map(life)
 }
 
 /// The number of a life, as statements give it.

@@ -38,7 +38,7 @@ pub use local::LocalCoordinator;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
 /// let config = ReliableDeliveryConfig::default();
-/// let (one, other) = (Coordinator::new(store.clone(), &config), Coordinator::new(store, &config));
+/// let (one, other) = (Coordinator::new(&store, &config), Coordinator::new(&store, &config));
 /// let claim = Claim::of("report:nightly");
 ///
 /// let guard = one.try_acquire(&claim).await?.expect("nobody else leads");

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use highwater::backend::{Backend, Checkpoints, Wakeups};
+use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Fence, Wakeups};
 use highwater::prelude::*;
 use highwater::{Claim, EventTypes, LetterQuery, Repair, StartAt, Subscription, SubscriptionState};
 use highwater_contract::{Call, Flaky, Verdict};
@@ -548,6 +548,32 @@ async fn a_checkpoint_beyond_the_end_of_the_log_is_named_and_nothing_is_passed_o
     let after = SubscriberOptions::new().start(StartAt::After(99));
     let waiting = observer_fn("projection:y", |_: Event<Note>| async { Ok(()) }).with_options(after);
     bus.subscribe(waiting).await.unwrap().caught_up().await.unwrap();
+    bus.shutdown().await.unwrap();
+}
+
+/// Left from a log whose numbers were issued again since: nothing but the event that it names tells.
+#[tokio::test]
+async fn a_checkpoint_that_names_an_event_which_the_log_does_not_hold_is_named_and_nothing_is_passed_over() {
+    let store = MemoryEventStore::new();
+    for text in ["a", "b", "c"] {
+        say(&store, text).await;
+    }
+    let taken = store.take_over(&Claim::of("projection:x")).await.unwrap();
+    let fence = Fence { subscriber_id: "projection:x".into(), term: taken.term, incarnation: taken.incarnation };
+    let gone = uuid::Uuid::now_v7();
+    let write = CheckpointWrite { fence, global_sequence: 2, event_id: Some(gone) };
+    assert_eq!(store.store_checkpoints(&[write]).await.unwrap(), [None]);
+    let bus = MemoryEventBus::new(store.clone(), quick());
+    let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
+    let found = format!("is at 2, and event {gone}, which it handled last, is not in the log");
+    eventually(
+        "it says so",
+        async || matches!(subscription.state(), SubscriptionState::Disconnected { error } if error.contains(&found)),
+    )
+    .await;
+    assert_eq!(store.checkpoint("projection:x").await.unwrap().unwrap().global_sequence, 2, "it does not go on");
+    Repair::of(&store).force().reset("projection:x").await.unwrap();
+    bus.wait_for("projection:x", 3).await.unwrap();
     bus.shutdown().await.unwrap();
 }
 

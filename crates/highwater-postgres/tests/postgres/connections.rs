@@ -47,6 +47,39 @@ async fn an_append_whose_answer_is_lost_is_reported_as_unknown_and_a_retry_finds
     }
 }
 
+/// Before the COMMIT nothing is stored, whatever was sent; after it, nobody can tell.
+#[tokio::test]
+async fn a_unit_of_work_that_is_not_answered_ends_within_a_time_and_says_what_became_of_it() {
+    let db = Db::new();
+    let direct = db.store().await;
+    db.execute(
+        &mut db.connection().await,
+        "CREATE TABLE {s}.slow (n int);
+         CREATE FUNCTION {s}.takes_long() RETURNS trigger LANGUAGE plpgsql
+             AS 'BEGIN PERFORM pg_sleep(3600); RETURN NULL; END';
+         CREATE CONSTRAINT TRIGGER takes_long AFTER INSERT ON {s}.slow DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION {s}.takes_long()",
+    )
+    .await;
+    let mut slow = direct.begin().await.unwrap();
+    db.execute(slow.tx(), "INSERT INTO {s}.slow VALUES (1)").await;
+    slow.append(one());
+    let (proxy, store) = through_proxy(&db).await;
+    let mut hangs = store.begin().await.unwrap();
+    hangs.append(one());
+    let empty = store.begin().await.unwrap();
+    let mut tx = store.pool().begin().await.unwrap();
+    proxy.silence(true);
+    let append = one();
+    let (slow, hangs, empty, appended) =
+        tokio::join!(slow.commit(), hangs.commit(), empty.commit(), store.append_on(&mut tx, &append));
+    assert!(matches!(slow, Err(Error::UnknownOutcome { .. })), "{slow:?}");
+    for told in [hangs.unwrap_err(), empty.unwrap_err(), appended.unwrap_err()] {
+        assert!(matches!(told, Error::Unavailable { .. }), "{told:?}");
+    }
+    assert!(sequences(&direct).await.is_empty());
+}
+
 #[tokio::test]
 async fn an_append_whose_connection_dies_before_the_commit_is_stored_once_by_a_retry() {
     let db = Db::new();

@@ -252,6 +252,32 @@ async fn an_uninitialized_schema_says_so() {
     }
 }
 
+/// What a migration waits for, appends would wait for behind it.
+#[tokio::test]
+async fn a_migration_that_waits_for_a_reader_lets_appends_through_and_is_done_when_the_reader_ends() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    db.back_to(&mut connection, 8).await;
+    let mut reads = db.connection().await;
+    db.execute(&mut reads, "BEGIN; SELECT count(*) FROM {s}.events").await;
+    let migrating = tokio::spawn({
+        let store = store.clone();
+        async move { store.initialize().await }
+    });
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'events'::regclass AND NOT granted)";
+    let waiting = async |connection: &mut sqlx::PgConnection| -> bool {
+        sqlx::query_scalar(waits).fetch_one(connection).await.unwrap()
+    };
+    eventually("the migration waits", async || waiting(&mut connection).await).await;
+    // Behind it, until it gives up for the time being.
+    store.append(&one()).await.unwrap();
+    assert_eq!(version(&db).await, 8);
+    db.execute(&mut reads, "COMMIT").await;
+    migrating.await.unwrap().unwrap();
+    assert_eq!(version(&db).await, 9);
+}
+
 #[tokio::test]
 async fn a_layout_with_times_that_no_reader_could_represent_is_brought_up_to_date_and_doctor_names_what_is_left_to_do()
 {

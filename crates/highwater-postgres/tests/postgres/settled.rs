@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater::backend::{Log, ReadLimit};
-use highwater::{EventTypes, StartAt, SubscriberOptions};
+use highwater::{Error, EventTypes, Repair, StartAt, SubscriberOptions, SubscriptionState};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use sqlx::postgres::PgConnection;
 
 use crate::bus::handlers::{Act, Counting};
-use crate::bus::{Recorder, batched, quick, say, say_many};
+use crate::bus::{Recorder, batched, quick, say, say_many, until};
 use crate::support::{Db, INSERT, eventually, numbers, page, page_of};
 
 /// A transaction that has drawn a number, and stays open.
@@ -128,6 +128,49 @@ async fn what_was_proved_before_the_sequence_was_restarted_proves_nothing() {
     assert_eq!(numbers(&page(&db.store().await, 0).await), [0_u64; 0]);
     db.execute(&mut late, "COMMIT").await;
     assert_eq!(numbers(&page(&db.store().await, 0).await), [1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_sequence_that_was_set_back_is_an_error_for_readers() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 10).await;
+    assert_eq!(store.frontier().await.unwrap(), 10);
+    follow(&db, StartAt::Beginning).await;
+    db.execute(&mut db.connection().await, "SELECT setval('{s}.events_global_sequence_seq', 7)").await;
+    // Also one that only knows what others have proved.
+    for store in [store, PgEventStore::connect_with(&db.url, db.config()).await.unwrap()] {
+        let told = store.frontier().await.unwrap_err();
+        assert!(matches!(told, Error::Damaged { .. }) && format!("{told:?}").contains("setval"), "{told:?}");
+    }
+}
+
+/// Numbers were issued again up to the checkpoint and beyond: nothing but the event that it names tells.
+#[tokio::test]
+async fn a_checkpoint_of_another_log_is_an_error_though_the_log_has_grown_past_it() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 10).await;
+    follow(&db, StartAt::Beginning).await;
+    db.execute(&mut db.connection().await, "TRUNCATE {s}.events RESTART IDENTITY").await;
+    say_many(&store, 20).await;
+    let bus = PgEventBus::new(db.store().await, quick());
+    let subscription = bus.subscribe(Recorder::new("projection:each")).await.unwrap();
+    until(&subscription, |state| {
+        matches!(state, SubscriptionState::Disconnected { error } if error.contains("is not in the log; set it to where"))
+    })
+    .await;
+    let findings = highwater::backend::Diagnose::diagnose(&store).await.unwrap();
+    assert!(findings.iter().any(|found| found.topic == "subscribers" && found.found.contains("is not in the log")));
+    bus.shutdown().await.unwrap();
+    // Set anew, it names no event.
+    Repair::of(&store).reset("projection:each").await.unwrap();
+    let recorder = Recorder::new("projection:each");
+    let bus = PgEventBus::new(store, quick());
+    bus.subscribe(recorder.clone()).await.unwrap();
+    bus.wait_for("projection:each", 20).await.unwrap();
+    assert_eq!(recorder.sequences(), (1..=20).collect::<Vec<_>>());
+    bus.shutdown().await.unwrap();
 }
 
 /// Each process knows what it has proved itself, and one that was away knows less.

@@ -67,13 +67,11 @@ impl Driver {
             return Ok(Some(resolved(&letter, LetterState::Replayed, request)));
         }
         if letter.parks {
-            let (stream_id, limit) = (Some(letter.stream_id), 1);
-            let query = LetterQuery { stream_id, limit, ..LetterQuery::of(&*self.subscriber.id) };
-            let head = self.shared.backend.letters(&query).await?;
-            if head.first().is_none_or(|head| head.id != letter.id) {
+            let first = self.first_parking(letter.stream_id).await?;
+            if first.is_none_or(|first| first.id != letter.id) {
                 return Ok(Some(failed("the letter waits behind an earlier one of its stream; replay the stream")));
             }
-            return self.replay_all(stream_id, &request.requested_by).await;
+            return self.replay_all(Some(letter.stream_id), &request.requested_by).await;
         }
         let mut outcome = RequestOutcome::default();
         self.replay(&letter, detail.record, &request.requested_by, &mut outcome).await?;

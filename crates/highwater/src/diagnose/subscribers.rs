@@ -8,6 +8,8 @@ use super::Finding;
 use crate::{Checkpoints, Error, LeaderHold, Leadership, LockHolder, Log};
 
 const TOPIC: &str = "subscribers";
+const ANOTHER_LOG: &str =
+    "events were removed, or the database was put together from two; restore a backup, or set its checkpoint";
 /// Whoever is behind and has not moved for longer does not run, or cannot.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long whoever has got a lock may take until it leads.
@@ -32,6 +34,13 @@ pub async fn diagnose_subscribers(store: &(impl Log + Checkpoints + Leadership))
         let idle = (Utc::now() - checkpoint.updated_at).to_std().unwrap_or_default();
         let hold = leaders.iter().find(|leader| leader.subscriber_id == *id).map(|leader| leader.hold);
         findings.extend(straggler(id, at, head, idle, hold));
+        if let Some(event_id) = checkpoint.event_id.filter(|_| at <= head)
+            && store.record(event_id).await?.is_none()
+        {
+            let found =
+                format!("{id:?} stands at {at}, and event {event_id}, which it handled last, is not in the log");
+            findings.push(Finding::bad(TOPIC, found, ANOTHER_LOG));
+        }
     }
     findings.extend(denied(store, &ids).await?);
     if findings.is_empty() {
@@ -71,9 +80,7 @@ async fn held_without_leading(store: &impl Leadership, ids: Vec<String>) -> Resu
 fn straggler(id: &str, at: u64, head: u64, idle: Duration, hold: Option<LeaderHold>) -> Option<Finding> {
     if at > head {
         let found = format!("{id:?} stands {} beyond the end of the log, and misses what comes next", at - head);
-        let advice =
-            "events were removed, or the database was put together from two; restore a backup, or set its checkpoint";
-        return Some(Finding::bad(TOPIC, found, advice));
+        return Some(Finding::bad(TOPIC, found, ANOTHER_LOG));
     }
     let (behind, stuck) = (head - at, idle > IDLE_MAX);
     let (why, advice) = match hold {

@@ -206,6 +206,19 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
         .await;
         assert_eq!(recorder.texts().last(), Some(&format!("after {round}")), "it was handled");
     }
+    // As above, and in front lies a letter from when a failure did not park.
+    let stream = Uuid::now_v7();
+    recorder.fail("old", 1);
+    append(stream, "old").await;
+    let behind = append(stream, "behind").await;
+    bus.wait_for("projection:emptied", behind).await.unwrap();
+    db.execute(&mut by_hand, "UPDATE {s}.event_bus_dlq SET parks = false WHERE state = 'dead'").await;
+    append(stream, "after it").await;
+    eventually("nothing is parked", async || {
+        let parked = LetterQuery { states: vec![highwater::LetterState::Parked], ..Default::default() };
+        recorder.texts().contains(&"after it".to_owned()) && bus.dead_letters().count(&parked).await.unwrap() == 0
+    })
+    .await;
     // A subscriber that was halted by the limit goes on when it is resumed.
     let stream = Uuid::now_v7();
     recorder.fail("bad", 1);

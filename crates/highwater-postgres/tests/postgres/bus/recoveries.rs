@@ -198,3 +198,42 @@ async fn a_connection_that_leads_to_another_life_of_the_server_is_told_so_by_the
     db.execute(&mut db.connection().await, "UPDATE {s}.server_life SET number = number + 1").await;
     assert!(matches!(store.frontier().await, Err(highwater::Error::Interrupted { .. })));
 }
+
+/// Otherwise all who read would wait with it, for as long as the replica is away.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_over_in_a_new_life_and_waits_for_a_replica_keeps_no_reader_waiting() {
+    let mut server = lazy();
+    let db = Db::on(server.url());
+    say(&db.store().await, "x").await;
+    let mut admin = db.connection().await;
+    db.execute(&mut admin, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
+    server.restart().unwrap();
+    let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
+    let taking = tokio::spawn({
+        let store = store.clone();
+        async move { store.take_over(&highwater::Claim::of("projection:waits")).await }
+    });
+    let mut looks = db.connection().await;
+    eventually("it waits for the replica", async || {
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')";
+        sqlx::query_scalar(waits).fetch_one(&mut looks).await.unwrap()
+    })
+    .await;
+    assert_eq!(page(&store, 0).await.records.len(), 1);
+    taking.abort();
+}
+
+#[tokio::test]
+async fn who_keeps_a_life_from_being_numbered_is_named() {
+    let db = Db::new();
+    let store = db.store().await;
+    say(&store, "x").await;
+    let mut holds = db.connection().await;
+    db.execute(&mut holds, "DELETE FROM {s}.server_life; BEGIN; SELECT {s}.life()").await;
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut holds).await.unwrap();
+    let other = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
+    let told = other.frontier().await.unwrap_err();
+    assert!(told.is_retryable() && format!("{told:?}").contains(&format!("pid {pid}")), "{told:?}");
+    db.execute(&mut holds, "COMMIT").await;
+    assert_eq!(other.frontier().await.unwrap(), 1);
+}

@@ -9,7 +9,9 @@ use uuid::Uuid;
 use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
-use crate::{Begun, CheckpointWrite, Closed, Closing, Error, Fence, LetterQuery, LetterState, NewLetter, Record};
+use crate::{
+    Begun, CheckpointWrite, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, LetterState, NewLetter, Record,
+};
 
 /// For how long what is known of parked streams is believed: to count them takes longer the more there are.
 const PARKED_FOR: Duration = Duration::from_secs(1);
@@ -121,7 +123,8 @@ impl Driver {
         let closed = self.fenced(|from| Closing::Bury { letter: &letter, from }).await?;
         self.machine.on_buried(closed.parked_left);
         self.journal.parked(&record);
-        if !self.waits_behind_a_failure(record.stream_id).await? {
+        let front = self.first_parking(record.stream_id).await?;
+        if front.is_some_and(|letter| letter.state == LetterState::Parked) {
             // What it was to wait behind was deleted by hand, so nobody would ever replay it. Killed here, it stays parked, and
             // is listed as such; the next event of the stream finds it.
             self.replay_all(Some(record.stream_id), "subscriber").await?;
@@ -129,11 +132,17 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether the first letter that parks a stream is of an event that failed.
-    async fn waits_behind_a_failure(&self, stream_id: Uuid) -> Result<bool, Trouble> {
-        let query = LetterQuery { stream_id: Some(stream_id), limit: 1, ..LetterQuery::of(&*self.subscriber.id) };
-        let front = self.shared.backend.letters(&query).await?;
-        Ok(front.first().is_none_or(|letter| letter.state != LetterState::Parked))
+    /// The letter that the others of a parked stream wait behind. Letters from when a failure did not park may lie before it.
+    pub(in crate::delivery) async fn first_parking(&self, stream_id: Uuid) -> Result<Option<DeadLetter>, Trouble> {
+        let mut query = LetterQuery { stream_id: Some(stream_id), ..LetterQuery::of(&*self.subscriber.id) };
+        loop {
+            let letters = self.shared.backend.letters(&query).await?;
+            let Some(last) = letters.last() else { return Ok(None) };
+            query.after = Some(last.cursor());
+            if let Some(first) = letters.into_iter().find(|letter| letter.parks) {
+                return Ok(Some(first));
+            }
+        }
     }
 
     /// Whether one more event may be parked. What is remembered may be out of date, because dead letters can be deleted by
