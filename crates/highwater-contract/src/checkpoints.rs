@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
-use highwater::backend::{
-    Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, ReportedState, Taken, Term,
-};
-use highwater::{Claim, Error};
+use highwater::backend::{Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, Taken, Term};
+use highwater::{Claim, Error, SubscriptionState};
 use uuid::Uuid;
 
 use crate::support::within;
@@ -232,14 +230,16 @@ fn now() -> DateTime<Utc> {
     DateTime::from_timestamp_micros(Utc::now().timestamp_micros()).expect("now is a time")
 }
 
-fn report(subscriber_id: &str, term: u64, state: ReportedState) -> Report {
+const ERROR: &str = "no \"room\" for ä 🦀\nat all";
+
+fn report(subscriber_id: &str, term: u64, state: SubscriptionState) -> Report {
     Report {
         subscriber_id: subscriber_id.to_owned(),
         term,
         state,
         position: 41,
         rate: 1234.5,
-        last_error: Some("no \"room\" for ä 🦀\nat all".to_owned()),
+        last_error: Some(ERROR.to_owned()),
         push_degraded: Some("a pooler".to_owned()),
         reported_at: now(),
     }
@@ -259,13 +259,13 @@ pub(crate) async fn reports_come_back_as_they_were_made<H: Harness>(harness: Arc
     told(&store, &[]).await;
     let next_at = now() + Duration::seconds(5);
     let states = [
-        ReportedState::CatchingUp,
-        ReportedState::Live,
-        ReportedState::Retrying { global_sequence: 42, failures: 3, next_at },
-        ReportedState::Disconnected,
-        ReportedState::Paused,
-        ReportedState::Halted { reason: "event 42 \"failed\"".to_owned() },
-        ReportedState::Stopped,
+        SubscriptionState::CatchingUp { term: 7 },
+        SubscriptionState::Live { term: 7 },
+        SubscriptionState::Retrying { term: 7, global_sequence: 42, failures: 3, next_at, error: ERROR.into() },
+        SubscriptionState::Disconnected { error: ERROR.into() },
+        SubscriptionState::Paused,
+        SubscriptionState::Halted { reason: "event 42 \"failed\"".into() },
+        SubscriptionState::Stopped,
     ];
     // Names that only differ in case, and in an order that is not theirs.
     let names = ["saga:b", "projection:a", "projection:A", "projection:ä", "saga:a", "saga:c", "projection:b"];
@@ -283,12 +283,23 @@ pub(crate) async fn reports_come_back_as_they_were_made<H: Harness>(harness: Arc
 pub(crate) async fn a_former_leader_says_nothing_any_more<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let (one, two) = ("projection:one", "projection:two");
-    told(&store, &[report(one, 8, ReportedState::Live)]).await;
-    let late = [report(one, 7, ReportedState::Stopped), report(two, 7, ReportedState::Paused)];
+    told(&store, &[report(one, 8, SubscriptionState::Live { term: 8 })]).await;
+    let late = [report(one, 7, SubscriptionState::Stopped), report(two, 7, SubscriptionState::Paused)];
     told(&store, &late).await;
     let found: Vec<_> = reports(&store).await.into_iter().map(|it| (it.term, it.state)).collect();
-    assert_eq!(found, [(8, ReportedState::Live), (7, ReportedState::Paused)], "the others of its batch are stored");
-    told(&store, &[report(one, 9, ReportedState::CatchingUp), report(two, 7, ReportedState::Live)]).await;
+    assert_eq!(
+        found,
+        [(8, SubscriptionState::Live { term: 8 }), (7, SubscriptionState::Paused)],
+        "the others of its batch are stored"
+    );
+    told(
+        &store,
+        &[
+            report(one, 9, SubscriptionState::CatchingUp { term: 9 }),
+            report(two, 7, SubscriptionState::Live { term: 7 }),
+        ],
+    )
+    .await;
     let found: Vec<_> = reports(&store).await.into_iter().map(|it| (it.term, it.state)).collect();
-    assert_eq!(found, [(9, ReportedState::CatchingUp), (7, ReportedState::Live)]);
+    assert_eq!(found, [(9, SubscriptionState::CatchingUp { term: 9 }), (7, SubscriptionState::Live { term: 7 })]);
 }

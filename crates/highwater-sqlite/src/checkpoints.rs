@@ -90,7 +90,7 @@ impl Checkpoints for SqliteEventStore {
 }
 
 async fn store_report(tx: &mut SqliteConnection, report: &Report) -> Result<(), sqlx::Error> {
-    let state = StateColumns::from(&report.state);
+    let state = StateColumns::of(&report.state);
     let query = sqlx::query(sql::report_store)
         .bind(&report.subscriber_id)
         .bind(signed(report.term))
@@ -121,14 +121,15 @@ fn report(row: &SqliteRow) -> Result<Option<Report>, sqlx::Error> {
         next_at: time_if_any(row.try_get("next_at")?)?,
         reason: row.try_get("reason")?,
     };
-    let Some(state) = columns.read() else { return Ok(None) };
+    let (term, last_error) = (counted(row.try_get("term")?)?, row.try_get::<Option<String>, _>("last_error")?);
+    let Some(state) = columns.read(term, last_error.as_deref()) else { return Ok(None) };
     Ok(Some(Report {
         subscriber_id: row.try_get("subscriber_id")?,
-        term: counted(row.try_get("term")?)?,
+        term,
         state,
         position: counted(row.try_get("global_sequence")?)?,
         rate: row.try_get("rate")?,
-        last_error: row.try_get("last_error")?,
+        last_error,
         push_degraded: row.try_get("push_degraded")?,
         reported_at: time(row.try_get("reported_at")?)?,
     }))

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 pub use crate::append_queue::{AppendQueue, Appender, Backlog, QueuedAppend};
 pub use crate::checkpoints::{
-    Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, ReportedState, StateColumns, Taken, Term,
+    Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, StateColumns, Taken, Term,
 };
 pub use crate::dead_letters::{Ask, AskColumns, DeadLetters, LetterAttempt, LetterCursor, NewLetter, Request};
 #[doc(hidden)]

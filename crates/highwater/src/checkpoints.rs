@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::{BoxFuture, Error, Instance};
+use crate::{BoxFuture, Error, Instance, SubscriptionState};
 
 /// Where subscribers have got to.
 ///
@@ -200,7 +200,7 @@ pub struct Report {
     /// The number of the term it is led with.
     pub term: u64,
     /// What it is doing.
-    pub state: ReportedState,
+    pub state: SubscriptionState,
     /// Up to where it has handled everything; its checkpoint may be behind that.
     pub position: u64,
     /// Events that it handled per second, lately.
@@ -211,36 +211,6 @@ pub struct Report {
     pub push_degraded: Option<String>,
     /// When it was said, by the leader's clock.
     pub reported_at: DateTime<Utc>,
-}
-
-/// What a leader says that it is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReportedState {
-    /// It is behind, and reads by itself.
-    CatchingUp,
-    /// It is where the log is, and gets events as they come.
-    Live,
-    /// An event failed and will be tried again.
-    Retrying {
-        /// The event's place in the log.
-        global_sequence: u64,
-        /// How often it has failed.
-        failures: u32,
-        /// When it is tried again.
-        next_at: DateTime<Utc>,
-    },
-    /// The store does not do what it should.
-    Disconnected,
-    /// Somebody paused it.
-    Paused,
-    /// It has stopped in front of an event, and waits to be resumed.
-    Halted {
-        /// Why.
-        reason: String,
-    },
-    /// It has been unsubscribed or shut down.
-    Stopped,
 }
 
 /// What a leader says that it is doing, in columns: how SQL backends store it.
@@ -258,52 +228,41 @@ pub struct StateColumns<'a> {
     pub reason: Option<&'a str>,
 }
 
-impl<'a> From<&'a ReportedState> for StateColumns<'a> {
-    fn from(state: &'a ReportedState) -> Self {
+impl<'a> StateColumns<'a> {
+    /// The columns of a state. Its errors stand in the report's own column.
+    #[must_use]
+    pub fn of(state: &'a SubscriptionState) -> Self {
         let named = Self { state: state.name(), ..Self::default() };
         match state {
-            ReportedState::Retrying { global_sequence, failures, next_at } => {
+            SubscriptionState::CatchingUp { .. } => Self { state: "catching_up", ..named },
+            SubscriptionState::Retrying { global_sequence, failures, next_at, .. } => {
                 Self { failing: Some(*global_sequence), failures: Some(*failures), next_at: Some(*next_at), ..named }
             }
-            ReportedState::Halted { reason } => Self { reason: Some(reason), ..named },
+            SubscriptionState::Halted { reason } => Self { reason: Some(reason), ..named },
             _ => named,
         }
     }
-}
 
-impl StateColumns<'_> {
-    /// The state; `None` for one that only a newer version knows: it informs, so it is no reason to show nothing at all.
+    /// The state of a leader; `None` for one that only a newer version knows: it informs, so it is no reason to show nothing at
+    /// all.
     #[must_use]
-    pub fn read(&self) -> Option<ReportedState> {
+    pub fn read(&self, term: u64, last_error: Option<&str>) -> Option<SubscriptionState> {
+        let error = || Arc::from(last_error.unwrap_or_default());
         Some(match self.state {
-            "catching_up" => ReportedState::CatchingUp,
-            "live" => ReportedState::Live,
-            "retrying" => ReportedState::Retrying {
+            "catching_up" => SubscriptionState::CatchingUp { term },
+            "live" => SubscriptionState::Live { term },
+            "retrying" => SubscriptionState::Retrying {
+                term,
                 global_sequence: self.failing.unwrap_or_default(),
                 failures: self.failures.unwrap_or_default(),
                 next_at: self.next_at.unwrap_or_default(),
+                error: error(),
             },
-            "disconnected" => ReportedState::Disconnected,
-            "paused" => ReportedState::Paused,
-            "halted" => ReportedState::Halted { reason: self.reason.unwrap_or_default().to_owned() },
-            "stopped" => ReportedState::Stopped,
+            "disconnected" => SubscriptionState::Disconnected { error: error() },
+            "paused" => SubscriptionState::Paused,
+            "halted" => SubscriptionState::Halted { reason: self.reason.unwrap_or_default().into() },
+            "stopped" => SubscriptionState::Stopped,
             _ => return None,
         })
-    }
-}
-
-impl ReportedState {
-    /// The state's name, as it is stored.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::CatchingUp => "catching_up",
-            Self::Live => "live",
-            Self::Retrying { .. } => "retrying",
-            Self::Disconnected => "disconnected",
-            Self::Paused => "paused",
-            Self::Halted { .. } => "halted",
-            Self::Stopped => "stopped",
-        }
     }
 }

@@ -12,7 +12,7 @@ use crate::overview::PATIENCE;
 use crate::repair::REPAIR_LABEL;
 use crate::{
     Backend, DeadLetter, Error, Leader, LeaderHold, LetterQuery, LockHolder, OpenWriter, Overview, Report,
-    ReportedState, SubscriberOverview,
+    SubscriberOverview, SubscriptionState,
 };
 
 /// Says why a subscriber is where it is. It is asked of the store alone: no bus is needed, and none of the subscriber's code.
@@ -251,7 +251,7 @@ fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
     }
     let leader = subscriber.leader.clone();
     Some(match &subscriber.report {
-        Some(Report { state: ReportedState::Stopped, reported_at: at, .. }) => match leader {
+        Some(Report { state: SubscriptionState::Stopped, reported_at: at, .. }) => match leader {
             Some(leader) if leader.instance.label.as_deref() == Some(REPAIR_LABEL) => {
                 Cause::MovedByHand { checkpoint: subscriber.checkpoint, at: *at, leader }
             }
@@ -265,9 +265,9 @@ fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
 fn trouble(report: &Report) -> Option<Cause> {
     let error = report.last_error.clone();
     match &report.state {
-        ReportedState::Halted { reason } => Some(Cause::Halted { reason: reason.clone() }),
-        ReportedState::Disconnected => Some(Cause::Disconnected { error }),
-        ReportedState::Retrying { global_sequence, failures, next_at } => {
+        SubscriptionState::Halted { reason } => Some(Cause::Halted { reason: reason.to_string() }),
+        SubscriptionState::Disconnected { .. } => Some(Cause::Disconnected { error }),
+        SubscriptionState::Retrying { global_sequence, failures, next_at, .. } => {
             Some(Cause::Retrying { global_sequence: *global_sequence, failures: *failures, next_at: *next_at, error })
         }
         _ => None,

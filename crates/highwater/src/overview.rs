@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::delivery::status::Ends;
 use crate::{
     Backend, Checkpoint, Error, EventTypes, Leader, LeaderHold, LetterQuery, OpenWriter, ReadLimit, Report,
-    ReportedState, Unfinished,
+    SubscriptionState, Unfinished,
 };
 
 /// For how long a leader may be behind without moving before that is said.
@@ -97,15 +97,15 @@ impl SubscriberOverview {
         let said = self.report.as_ref().map(|report| &report.state);
         match said {
             _ if self.paused => "paused",
-            Some(ReportedState::Stopped) => "stopped",
+            Some(SubscriptionState::Stopped) => "stopped",
             _ if !self.is_led() => "nobody leads",
-            Some(ReportedState::Halted { .. }) => "halted",
-            Some(ReportedState::Retrying { .. }) => "retrying",
-            Some(ReportedState::Disconnected) => "disconnected",
+            Some(SubscriptionState::Halted { .. }) => "halted",
+            Some(SubscriptionState::Retrying { .. }) => "retrying",
+            Some(SubscriptionState::Disconnected { .. }) => "disconnected",
             _ if self.still_since.is_some() => "not moving",
             _ if self.held_back => "held back",
-            Some(ReportedState::Live) => "live",
-            Some(ReportedState::CatchingUp) => "catching up",
+            Some(SubscriptionState::Live { .. }) => "live",
+            Some(SubscriptionState::CatchingUp { .. }) => "catching up",
             // Not said yet, or not any more.
             _ if self.lag_events == 0 => "live",
             _ => "catching up",
@@ -115,7 +115,7 @@ impl SubscriberOverview {
     /// Whether somebody leads, or may do so where that cannot be told.
     #[must_use]
     pub fn is_led(&self) -> bool {
-        let stopped = self.report.as_ref().is_some_and(|report| report.state == ReportedState::Stopped);
+        let stopped = self.report.as_ref().is_some_and(|report| report.state == SubscriptionState::Stopped);
         !stopped && self.leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone)
     }
 }
@@ -244,7 +244,7 @@ impl Known {
         let last_error = said.as_ref().and_then(|report| report.last_error.clone());
         let is_led = leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone);
         let counts = |report: &Report| {
-            report.term == checkpoint.term.number && (is_led || report.state == ReportedState::Stopped)
+            report.term == checkpoint.term.number && (is_led || report.state == SubscriptionState::Stopped)
         };
         let report = said.filter(counts);
         let lag_events = ends.head.saturating_sub(checkpoint.global_sequence);
@@ -291,7 +291,7 @@ fn still_since(
     let leader = subscriber.leader.as_ref().filter(|_| subscriber.is_led())?;
     let may_rest = matches!(
         subscriber.report.as_ref().map(|report| &report.state),
-        Some(ReportedState::Halted { .. } | ReportedState::Retrying { .. })
+        Some(SubscriptionState::Halted { .. } | SubscriptionState::Retrying { .. })
     );
     if subscriber.lag_events == 0 || subscriber.held_back || subscriber.paused || may_rest {
         return None;

@@ -8,7 +8,7 @@ use crate::delivery::status::Ends;
 use crate::overview::ends;
 use crate::{
     Ask, Backend, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader, LeaderHold,
-    ProjectorCoordinator, ReliableDeliveryConfig, Report, ReportedState, Request, Term,
+    ProjectorCoordinator, ReliableDeliveryConfig, Report, Request, SubscriptionState, Term,
 };
 
 /// How often a forced move is tried anew when leaders change under it.
@@ -155,7 +155,7 @@ impl<'a> Repair<'a> {
             && self.store.reports().await?.iter().any(|report| {
                 report.subscriber_id == subscriber_id
                     && report.term == leader.term
-                    && report.state == ReportedState::Stopped
+                    && report.state == SubscriptionState::Stopped
             });
         Ok(Some(leader).filter(|_| !stopped))
     }
@@ -215,7 +215,7 @@ impl<'a> Repair<'a> {
             let report = Report {
                 subscriber_id: subscriber_id.to_owned(),
                 term: term.number,
-                state: ReportedState::Stopped,
+                state: SubscriptionState::Stopped,
                 position: to,
                 rate: 0.0,
                 last_error: before.and_then(|before| before.last_error),

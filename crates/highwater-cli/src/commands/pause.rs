@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use highwater::backend::{Backend, Leader, LeaderHold, Report, ReportedState};
+use highwater::SubscriptionState;
+use highwater::backend::{Backend, Leader, LeaderHold, Report};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -52,7 +53,7 @@ enum Heard {
     /// Nobody leads: whoever begins to finds it.
     Nobody,
     /// Who leads has said so.
-    Confirmed(ReportedState),
+    Confirmed(SubscriptionState),
     /// Who leads has not said anything yet.
     NotYet(Leader),
 }
@@ -88,9 +89,9 @@ impl Resume {
         must_exist(store, subscriber).await?;
         let was_paused = !store.paused(std::slice::from_ref(subscriber)).await?.is_empty();
         bus(store).resume(subscriber).await?;
-        let heard = self.waiting.hear(store, subscriber, |state| *state != ReportedState::Paused).await?;
+        let heard = self.waiting.hear(store, subscriber, |state| *state != SubscriptionState::Paused).await?;
         let said = match &heard {
-            Heard::Confirmed(ReportedState::Halted { reason }) => {
+            Heard::Confirmed(SubscriptionState::Halted { reason }) => {
                 format!("{subscriber} is not paused; it is halted, and its own process resumes it: {reason}")
             }
             _ if !was_paused => format!("{subscriber} was not paused"),
@@ -103,8 +104,8 @@ impl Resume {
 }
 
 /// Whether it hands nothing over in this state.
-fn is_still(state: &ReportedState) -> bool {
-    matches!(state, ReportedState::Paused | ReportedState::Halted { .. })
+fn is_still(state: &SubscriptionState) -> bool {
+    matches!(state, SubscriptionState::Paused | SubscriptionState::Halted { .. })
 }
 
 impl Waiting {
@@ -113,7 +114,7 @@ impl Waiting {
         &self,
         store: &dyn Backend,
         subscriber: &str,
-        wanted: impl Fn(&ReportedState) -> bool,
+        wanted: impl Fn(&SubscriptionState) -> bool,
     ) -> Result<Heard, Failure> {
         let deadline = Instant::now() + Duration::from_secs(self.wait);
         loop {
@@ -123,7 +124,7 @@ impl Waiting {
             let Some(leader) = leaders.next() else { return Ok(Heard::Nobody) };
             let of_its_term = |report: &Report| report.subscriber_id == subscriber && report.term == leader.term;
             let said = store.reports().await?.into_iter().find(of_its_term);
-            if said.as_ref().is_some_and(|said| said.state == ReportedState::Stopped) {
+            if said.as_ref().is_some_and(|said| said.state == SubscriptionState::Stopped) {
                 return Ok(Heard::Nobody);
             }
             match said.filter(|said| wanted(&said.state)) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use highwater::backend::{Backend, LeaderHold, Log, Report, ReportedState, explain_with_patience};
+use highwater::backend::{Backend, LeaderHold, Log, Report, explain_with_patience};
 use highwater::{
     Cause, Error, EventBus, FailurePolicy, Overview, ReliableDeliveryConfig, SubscriberOverview, SubscriptionState,
     explain,
@@ -73,33 +73,33 @@ pub(crate) async fn a_leader_says_how_it_is<H: Harness>(harness: Arc<H>) {
     let mended = Arc::new(AtomicBool::new(false));
     let observer = faltering("projection:each", events[1], &mended, Duration::from_secs(2));
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    let is_retrying = |report: &Report| matches!(report.state, ReportedState::Retrying { global_sequence, failures: 1, .. } if global_sequence == events[1]);
+    let is_retrying = |report: &Report| matches!(report.state, SubscriptionState::Retrying { global_sequence, failures: 1, .. } if global_sequence == events[1]);
     let found = reported(&elsewhere, "projection:each", "it is said that it tries again", is_retrying).await;
     assert_eq!((found.last_error.as_deref(), found.position), (Some("no room"), events[0]));
     assert_eq!(Some(found.term), stored(&store, "projection:each").await.map(|it| it.term.number));
     let is_halted =
-        |report: &Report| matches!(&report.state, ReportedState::Halted { reason } if reason.contains("no room"));
+        |report: &Report| matches!(&report.state, SubscriptionState::Halted { reason } if reason.contains("no room"));
     reported(&elsewhere, "projection:each", "it is said that it is halted", is_halted).await;
     mended.store(true, Ordering::SeqCst);
     within("resuming", subscription.resume()).await.expect("it can be resumed");
-    let is_live = |report: &Report| report.state == ReportedState::Live && report.position == events[2];
+    let is_live = |report: &Report| report.state.is_live() && report.position == events[2];
     reported(&elsewhere, "projection:each", "it is said that it is live", is_live).await;
     within("pausing", subscription.pause()).await.expect("it can be paused");
-    let is_paused = |report: &Report| report.state == ReportedState::Paused;
+    let is_paused = |report: &Report| report.state == SubscriptionState::Paused;
     reported(&elsewhere, "projection:each", "it is said that it is paused", is_paused).await;
     within("resuming", subscription.resume()).await.expect("it can be resumed");
     in_state(&subscription, "it goes on", SubscriptionState::is_live).await;
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops in time");
     let last = report(&elsewhere, "projection:each").await.expect("it said something");
-    assert_eq!((last.state, last.position), (ReportedState::Stopped, events[2]), "these are its last words");
+    assert_eq!((last.state, last.position), (SubscriptionState::Stopped, events[2]), "these are its last words");
 
     let again = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    let goes_on = |report: &Report| report.state == ReportedState::Live && report.term > last.term;
+    let goes_on = |report: &Report| report.state.is_live() && report.term > last.term;
     reported(&elsewhere, "projection:each", "it is said that it goes on", goes_on).await;
     assert!(again.state().is_live());
     end(bus).await;
     let last = report(&elsewhere, "projection:each").await.expect("it said something");
-    assert_eq!(last.state, ReportedState::Stopped, "and so after a shutdown");
+    assert_eq!(last.state, SubscriptionState::Stopped, "and so after a shutdown");
 }
 
 pub(crate) async fn who_stands_by_says_nothing<H: Harness>(harness: Arc<H>) {
@@ -107,15 +107,15 @@ pub(crate) async fn who_stands_by_says_nothing<H: Harness>(harness: Arc<H>) {
     let events = fill(&store, new_stream(), 3).await;
     let (first, second) = (instance(&*harness, &store, settled()).await, instance(&*harness, &store, settled()).await);
     first.subscribe(Observer::new("projection:each").shared()).await.expect("it can be subscribed");
-    let is_live = |report: &Report| report.state == ReportedState::Live;
+    let is_live = |report: &Report| report.state.is_live();
     let leads = reported(&store, "projection:each", "the leader says how it is", is_live).await;
     let standing_by = second.subscribe(Observer::new("projection:each").shared()).await.expect("it can be subscribed");
     in_state(&standing_by, "it stands by", SubscriptionState::is_standby).await;
     sleep(4 * QUIET).await;
     let found = report(&store, "projection:each").await.expect("the leader has said something");
-    assert_eq!((found.term, found.state), (leads.term, ReportedState::Live));
+    assert_eq!(found.state, SubscriptionState::Live { term: leads.term });
     end(first).await;
-    let next = |report: &Report| report.state == ReportedState::Live && report.term > leads.term;
+    let next = |report: &Report| report.state.is_live() && report.term > leads.term;
     let found = reported(&store, "projection:each", "the next leader says how it is", next).await;
     assert_eq!(found.position, events[2]);
     end(second).await;
@@ -137,7 +137,7 @@ pub(crate) async fn who_has_nothing_to_do_says_nothing<H: Harness>(harness: Arc<
         bus.subscribe(Observer::new(id).shared()).await.expect("it can be subscribed");
     }
     for id in ids {
-        let is_live = |report: &Report| report.state == ReportedState::Live;
+        let is_live = |report: &Report| report.state.is_live();
         reported(&store, id, "it is said that it is live", is_live).await;
     }
     let before = said.load(Ordering::SeqCst);
@@ -165,7 +165,7 @@ pub(crate) async fn what_cannot_be_said_hinders_nobody<H: Harness>(harness: Arc<
     assert!(subscription.state().is_live() && bus.health().await.is_ready(), "nothing is wrong with it");
     heard.store(true, Ordering::SeqCst);
     let found = reported(&store, "projection:each", "it is tried again", |_| true).await;
-    assert_eq!((found.state, found.position), (ReportedState::Live, events[4]));
+    assert_eq!((found.state.is_live(), found.position), (true, events[4]));
     heard.store(false, Ordering::SeqCst);
     end(bus).await;
     assert_eq!(observer.taken(), events);

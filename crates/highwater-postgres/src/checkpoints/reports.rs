@@ -15,7 +15,7 @@ impl PgEventStore {
         if reports.is_empty() {
             return Ok(());
         }
-        let states: Vec<StateColumns<'_>> = reports.iter().map(|report| (&report.state).into()).collect();
+        let states: Vec<StateColumns<'_>> = reports.iter().map(|report| StateColumns::of(&report.state)).collect();
         let query = sqlx::query(self.inner.sql.reports_store.clone())
             .bind(reports.iter().map(|it| it.subscriber_id.as_str()).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| signed(it.term)).collect::<Vec<_>>())
@@ -55,14 +55,15 @@ fn report(row: &PgRow) -> Result<Option<Report>, sqlx::Error> {
         next_at: row.try_get("next_at")?,
         reason: row.try_get("reason")?,
     };
-    let Some(state) = columns.read() else { return Ok(None) };
+    let (term, last_error) = (counted(row.try_get("term")?)?, row.try_get::<Option<String>, _>("last_error")?);
+    let Some(state) = columns.read(term, last_error.as_deref()) else { return Ok(None) };
     Ok(Some(Report {
         subscriber_id: row.try_get("subscriber_id")?,
-        term: counted(row.try_get("term")?)?,
+        term,
         state,
         position: counted(row.try_get("global_sequence")?)?,
         rate: row.try_get("rate")?,
-        last_error: row.try_get("last_error")?,
+        last_error,
         push_degraded: row.try_get("push_degraded")?,
         reported_at: row.try_get("reported_at")?,
     }))

@@ -2,7 +2,7 @@
 
 use highwater::backend::{
     Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Direction, Fence, Log, NewLetter, ReadLimit,
-    Report, ReportedState, Request, StreamRead,
+    Report, Request, StreamRead,
 };
 use highwater::{Append, Claim, Error, ExpectedVersion, LetterQuery, Overview, Repair};
 use highwater_postgres::PgEventStore;
@@ -235,7 +235,7 @@ fn report() -> Report {
     Report {
         subscriber_id: "s".to_owned(),
         term: 1,
-        state: ReportedState::Live,
+        state: highwater::SubscriptionState::Live { term: 1 },
         position: 0,
         rate: 0.0,
         last_error: None,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{CLOSE_TIMEOUT, Entry, Inner};
 use crate::delivery::cut;
 use crate::delivery::status::Ends;
-use crate::{Error, Report, ReportedState, SubscriptionState};
+use crate::{Error, Report, SubscriptionState};
 
 /// How soon is told what matters, and how often at most anything is: all subscribers together.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
@@ -73,7 +73,7 @@ impl Inner {
     /// Says of subscribers that have led here that they have stopped, if that can be said soon.
     pub(super) async fn last_words(&self, entries: &[Arc<Entry>]) {
         let stopped = |entry: &Entry| {
-            let report = Report { state: ReportedState::Stopped, rate: 0.0, ..of(entry)? };
+            let report = Report { state: SubscriptionState::Stopped, rate: 0.0, ..of(entry)? };
             Some(report)
         };
         match tokio::time::timeout(CLOSE_TIMEOUT, self.tell_of(entries, stopped)).await {
@@ -89,18 +89,16 @@ fn report(entry: &Entry) -> Option<Report> {
     let report = of(entry)?;
     let state = match entry.state() {
         SubscriptionState::Starting | SubscriptionState::Standby { .. } => return None,
-        SubscriptionState::CatchingUp { .. } => ReportedState::CatchingUp,
-        SubscriptionState::Live { .. } => ReportedState::Live,
-        SubscriptionState::Retrying { global_sequence, failures, next_at, .. } => {
-            ReportedState::Retrying { global_sequence, failures, next_at }
+        SubscriptionState::Retrying { term, global_sequence, failures, next_at, error } => {
+            SubscriptionState::Retrying { term, global_sequence, failures, next_at, error: cut(&error).into() }
         }
         SubscriptionState::Disconnected { error } => {
-            let (state, last_error) = (ReportedState::Disconnected, Some(cut(&error)));
-            return Some(Report { state, last_error, ..report });
+            let error = cut(&error);
+            let state = SubscriptionState::Disconnected { error: error.as_str().into() };
+            return Some(Report { state, last_error: Some(error), ..report });
         }
-        SubscriptionState::Paused => ReportedState::Paused,
-        SubscriptionState::Halted { reason } => ReportedState::Halted { reason: cut(&reason) },
-        SubscriptionState::Stopped => ReportedState::Stopped,
+        SubscriptionState::Halted { reason } => SubscriptionState::Halted { reason: cut(&reason).into() },
+        state => state,
     };
     Some(Report { state, ..report })
 }
@@ -111,7 +109,7 @@ fn of(entry: &Entry) -> Option<Report> {
     Some(Report {
         subscriber_id: entry.id.to_string(),
         term: status.term?,
-        state: ReportedState::Stopped,
+        state: SubscriptionState::Stopped,
         position: status.handled,
         rate: status.progress(Ends::default(), Duration::ZERO).rate,
         last_error: status.last_error.as_deref().map(cut),
@@ -133,9 +131,9 @@ fn is_news(before: &Report, now: &Report, since: Duration) -> bool {
 }
 
 /// When an event is tried again follows from how often it has failed, and is reckoned anew whenever it is shown.
-fn is_same(before: &ReportedState, now: &ReportedState) -> bool {
-    let failing = |state: &ReportedState| match state {
-        ReportedState::Retrying { global_sequence, failures, .. } => Some((*global_sequence, *failures)),
+fn is_same(before: &SubscriptionState, now: &SubscriptionState) -> bool {
+    let failing = |state: &SubscriptionState| match state {
+        SubscriptionState::Retrying { global_sequence, failures, .. } => Some((*global_sequence, *failures)),
         _ => None,
     };
     before == now || failing(before).is_some_and(|before| Some(before) == failing(now))
@@ -149,7 +147,7 @@ mod tests {
         Report {
             subscriber_id: "projection:orders".to_owned(),
             term: 7,
-            state: ReportedState::Live,
+            state: SubscriptionState::Live { term: 7 },
             position,
             rate,
             last_error: None,
@@ -176,13 +174,22 @@ mod tests {
         let before = live(5, 0.0);
         let retrying = |failures, seconds| {
             let next_at = Utc::now() + Duration::from_secs(seconds);
-            Report { state: ReportedState::Retrying { global_sequence: 6, failures, next_at }, ..live(5, 0.0) }
+            Report {
+                state: SubscriptionState::Retrying {
+                    term: 7,
+                    global_sequence: 6,
+                    failures,
+                    next_at,
+                    error: "no".into(),
+                },
+                ..live(5, 0.0)
+            }
         };
         for now in [
             Report { term: 8, ..before.clone() },
             Report { last_error: Some("no room".to_owned()), ..before.clone() },
             Report { push_degraded: Some("a pooler".to_owned()), ..before.clone() },
-            Report { state: ReportedState::Halted { reason: "no room".to_owned() }, ..before.clone() },
+            Report { state: SubscriptionState::Halted { reason: "no room".into() }, ..before.clone() },
             retrying(1, 1),
         ] {
             assert!(is_news(&before, &now, Duration::ZERO), "{now:?}");

@@ -8,7 +8,7 @@ fn leader(hold: LeaderHold) -> Leader {
     Leader { subscriber_id: "projection:orders".to_owned(), instance, since: Utc::now(), term: 7, hold }
 }
 
-fn report(state: ReportedState) -> Report {
+fn report(state: SubscriptionState) -> Report {
     Report {
         subscriber_id: "projection:orders".to_owned(),
         term: 7,
@@ -33,7 +33,7 @@ fn subscriber() -> SubscriberOverview {
         held_back: false,
         leader: Some(leader(LeaderHold::Held)),
         paused: false,
-        report: Some(report(ReportedState::Live)),
+        report: Some(report(SubscriptionState::Live { term: 7 })),
         rate: 0.0,
         time_left: Some(Duration::ZERO),
         dead_letters: 0,
@@ -128,7 +128,7 @@ fn what_is_absent_is_said() {
     assert_eq!(said.len(), 1, "it catches up with nothing");
     let never = SubscriberOverview { leader: None, ..gone.clone() };
     assert!(told(100, &never)[0].contains("nobody is known to have"));
-    let stopped = SubscriberOverview { report: Some(report(ReportedState::Stopped)), ..gone };
+    let stopped = SubscriberOverview { report: Some(report(SubscriptionState::Stopped)), ..gone };
     assert!(told(100, &stopped)[0].starts_with("Process 4711 on web-3 stopped it in good order"));
     let mut repair = leader(LeaderHold::Gone);
     repair.instance.label = Some(REPAIR_LABEL.to_owned());
@@ -142,22 +142,31 @@ fn what_is_absent_is_said() {
 #[test]
 fn what_a_leader_says_is_passed_on() {
     let says = |state| SubscriberOverview { report: Some(report(state)), ..behind() };
-    let retrying = ReportedState::Retrying { global_sequence: 41, failures: 3, next_at: Utc::now() };
+    let retrying = SubscriptionState::Retrying {
+        term: 7,
+        global_sequence: 41,
+        failures: 3,
+        next_at: Utc::now(),
+        error: "no room".into(),
+    };
     let said = told(100, &says(retrying));
     assert!(
         said[0].starts_with("Event 41 has failed 3 times") && said[0].contains(": no room at all. Mend"),
         "{said:?}"
     );
-    let said = told(100, &says(ReportedState::Halted { reason: "event 41 failed".to_owned() }));
+    let said = told(100, &says(SubscriptionState::Halted { reason: "event 41 failed".into() }));
     assert!(said[0].starts_with("It is halted: event 41 failed. Mend that"), "{said:?}");
-    assert!(told(100, &says(ReportedState::Disconnected))[0].contains("does not get on with the store: no room"));
+    assert!(
+        told(100, &says(SubscriptionState::Disconnected { error: "no room".into() }))[0]
+            .contains("does not get on with the store: no room")
+    );
     let paused = SubscriberOverview { paused: true, ..behind() };
     assert_eq!(told(100, &paused), ["Somebody paused it. Resume it, and it goes on from where it is."]);
 }
 
 #[test]
 fn what_else_is_to_be_done_comes_last() {
-    let degraded = Report { push_degraded: Some("a pooler".to_owned()), ..report(ReportedState::Live) };
+    let degraded = Report { push_degraded: Some("a pooler".to_owned()), ..report(SubscriptionState::Live { term: 7 }) };
     let others = SubscriberOverview { dead_letters: 1, parked_streams: 2, report: Some(degraded), ..subscriber() };
     let others = SubscriberOverview { open_requests: 3, ..others };
     let said = told(40, &others);

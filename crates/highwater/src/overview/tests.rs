@@ -15,7 +15,7 @@ fn leader(hold: LeaderHold) -> Leader {
     Leader { subscriber_id: ID.to_owned(), instance: Instance::here(None), since: ago(1000), term: 7, hold }
 }
 
-fn report(term: u64, state: ReportedState) -> Report {
+fn report(term: u64, state: SubscriptionState) -> Report {
     Report {
         subscriber_id: ID.to_owned(),
         term,
@@ -61,7 +61,7 @@ fn seen_at(
 
 #[test]
 fn what_a_leader_says_counts_while_it_leads_with_that_term() {
-    let live = |term, hold| seen(Some(leader(hold)), Some(report(term, ReportedState::Live)), 50, 1);
+    let live = |term, hold| seen(Some(leader(hold)), Some(report(term, SubscriptionState::Live { term: 7 })), 50, 1);
     assert_eq!(live(7, LeaderHold::Held).state(), "live");
     assert_eq!(live(7, LeaderHold::Unknown).state(), "live");
     assert_eq!(live(7, LeaderHold::Gone).state(), "nobody leads");
@@ -78,30 +78,30 @@ fn what_a_leader_says_counts_while_it_leads_with_that_term() {
 #[test]
 fn who_has_stopped_has_stopped_until_somebody_else_leads() {
     for hold in [LeaderHold::Gone, LeaderHold::Unknown] {
-        let stopped = seen(Some(leader(hold)), Some(report(7, ReportedState::Stopped)), 50, 1);
+        let stopped = seen(Some(leader(hold)), Some(report(7, SubscriptionState::Stopped)), 50, 1);
         assert_eq!((stopped.state(), stopped.is_led()), ("stopped", false));
     }
-    let former = seen(Some(leader(LeaderHold::Held)), Some(report(6, ReportedState::Stopped)), 40, 0);
+    let former = seen(Some(leader(LeaderHold::Held)), Some(report(6, SubscriptionState::Stopped)), 40, 0);
     assert_eq!((former.state(), former.is_led()), ("live", true));
 }
 
 #[test]
 fn who_is_behind_and_has_not_moved_for_a_while_does_not_move() {
     let held = || Some(leader(LeaderHold::Held));
-    let live = || Some(report(7, ReportedState::Live));
+    let live = || Some(report(7, SubscriptionState::Live { term: 7 }));
     let still = seen(held(), live(), 50, 30);
     assert_eq!(still.state(), "not moving");
     assert!((Utc::now() - still.still_since.unwrap_or_default()).num_seconds() >= 29, "since there is something to do");
     assert_eq!(seen(held(), live(), 50, 5).state(), "live", "it has only just got something to do");
     assert_eq!(seen(held(), live(), 40, 30).state(), "live", "there is nothing to do");
-    let halted = seen(held(), Some(report(7, ReportedState::Halted { reason: "no room".to_owned() })), 50, 30);
+    let halted = seen(held(), Some(report(7, SubscriptionState::Halted { reason: "no room".into() })), 50, 30);
     assert_eq!((halted.state(), halted.still_since), ("halted", None));
 }
 
 #[test]
 fn what_was_said_of_a_rate_counts_for_a_while() {
     let said = |seconds, hold| {
-        let report = Report { reported_at: ago(seconds), ..report(7, ReportedState::CatchingUp) };
+        let report = Report { reported_at: ago(seconds), ..report(7, SubscriptionState::CatchingUp { term: 7 }) };
         let seen = seen(Some(leader(hold)), Some(report), 50, 3);
         (seen.rate, seen.time_left)
     };
@@ -113,7 +113,7 @@ fn what_was_said_of_a_rate_counts_for_a_while() {
 
 #[test]
 fn lag_and_time_left_follow_from_where_it_is() {
-    let report = Report { reported_at: ago(1), ..report(7, ReportedState::CatchingUp) };
+    let report = Report { reported_at: ago(1), ..report(7, SubscriptionState::CatchingUp { term: 7 }) };
     let behind = seen(Some(leader(LeaderHold::Held)), Some(report), 50, 3);
     assert_eq!((behind.lag_events, behind.time_left), (10, Some(Duration::from_secs(5))));
     assert!(behind.lag >= Duration::from_secs(3) && behind.lag < Duration::from_secs(5), "{:?}", behind.lag);
@@ -124,7 +124,7 @@ fn lag_and_time_left_follow_from_where_it_is() {
 
 #[test]
 fn who_is_held_back_is_not_live_in_silence_and_could_not_have_moved() {
-    let leads = || (Some(leader(LeaderHold::Held)), Some(report(7, ReportedState::Live)));
+    let leads = || (Some(leader(LeaderHold::Held)), Some(report(7, SubscriptionState::Live { term: 7 })));
     let at = |ends| {
         let (leader, report) = leads();
         seen_at(leader, report, ends, None)

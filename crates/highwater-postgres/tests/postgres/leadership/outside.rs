@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater::backend::{Checkpoints, LeaderHold, Log, ReportedState, explain_with_patience};
+use highwater::backend::{Checkpoints, LeaderHold, Log, explain_with_patience};
 use highwater::{Cause, Claim, Error, Overview, Repair, SubscriberOverview, explain};
 use highwater_postgres::{PgEventBus, PgEventStore};
 
@@ -28,7 +28,7 @@ async fn another_process_is_seen_with_what_it_does_and_how_it_ended() {
     let worker = Job::new(&db, "a").start();
     caught_up(&store).await;
     eventually("it reports", async || {
-        seen(&store, EFFECTS).await.is_some_and(|it| it.report.is_some_and(|it| it.state == ReportedState::Live))
+        seen(&store, EFFECTS).await.is_some_and(|it| it.report.is_some_and(|it| it.state.is_live()))
     })
     .await;
     let live = is(&store, EFFECTS, "live").await;
