@@ -63,7 +63,7 @@ async fn fill(server: &Server, events: i64) -> Result<(), Error> {
 
 /// The child: catches up when it is told to, and says how much that was.
 pub(crate) async fn catch_up(url: &str) -> Result<(), Error> {
-    let bus = PgEventBus::new(child::store(url).await?, ReliableDeliveryConfig::default());
+    let bus = PgEventBus::with_config(child::store(url).await?, ReliableDeliveryConfig::default());
     child::serve(|_| catch_up_on(bus.clone())).await
 }
 

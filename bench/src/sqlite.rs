@@ -165,7 +165,7 @@ async fn catch_up(folder: &Folder, options: &Options, placed: &Placed) -> Result
     let (mut ours_row, mut raw_row) = (row("ours, catching up"), row("raw, SELECT"));
     for round in 0..options.rounds {
         let started = Instant::now();
-        let bus = SqliteEventBus::new(ours.store.clone(), ReliableDeliveryConfig::default());
+        let bus = SqliteEventBus::new(ours.store.clone());
         let counting = Arc::new(Counting { id: format!("projection:{round}"), events: AtomicUsize::new(0) });
         let subscription = bus.subscribe(counting.clone()).await?;
         subscription.caught_up().await?;

@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use highwater::{BoxError, CheckpointMode, EventBus, InstanceMode, ReliableDeliveryConfig};
+use highwater::{BoxError, CheckpointMode, EventBus, InstanceMode, ReliableDeliveryConfig, SubscriberOptions};
 use highwater_postgres::PgEventStore;
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
@@ -96,24 +96,26 @@ pub fn delivery() -> ReliableDeliveryConfig {
 }
 
 /// How events are delivered to one of them.
-fn delivery_to(role: &Role) -> ReliableDeliveryConfig {
+fn delivered(options: SubscriberOptions, role: &Role) -> SubscriberOptions {
     let interval = Duration::from_millis(50);
     let checkpoint_mode = match role.batch {
         1 => CheckpointMode::Synchronous,
         size => CheckpointMode::Batched { size, interval },
     };
-    let handler_timeout = role.shaky.then(|| Duration::from_millis(300));
-    // Those that are not shaky have no reason to fail but the database: what is lost with it is tried again.
-    let max_retries = if role.shaky { 2 } else { 50 };
-    ReliableDeliveryConfig { checkpoint_mode, handler_timeout, max_retries, ..delivery() }
+    let options = options.checkpoint_mode(checkpoint_mode);
+    match role.shaky {
+        true => options.max_retries(2).handler_timeout(Duration::from_millis(300)),
+        // These have no reason to fail but the database: what is lost with it is retried.
+        false => options.max_retries(50),
+    }
 }
 
 async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Result<(), BoxError> {
     let journal = Journal::open(&job.folder, job.life)?;
     let label = Some(job.life.instance.to_string());
-    let bus = EventBus::new(store.clone(), ReliableDeliveryConfig { instance_label: label, ..delivery() });
+    let bus = EventBus::with_config(store.clone(), ReliableDeliveryConfig { instance_label: label, ..delivery() });
     let uncoordinated = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..delivery() };
-    let alone = (job.life.instance == ALONE_IN).then(|| EventBus::new(store.clone(), uncoordinated));
+    let alone = (job.life.instance == ALONE_IN).then(|| EventBus::with_config(store.clone(), uncoordinated));
     let cast = subscribers::Cast {
         bus: bus.clone(),
         alone: alone.clone(),

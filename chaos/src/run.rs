@@ -84,7 +84,7 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
         members,
         servers: Arc::new(Mutex::new(servers)),
         desk: desk.clone(),
-        bus: EventBus::new(store, delivery()),
+        bus: EventBus::with_config(store, delivery()),
         folder: setting.folder.clone(),
         done: Mutex::default(),
     };

@@ -79,8 +79,7 @@ impl TransactionalProjection<Order, PgTx> for Customers {
 }
 
 fn options(checkpoint_mode: CheckpointMode, after: u64) -> SubscriberOptions {
-    let delivery = ReliableDeliveryConfig { checkpoint_mode, ..ReliableDeliveryConfig::default() };
-    SubscriberOptions::new().start(StartAt::After(after)).delivery(delivery)
+    SubscriberOptions::new().start(StartAt::After(after)).checkpoint_mode(checkpoint_mode)
 }
 
 fn fresh_id() -> String {
@@ -101,7 +100,7 @@ pub(super) async fn project(store: &PgEventStore, after: i64) -> Result<Duration
 
 /// From `subscribe()` until everything there is was handled.
 async fn deliver<K>(store: &PgEventStore, what: impl IntoSubscriber<PgEventStore, K>) -> Result<Duration, Error> {
-    let bus = PgEventBus::new(store.clone(), ReliableDeliveryConfig::default());
+    let bus = PgEventBus::new(store.clone());
     let started = Instant::now();
     bus.subscribe(what).await?.caught_up().await?;
     let took = started.elapsed();

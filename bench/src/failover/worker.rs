@@ -107,7 +107,7 @@ pub(crate) async fn work(url: &str, args: &[String]) -> Result<(), Error> {
         spread: job.spread,
         ..ReliableDeliveryConfig::default()
     };
-    let bus = PgEventBus::new(job.store(url).await?, config);
+    let bus = PgEventBus::with_config(job.store(url).await?, config);
     let handled = watch::Sender::new(Handled::default());
     for n in 0..job.subscribers {
         let noting = handled.clone();

@@ -23,7 +23,7 @@ pub(crate) async fn receive(url: &str) -> Result<(), Error> {
 
 /// The same from any store.
 pub(crate) async fn receive_from<B: Transactional>(store: B) -> Result<(), Error> {
-    let bus = EventBus::new(store, ReliableDeliveryConfig::default());
+    let bus = EventBus::new(store);
     let receipts = Receipts::default();
     let noting = receipts.clone();
     let observer = observer_fn("projection:latency", move |event: highwater::Event<Order>| {

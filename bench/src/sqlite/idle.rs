@@ -16,7 +16,7 @@ const SUBSCRIBERS: usize = 20;
 
 /// Processor time of this process, in which nothing else is done meanwhile.
 pub(super) async fn measure(store: SqliteEventStore, options: &Options) -> Result<Row, Error> {
-    let bus = SqliteEventBus::new(store, ReliableDeliveryConfig::default());
+    let bus = SqliteEventBus::new(store);
     for n in 0..SUBSCRIBERS {
         let observer = observer_fn(format!("projection:{n}"), async |_: highwater::Event<Order>| Ok(()));
         bus.subscribe(observer).await?.caught_up().await?;

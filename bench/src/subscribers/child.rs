@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Delivers to as many as it is told, and answers how many events that were in all, as soon as they are as many as asked.
 pub(crate) async fn deliver(url: &str, args: &[String]) -> Result<(), Error> {
     let [count, name] = args else { return Err("how many subscribers, and of what name?".into()) };
-    let bus = PgEventBus::new(child::store(url).await?, ReliableDeliveryConfig::default());
+    let bus = PgEventBus::with_config(child::store(url).await?, ReliableDeliveryConfig::default());
     let delivered = Arc::new(AtomicUsize::new(0));
     for n in 0..count.parse::<usize>()? {
         let delivered = delivered.clone();

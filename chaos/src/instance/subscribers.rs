@@ -8,7 +8,7 @@ use highwater::{
 };
 
 use super::shaky::Shaky;
-use super::{Job, Journal, asynchronous_path, delivery_to, now};
+use super::{Job, Journal, asynchronous_path, delivered, now};
 use crate::base::Base;
 use crate::broken::Flaw;
 use crate::cast::{Fact, Kind, ROLES, Role};
@@ -71,7 +71,7 @@ struct Taker<S: Base> {
 
 impl<S: Base> Taker<S> {
     fn options(&self) -> SubscriberOptions {
-        let options = SubscriberOptions::new().on_failure(self.role.policy).delivery(delivery_to(self.role));
+        let options = delivered(SubscriberOptions::new().on_failure(self.role.policy), self.role);
         match self.role.wants {
             Some(wanted) => options.event_types(EventTypes::only([wanted])),
             None => options,

@@ -91,4 +91,4 @@ pub use flaky::{Call, Flaky, Verdict};
 pub use harness::{Harness, OpenAppend, Settings};
 pub use memory::MemoryHarness;
 #[doc(hidden)]
-pub use support::ignore_environment;
+pub use support::{delivered, ignore_environment};

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use highwater::backend::{Direction, Log, ReadLimit, Record, StreamRead};
-use highwater::{Append, Appended, Error, EventTypes, ExpectedVersion, Invalid};
+use highwater::{
+    Append, Appended, Error, EventTypes, ExpectedVersion, Invalid, ReliableDeliveryConfig, SubscriberOptions,
+};
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -338,4 +340,25 @@ pub(crate) fn assert_holds<'a>(log: &[Record], appends: impl IntoIterator<Item =
     wanted.sort_unstable();
     let held: Vec<_> = log.iter().map(|record| (record.global_sequence, record.stream_version, record.id)).collect();
     assert_eq!(held, wanted, "the log holds what was acknowledged, where it was acknowledged, and nothing else");
+}
+
+/// Options of a subscriber that is delivered to as a bus with that configuration would.
+#[must_use]
+pub fn delivered(options: SubscriberOptions, config: &ReliableDeliveryConfig) -> SubscriberOptions {
+    let options = options
+        .max_retries(config.max_retries)
+        .initial_retry_delay(config.initial_retry_delay)
+        .max_retry_delay(config.max_retry_delay)
+        .retry_jitter(config.retry_jitter)
+        .checkpoint_mode(config.checkpoint_mode)
+        .catch_up_batch_size(config.catch_up_batch_size)
+        .catch_up_batch_bytes_max(config.catch_up_batch_bytes_max)
+        .parked_per_stream_max(config.parked_per_stream_max)
+        .parked_max(config.parked_max)
+        .dead_letter_retention(config.dead_letter_retention)
+        .healthy_lag_max(config.healthy_lag_max);
+    match config.handler_timeout {
+        Some(timeout) => options.handler_timeout(timeout),
+        None => options,
+    }
 }

@@ -79,7 +79,7 @@ async fn serve<S: Shop>(job: Job, stop: impl Future<Output = ()>) -> Result<(), 
     let (place, number) = (&job.place, job.number);
     let store = S::open(place).await?;
     let desk = Desk::open(place).await?;
-    let bus = EventBus::new(store.clone(), delivery(Some(number)));
+    let bus = EventBus::with_config(store.clone(), delivery(Some(number)));
     bus.subscribe(Revenue::<S>::new(number)).await?;
     bus.subscribe(Orders::<S>::new(number)).await?;
     bus.subscribe(Emails::new(number, desk.clone())).await?;

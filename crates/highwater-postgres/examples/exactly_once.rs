@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let append = Append::to(uuid::Uuid::now_v7()).event(Order::Placed { customer, cents: 100 });
         store.append(&append).await?;
     }
-    let bus = PgEventBus::new(store.clone(), ReliableDeliveryConfig::default());
+    let bus = PgEventBus::new(store.clone());
     let subscription = bus.subscribe(Revenue).await?;
     subscription.caught_up().await?;
 

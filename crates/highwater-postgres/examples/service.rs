@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = PgConfig { schema: "highwater_example".into(), ..PgConfig::default() };
     let store = PgEventStore::connect_with(&url, config).await?;
     let delivery = ReliableDeliveryConfig { shutdown_timeout: Duration::from_secs(5), ..Default::default() };
-    let bus = PgEventBus::new(store.clone(), delivery);
+    let bus = PgEventBus::with_config(store.clone(), delivery);
     bus.initialize().await?;
     let ticks = bus
         .subscribe(observer_fn("projection:ticks", |event: Event<Tick>| async move {

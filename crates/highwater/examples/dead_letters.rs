@@ -50,7 +50,7 @@ impl Projection<Account> for Balances {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = MemoryEventStore::new();
     let config = ReliableDeliveryConfig { wait_timeout: Duration::from_secs(5), ..ReliableDeliveryConfig::default() };
-    let bus = MemoryEventBus::new(store.clone(), config);
+    let bus = MemoryEventBus::with_config(store.clone(), config);
     let balances = Arc::new(Balances::default());
     let subscription = bus.subscribe(balances.clone()).await?;
 

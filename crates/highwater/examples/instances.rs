@@ -30,7 +30,7 @@ impl Projection<Order> for Printer {
 /// Starts an instance, as `main` of your program would.
 async fn start(store: &MemoryEventStore, name: &'static str) -> Result<MemoryEventBus, Error> {
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..Default::default() };
-    let bus = MemoryEventBus::new(store.clone(), config);
+    let bus = MemoryEventBus::with_config(store.clone(), config);
     bus.subscribe(Printer(name)).await?;
     Ok(bus)
 }

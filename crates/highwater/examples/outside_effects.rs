@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         initial_retry_delay: std::time::Duration::from_millis(50),
         ..ReliableDeliveryConfig::default()
     };
-    let bus = MemoryEventBus::new(store.clone(), config);
+    let bus = MemoryEventBus::with_config(store.clone(), config);
     let mail = Arc::new(MailService::default());
     bus.subscribe(Confirmations { mail: mail.clone(), crashes: Mutex::new(1) }).await?;
 

@@ -43,7 +43,7 @@ impl Projection<Order> for Totals {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig::default());
+    let bus = MemoryEventBus::new(store.clone());
 
     // These happened before anybody subscribed: they are caught up on.
     for (number, customer, cents) in [(1, "anna", 1_299), (2, "ben", 500), (3, "anna", 250)] {

@@ -55,7 +55,7 @@ impl Projection<Shop> for Fulfilment {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig::default());
+    let bus = MemoryEventBus::new(store.clone());
     let saga = bus.subscribe(Fulfilment { store: store.clone() }).await?;
 
     let order = stream_id("order", "17");

@@ -64,7 +64,7 @@ pub type MemoryEventBus = EventBus<MemoryEventStore>;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
-/// let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig::default());
+/// let bus = MemoryEventBus::new(store.clone());
 /// let revenue = Arc::new(Revenue::default());
 /// bus.subscribe(revenue.clone()).await?;
 ///
@@ -126,10 +126,16 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<B: Transactional> EventBus<B> {
-    /// A bus over a store, coordinated with other instances as [`instance_mode`](ReliableDeliveryConfig::instance_mode)
-    /// says. Nothing happens before something is subscribed.
+    /// A bus over a store, with the defaults: for one instance. Nothing happens before something is subscribed.
     #[must_use]
-    pub fn new(store: B, config: ReliableDeliveryConfig) -> Self {
+    pub fn new(store: B) -> Self {
+        Self::with_config(store, ReliableDeliveryConfig::default())
+    }
+
+    /// A bus over a store, coordinated with other instances as [`instance_mode`](ReliableDeliveryConfig::instance_mode)
+    /// says.
+    #[must_use]
+    pub fn with_config(store: B, config: ReliableDeliveryConfig) -> Self {
         let coordinator: Arc<dyn ProjectorCoordinator> = match config.instance_mode {
             InstanceMode::SingleInstance => Arc::new(LocalCoordinator::new(&store)),
             InstanceMode::Coordinated => Arc::new(Coordinator::new(&store, &config)),
@@ -137,8 +143,8 @@ impl<B: Transactional> EventBus<B> {
         Self::with_coordinator(store, config, coordinator)
     }
 
-    /// A bus with a coordinator of one's own, which is closed with it; `instance_mode` is not looked at. There is no way to
-    /// have none: [`LocalCoordinator`] is how one says that a single process runs.
+    /// A bus with a custom coordinator, which is closed with it and decides in place of `instance_mode`. There is no way to
+    /// have none: [`LocalCoordinator`] says that a single process runs.
     #[must_use]
     pub fn with_coordinator(
         store: B,
@@ -213,8 +219,8 @@ impl Bus {
 
     /// Starts delivering to a subscriber; see [`EventBus::subscribe`].
     async fn start(&self, subscriber: Subscriber) -> Result<Subscription, Error> {
-        self.inner.config.validate()?;
-        let config = subscriber.options.delivery.clone().unwrap_or_else(|| self.inner.config.clone());
+        let config = subscriber.options.over(&self.inner.config);
+        config.validate()?;
         let id = subscriber.id.clone();
         let (control, heard) = watch::channel(Control::default());
         let (told, status) = watch::channel(Status::new());

@@ -1,12 +1,11 @@
 //! What can be chosen about delivery.
 
+use std::convert::identity;
 use std::time::Duration;
 
 use crate::{EventTypes, Invalid};
 
-/// How events are delivered. The bus has one for all its subscribers; a subscriber may bring its own. Settings of what the
-/// subscribers of a bus share (`tail_…`, `poll_interval`, `wait_timeout`, `shutdown_timeout`, everything about instances) are
-/// the bus's in any case.
+/// How a bus delivers events to its subscribers. What a subscriber may choose for itself is in [`SubscriberOptions`].
 ///
 /// ```
 /// use highwater::{CheckpointMode, ReliableDeliveryConfig};
@@ -186,6 +185,7 @@ pub enum InstanceMode {
 /// assert_eq!(CheckpointMode::default(), CheckpointMode::Batched { size: 4_000, interval });
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CheckpointMode {
     /// After every event: after a crash one event is delivered again at most. A transactional projection gets a
     /// transaction for each event. Catching up costs a statement for each event: for effects that must not happen twice
@@ -227,14 +227,16 @@ impl CheckpointMode {
     }
 }
 
-/// What a subscriber may choose.
+/// What a subscriber may choose. Everything else is as its bus has it.
 ///
 /// ```
-/// use highwater::{EventTypes, FailurePolicy, StartAt, SubscriberOptions};
+/// use highwater::{CheckpointMode, EventTypes, FailurePolicy, StartAt, SubscriberOptions};
 /// let options = SubscriberOptions::new()
 ///     .event_types(EventTypes::only(["Placed"]))
 ///     .start(StartAt::End)
-///     .on_failure(FailurePolicy::ParkStream);
+///     .on_failure(FailurePolicy::ParkStream)
+///     .checkpoint_mode(CheckpointMode::Synchronous)
+///     .max_retries(10);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SubscriberOptions {
@@ -244,11 +246,10 @@ pub struct SubscriberOptions {
     pub start: StartAt,
     /// What becomes of an event that it cannot take in. Default: the dead letters.
     pub on_failure: FailurePolicy,
-    /// How events are delivered to it. Default: as the bus does.
-    pub delivery: Option<ReliableDeliveryConfig>,
     /// The [`instance_label`](ReliableDeliveryConfig::instance_label) of instances that should rather process for it, when
     /// one is there. Default: any will do.
     pub prefers: Option<String>,
+    overrides: Overrides,
 }
 
 impl SubscriberOptions {
@@ -281,16 +282,70 @@ impl SubscriberOptions {
     pub fn on_failure(self, on_failure: FailurePolicy) -> Self {
         Self { on_failure, ..self }
     }
+}
 
-    /// How events are delivered to it.
-    #[must_use]
-    pub fn delivery(self, delivery: ReliableDeliveryConfig) -> Self {
-        Self { delivery: Some(delivery), ..self }
-    }
+/// Settings of the bus that a subscriber can have otherwise: each is written once, here.
+macro_rules! overrides {
+    ($($(#[$about:meta])* $name:ident: $kind:ty = $set:expr,)*) => {
+        #[derive(Debug, Clone, Default, PartialEq)]
+        struct Overrides {
+            $($name: Option<$kind>,)*
+        }
+
+        impl SubscriberOptions {
+            $(
+                $(#[$about])*
+                #[must_use]
+                pub fn $name(mut self, $name: $kind) -> Self {
+                    self.overrides.$name = Some($name);
+                    self
+                }
+            )*
+
+            /// How events are delivered to the subscriber on a bus that is configured like that.
+            pub(crate) fn over(&self, bus: &ReliableDeliveryConfig) -> ReliableDeliveryConfig {
+                let mut config = bus.clone();
+                $(
+                    if let Some($name) = self.overrides.$name {
+                        config.$name = $set($name);
+                    }
+                )*
+                config
+            }
+        }
+    };
+}
+
+overrides! {
+    /// As [`ReliableDeliveryConfig::max_retries`], for this subscriber.
+    max_retries: u32 = identity,
+    /// As [`ReliableDeliveryConfig::initial_retry_delay`], for this subscriber.
+    initial_retry_delay: Duration = identity,
+    /// As [`ReliableDeliveryConfig::max_retry_delay`], for this subscriber.
+    max_retry_delay: Duration = identity,
+    /// As [`ReliableDeliveryConfig::retry_jitter`], for this subscriber.
+    retry_jitter: f64 = identity,
+    /// As [`ReliableDeliveryConfig::handler_timeout`], for this subscriber.
+    handler_timeout: Duration = Some,
+    /// As [`ReliableDeliveryConfig::checkpoint_mode`], for this subscriber.
+    checkpoint_mode: CheckpointMode = identity,
+    /// As [`ReliableDeliveryConfig::catch_up_batch_size`], for this subscriber.
+    catch_up_batch_size: usize = identity,
+    /// As [`ReliableDeliveryConfig::catch_up_batch_bytes_max`], for this subscriber.
+    catch_up_batch_bytes_max: usize = identity,
+    /// As [`ReliableDeliveryConfig::parked_per_stream_max`], for this subscriber.
+    parked_per_stream_max: u64 = identity,
+    /// As [`ReliableDeliveryConfig::parked_max`], for this subscriber.
+    parked_max: u64 = identity,
+    /// As [`ReliableDeliveryConfig::dead_letter_retention`], for this subscriber.
+    dead_letter_retention: Duration = identity,
+    /// As [`ReliableDeliveryConfig::healthy_lag_max`], for this subscriber.
+    healthy_lag_max: Duration = identity,
 }
 
 /// Where a subscriber starts the very first time. Later it goes on from its checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StartAt {
     /// With the first event there is.
     #[default]
@@ -303,6 +358,7 @@ pub enum StartAt {
 
 /// What becomes of an event that a subscriber cannot take in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FailurePolicy {
     /// It goes to the dead letters, and the subscriber goes on with the next.
     #[default]

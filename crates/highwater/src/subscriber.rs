@@ -80,9 +80,6 @@ impl Decoder<'_> {
 impl Subscriber {
     fn new<D: DeserializeOwned>(id: &str, options: SubscriberOptions, handler: Handler) -> Result<Self, Invalid> {
         check_id(id)?;
-        if let Some(config) = &options.delivery {
-            config.validate()?;
-        }
         check_label("prefers", options.prefers.as_deref())?;
         let known = codec::event_types::<D>()?;
         let types = match &options.event_types {

@@ -56,7 +56,7 @@ impl std::error::Error for Unspeakable {}
 #[tokio::test]
 async fn a_panic_is_a_failure_wherever_it_happens() {
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig { max_retries: 0, ..quick() });
+    let bus = MemoryEventBus::with_config(store.clone(), ReliableDeliveryConfig { max_retries: 0, ..quick() });
     // In the function itself, before there is a future; and in the error that it returns.
     bus.subscribe(observer_fn("projection:eager", |event: Event<Note>| {
         assert!(event.global_sequence.is_none(), "ouch");
@@ -94,7 +94,7 @@ impl Projection<Note> for PanicsInReset {
 #[tokio::test]
 async fn a_reset_that_panics_is_refused_and_the_subscriber_goes_on() {
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), quick());
+    let bus = MemoryEventBus::with_config(store.clone(), quick());
     let subscription = bus.subscribe(PanicsInReset).await.unwrap();
     assert!(within("the answer", subscription.rebuild()).await.unwrap_err().to_string().contains("ouch"));
     let at = say(&store, "a").await;
@@ -105,7 +105,8 @@ async fn a_reset_that_panics_is_refused_and_the_subscriber_goes_on() {
 #[tokio::test]
 async fn who_was_fenced_does_not_take_over_because_somebody_asks_for_something() {
     let store = MemoryEventStore::new();
-    let (old_bus, new_bus) = (MemoryEventBus::new(store.clone(), quick()), MemoryEventBus::new(store.clone(), quick()));
+    let (old_bus, new_bus) =
+        (MemoryEventBus::with_config(store.clone(), quick()), MemoryEventBus::with_config(store.clone(), quick()));
     let observer = || observer_fn("projection:x", |_: Event<Note>| async { Ok(()) });
     let old = old_bus.subscribe(observer()).await.unwrap();
     old.caught_up().await.unwrap();
@@ -124,7 +125,7 @@ async fn who_was_fenced_does_not_take_over_because_somebody_asks_for_something()
 #[tokio::test]
 async fn everybody_who_shuts_down_waits_for_the_end() {
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), quick());
+    let bus = MemoryEventBus::with_config(store.clone(), quick());
     let (entered, go, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
     let observer = {
         let (entered, go, left) = (entered.clone(), go.clone(), left.clone());
@@ -166,7 +167,7 @@ async fn a_bus_that_nobody_holds_any_more_still_hears_what_is_asked_of_it() {
     let seen = Arc::new(AtomicUsize::new(0));
     {
         let seen = seen.clone();
-        let bus = MemoryEventBus::new(store.clone(), quick());
+        let bus = MemoryEventBus::with_config(store.clone(), quick());
         bus.subscribe(observer_fn("projection:orphan", move |_: Event<Note>| {
             seen.fetch_add(1, Ordering::SeqCst);
             async { Ok(()) }
@@ -175,7 +176,7 @@ async fn a_bus_that_nobody_holds_any_more_still_hears_what_is_asked_of_it() {
         .unwrap();
     }
     let at = say(&store, "a").await;
-    let office = MemoryEventBus::new(store.clone(), quick());
+    let office = MemoryEventBus::with_config(store.clone(), quick());
     office.wait_for("projection:orphan", at).await.unwrap();
     let filed = office.dead_letters().replay_all("projection:orphan").await.unwrap();
     within("a request is served", filed.done()).await.unwrap();
@@ -191,21 +192,22 @@ fn lazy() -> ReliableDeliveryConfig {
 async fn nobody_waits_for_a_checkpoint_that_could_be_stored() {
     let store = MemoryEventStore::new();
     let slow = Duration::from_secs(600);
-    let bus = MemoryEventBus::new(store.clone(), lazy());
+    let bus = MemoryEventBus::with_config(store.clone(), lazy());
     // Events that are not wanted.
     let options = SubscriberOptions::new().event_types(EventTypes::only(["Struck"]));
     bus.subscribe(observer_fn("projection:other", |_: Event<Note>| async { Ok(()) }).with_options(options))
         .await
         .unwrap();
     // Events in front of one that waits for its retry.
-    let config = ReliableDeliveryConfig { initial_retry_delay: slow, max_retry_delay: slow, ..lazy() };
     let observer = observer_fn("projection:retrying", |event: Event<Note>| async move {
         match event.data {
             Note::Noted(text) if text == "bad" => Err("bad".into()),
             _ => Ok(()),
         }
     });
-    bus.subscribe(observer.with_options(SubscriberOptions::new().delivery(config))).await.unwrap();
+    bus.subscribe(observer.with_options(SubscriberOptions::new().initial_retry_delay(slow).max_retry_delay(slow)))
+        .await
+        .unwrap();
     let good = say(&store, "good").await;
     let bad = say(&store, "bad").await;
     bus.wait_for("projection:other", bad).await.unwrap();
@@ -228,7 +230,7 @@ async fn a_letter_that_cannot_be_written_is_tried_no_faster_than_anything_else()
         max_retry_delay: Duration::from_secs(600),
         ..quick()
     };
-    let bus = EventBus::new(rough, config);
+    let bus = EventBus::with_config(rough, config);
     let calls = Arc::new(AtomicUsize::new(0));
     let observer = {
         let calls = calls.clone();
@@ -249,7 +251,7 @@ async fn a_letter_that_cannot_be_written_is_tried_no_faster_than_anything_else()
 
 #[tokio::test]
 async fn a_type_that_the_enum_does_not_know_is_refused() {
-    let bus = MemoryEventBus::new(MemoryEventStore::new(), quick());
+    let bus = MemoryEventBus::with_config(MemoryEventStore::new(), quick());
     let options = SubscriberOptions::new().event_types(EventTypes::only(["noted"]));
     let observer = observer_fn("projection:typo", |_: Event<Note>| async { Ok(()) }).with_options(options);
     let error = bus.subscribe(observer).await.unwrap_err().to_string();
@@ -259,7 +261,7 @@ async fn a_type_that_the_enum_does_not_know_is_refused() {
 #[tokio::test]
 async fn many_requests_of_one_subscriber_do_not_keep_anothers_waiting() {
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), quick());
+    let bus = MemoryEventBus::with_config(store.clone(), quick());
     let busy = bus.subscribe(observer_fn("projection:busy", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     bus.subscribe(observer_fn("projection:free", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     busy.pause().await.unwrap();
@@ -288,7 +290,7 @@ async fn reading_ahead_is_bounded_by_bytes_also_where_events_are_large() {
         })
     };
     let config = ReliableDeliveryConfig { catch_up_batch_bytes_max: 3 << 20, ..lazy() };
-    let bus = EventBus::new(counting, config);
+    let bus = EventBus::with_config(counting, config);
     let (go, seen) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
     let observer = {
         let (go, seen) = (go.clone(), seen.clone());
@@ -357,7 +359,7 @@ async fn a_commit_that_takes_effect_late_counts_nothing_twice() {
             _ => Verdict::Through,
         })
     };
-    let bus = EventBus::new(slow, quick());
+    let bus = EventBus::with_config(slow, quick());
     say(&store, "a").await;
     bus.subscribe(Counting).await.unwrap();
     let last = say(&store, "b").await;
@@ -384,7 +386,7 @@ async fn who_is_fenced_by_its_own_late_attempt_goes_on() {
             Verdict::Through
         })
     };
-    let bus = EventBus::new(slow, quick());
+    let bus = EventBus::with_config(slow, quick());
     let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     say(&store, "a").await;
     let at = say(&store, "b").await;
@@ -401,7 +403,8 @@ fn counting() -> (MemoryEventStore, EventBus<Flaky<MemoryEventStore>>, Arc<Atomi
         counted.fetch_add(usize::from(matches!(call, Call::Read)), Ordering::SeqCst);
         Verdict::Through
     });
-    let bus = EventBus::new(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(600), ..quick() });
+    let bus =
+        EventBus::with_config(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(600), ..quick() });
     (store, bus, reads)
 }
 
@@ -435,7 +438,7 @@ async fn resolved_letters_are_kept_for_as_long_as_is_said() {
     let failing =
         || observer_fn("projection:kept", |_: Event<Note>| async { Err(highwater::Permanent::new("no").into()) });
     let all = LetterQuery { states: highwater::LetterState::ALL.to_vec(), ..LetterQuery::default() };
-    let bus = MemoryEventBus::new(store.clone(), quick());
+    let bus = MemoryEventBus::with_config(store.clone(), quick());
     bus.subscribe(failing()).await.unwrap();
     for text in ["resolved", "open"] {
         let at = say(&store, text).await;
@@ -447,8 +450,10 @@ async fn resolved_letters_are_kept_for_as_long_as_is_said() {
         .unwrap();
     bus.shutdown().await.unwrap();
     for (retention, left) in [(Duration::from_secs(3_600), 2), (Duration::ZERO, 1)] {
-        let bus =
-            MemoryEventBus::new(store.clone(), ReliableDeliveryConfig { dead_letter_retention: retention, ..quick() });
+        let bus = MemoryEventBus::with_config(
+            store.clone(),
+            ReliableDeliveryConfig { dead_letter_retention: retention, ..quick() },
+        );
         bus.subscribe(failing()).await.unwrap();
         // Looked through before anything is served.
         within("it is looked after", bus.dead_letters().replay(letters[1].id).await.unwrap().done()).await.unwrap();
@@ -463,7 +468,7 @@ async fn what_happens_to_a_subscriber_is_logged() {
     let listener = Listener::default();
     let _listening = tracing::subscriber::set_default(listener.clone());
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), ReliableDeliveryConfig { max_retries: 2, ..quick() });
+    let bus = MemoryEventBus::with_config(store.clone(), ReliableDeliveryConfig { max_retries: 2, ..quick() });
     let observer = observer_fn("projection:logged", |_: Event<Note>| async { Err("no".into()) });
     let at = say(&store, "bad").await;
     let subscription = bus.subscribe(observer).await.unwrap();
@@ -516,7 +521,7 @@ async fn a_store_that_keeps_failing_is_asked_once_a_second_and_complained_of_onc
             })
         };
         let at = say(&store, "a").await;
-        let bus = EventBus::new(troubled, ReliableDeliveryConfig::default());
+        let bus = EventBus::new(troubled);
         bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
         // The clock is the test's: an hour of it is over at once, and everything that is due in it has been done.
         tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -536,7 +541,7 @@ async fn a_checkpoint_beyond_the_end_of_the_log_is_named_and_nothing_is_passed_o
     let store = MemoryEventStore::new();
     say(&store, "a").await;
     store.take_over(&Claim { start: 99, ..Claim::of("projection:x") }).await.unwrap();
-    let bus = MemoryEventBus::new(store.clone(), quick());
+    let bus = MemoryEventBus::with_config(store.clone(), quick());
     let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     let is_named = |state: SubscriptionState| matches!(state, SubscriptionState::Disconnected { error } if error.contains("is at 99, and the log ends at 1"));
     eventually("it says so", async || is_named(subscription.state())).await;
@@ -563,7 +568,7 @@ async fn a_checkpoint_that_names_an_event_which_the_log_does_not_hold_is_named_a
     let gone = uuid::Uuid::now_v7();
     let write = CheckpointWrite { fence, global_sequence: 2, event_id: Some(gone) };
     assert_eq!(store.store_checkpoints(&[write]).await.unwrap(), [None]);
-    let bus = MemoryEventBus::new(store.clone(), quick());
+    let bus = MemoryEventBus::with_config(store.clone(), quick());
     let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     let found = format!("is at 2, and event {gone}, which it handled last, is not in the log");
     eventually(

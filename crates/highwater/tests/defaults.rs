@@ -36,7 +36,7 @@ async fn catching_up_costs_few_checkpoints_and_the_last_event_is_covered_at_once
             Verdict::Through
         })
     };
-    let bus = EventBus::new(counting, ReliableDeliveryConfig::default());
+    let bus = EventBus::new(counting);
     let observer = observer_fn("projection:defaults", |_: Event<Note>| async { Ok(()) });
     bus.subscribe(observer).await.unwrap().caught_up().await.unwrap();
     bus.wait_for("projection:defaults", last).await.unwrap();
@@ -65,7 +65,7 @@ async fn whoever_waits_for_a_busy_subscriber_waits_for_the_interval_and_not_for_
             }
         })
     };
-    let bus = MemoryEventBus::new(store, ReliableDeliveryConfig::default());
+    let bus = MemoryEventBus::new(store);
     bus.subscribe(observer).await.unwrap();
     bus.wait_for("projection:slow", first).await.unwrap();
     let handled = handled.load(Ordering::SeqCst);
@@ -103,7 +103,7 @@ impl TransactionalProjection<Note, MemoryTx> for Slow {
 async fn a_slow_handler_gets_short_transactions() {
     let (store, last) = filled(200).await;
     let slow = Arc::new(Slow::default());
-    let bus = MemoryEventBus::new(store, ReliableDeliveryConfig::default());
+    let bus = MemoryEventBus::new(store);
     bus.subscribe(slow.clone()).await.unwrap();
     bus.wait_for("projection:slow", last).await.unwrap();
     bus.shutdown().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_limit_on_handlers_is_not_used_up_by_the_size_of_a_batch() {
     let slow = Arc::new(Slow::default());
     let handler_timeout = Some(Duration::from_millis(120));
     let config = ReliableDeliveryConfig { handler_timeout, ..ReliableDeliveryConfig::default() };
-    let bus = MemoryEventBus::new(store, config);
+    let bus = MemoryEventBus::with_config(store, config);
     bus.subscribe(slow.clone()).await.unwrap();
     let waited = bus.wait_for("projection:slow", last).await.unwrap();
     let letters = bus.dead_letters().list(&LetterQuery::of("projection:slow")).await.unwrap();

@@ -227,7 +227,7 @@ async fn who_is_fenced_though_it_leads_says_so_once_and_leads_again() {
     let _listening = tracing::subscriber::set_default(listener.clone());
     let store = MemoryEventStore::new();
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
-    let bus = MemoryEventBus::new(store.clone(), config);
+    let bus = MemoryEventBus::with_config(store.clone(), config);
     let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     eventually("it is live", async || subscription.state().is_live()).await;
     let term = store.take_over(&Claim::of("projection:x")).await.unwrap().term.number;
@@ -301,7 +301,10 @@ fn the_defaults_are_those_that_are_documented() {
 async fn a_standby_that_is_paused_or_stopped_does_not_wait_for_leadership() {
     let store = MemoryEventStore::new();
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
-    let (one, other) = (MemoryEventBus::new(store.clone(), config.clone()), MemoryEventBus::new(store.clone(), config));
+    let (one, other) = (
+        MemoryEventBus::with_config(store.clone(), config.clone()),
+        MemoryEventBus::with_config(store.clone(), config),
+    );
     let observer = || observer_fn("projection:x", |_: Event<Note>| async { Ok(()) });
     let at = say(&store, "x").await;
     let leads = one.subscribe(observer()).await.unwrap();
@@ -326,7 +329,10 @@ async fn what_is_busy_with_one_event_does_not_keep_the_others_from_being_spread(
     let store = MemoryEventStore::new();
     say(&store, "x").await;
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
-    let (one, other) = (MemoryEventBus::new(store.clone(), config.clone()), MemoryEventBus::new(store.clone(), config));
+    let (one, other) = (
+        MemoryEventBus::with_config(store.clone(), config.clone()),
+        MemoryEventBus::with_config(store.clone(), config),
+    );
     // The first eight by name are in a handler that takes very long; more than are asked for at once.
     for bus in [&one, &other] {
         for n in 10..24 {
@@ -352,7 +358,10 @@ async fn what_is_busy_with_one_event_does_not_keep_the_others_from_being_spread(
 async fn a_few_move_at_a_time() {
     let store = MemoryEventStore::new();
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
-    let (one, other) = (MemoryEventBus::new(store.clone(), config.clone()), MemoryEventBus::new(store.clone(), config));
+    let (one, other) = (
+        MemoryEventBus::with_config(store.clone(), config.clone()),
+        MemoryEventBus::with_config(store.clone(), config),
+    );
     for bus in [&one, &other] {
         for n in 0..60 {
             let observer = observer_fn(format!("projection:{n}"), |_: Event<Note>| async { Ok(()) });
@@ -404,7 +413,7 @@ async fn settings_that_cannot_work_are_refused_by_a_coordinator_as_well() {
 
 #[tokio::test]
 async fn a_label_that_cannot_be_is_refused() {
-    let bus = MemoryEventBus::new(MemoryEventStore::new(), quick());
+    let bus = MemoryEventBus::with_config(MemoryEventStore::new(), quick());
     for label in ["", "a\0b", &"x".repeat(256)] {
         let options = SubscriberOptions::new().prefers(label);
         let observer = observer_fn("projection:x", |_: Event<Note>| async { Ok(()) }).with_options(options);

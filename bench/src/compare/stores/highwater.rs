@@ -79,7 +79,7 @@ async fn follow(
     id: &str,
     sink: Arc<Sink>,
 ) -> Result<(), Error> {
-    let bus = PgEventBus::new(store.clone(), delivery);
+    let bus = PgEventBus::with_config(store.clone(), delivery);
     bus.subscribe(Follower { id: format!("projection:{id}"), sink: sink.clone() }).await?;
     sink.stopped().await;
     Ok(bus.shutdown().await?)

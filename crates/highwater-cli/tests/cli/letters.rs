@@ -13,7 +13,7 @@ async fn letters(store: &dyn Backend) -> Vec<String> {
 on_each_backend! {
     async fn letters_are_listed_shown_replayed_and_discarded<K>(place: Place<K>) {
         let (store, mended) = (place.store().await, Mended::default());
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::DeadLetter, &mended).await;
         for text in ["bad one", "good", "bad two", "bad three"] {
             say(&store, "a", text).await;
@@ -45,7 +45,7 @@ on_each_backend! {
 on_each_backend! {
     async fn many_are_dealt_with_at_once_and_as_json<K>(place: Place<K>) {
         let (store, mended) = (place.store().await, Mended::default());
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::ParkStream, &mended).await;
         for (stream, text) in [("a", "bad one"), ("a", "waits"), ("b", "bad two"), ("c", "bad three")] {
             say(&store, stream, text).await;
@@ -66,7 +66,7 @@ on_each_backend! {
 on_each_backend! {
     async fn when_nobody_leads_it_is_said_and_the_request_stays<K>(place: Place<K>) {
         let (store, mended) = (place.store().await, Mended::default());
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::DeadLetter, &mended).await;
         say(&store, "a", "bad").await;
         subscription.caught_up().await.unwrap();
@@ -78,7 +78,7 @@ on_each_backend! {
         talk.is("dead_letters_nobody");
 
         mended.now();
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         picky(&bus, FailurePolicy::DeadLetter, &mended).await;
         eventually("the letter is replayed", async || letters(&store).await.is_empty()).await;
         bus.shutdown().await.unwrap();

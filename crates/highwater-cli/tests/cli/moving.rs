@@ -14,7 +14,7 @@ use crate::support::{
 /// A store with events, a checkpoint, a pause, a letter and an open request; nobody runs any more.
 async fn filled<K: Kind>(place: &Place<K>) -> K::Store {
     let store = place.store().await;
-    let bus = EventBus::new(store.clone(), coordinated());
+    let bus = EventBus::with_config(store.clone(), coordinated());
     let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
     for text in ["one", "bad", "three"] {
         say(&store, "a", text).await;
@@ -109,7 +109,7 @@ async fn a_store_goes_from_sqlite_to_postgresql_and_back_and_is_the_same() {
     last.run(&["resume", "projection:picky"]).await.fine();
     let (store, mended) = (last.store().await, Mended::default());
     mended.now();
-    let bus = EventBus::new(store.clone(), coordinated());
+    let bus = EventBus::with_config(store.clone(), coordinated());
     picky(&bus, FailurePolicy::DeadLetter, &mended).await;
     let at = say(&store, "a", "four").await;
     assert_eq!(at, 4);

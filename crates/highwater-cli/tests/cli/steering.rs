@@ -12,7 +12,7 @@ use crate::support::{Counter, Kind, Mended, Note, Place, coordinated, eventually
 on_each_backend! {
     async fn a_subscriber_is_paused_and_resumed_from_outside<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
         subscription.caught_up().await.unwrap();
         let mut talk = place.talk();
@@ -31,7 +31,7 @@ on_each_backend! {
         let store = place.store().await;
         let mut talk = place.talk();
         talk.run(&["checkpoint", "show"]).await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
         for text in ["one", "bad", "three"] {
             say(&store, "a", text).await;
@@ -54,7 +54,7 @@ on_each_backend! {
 on_each_backend! {
     async fn by_force_a_leader_is_fenced_and_goes_on_from_the_new_place<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let seen = Counter::default();
         let counted = seen.clone();
         let observer = observer_fn("projection:counted", move |_: Event<Note>| {
@@ -98,7 +98,7 @@ impl Projection<Note> for Model {
 on_each_backend! {
     async fn a_projection_is_rebuilt_by_who_leads<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let seen = Counter::default();
         let model = bus.subscribe(Model(seen.clone())).await.unwrap();
         let picky = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
@@ -122,7 +122,7 @@ on_each_backend! {
 on_each_backend! {
     async fn a_pause_waits_until_who_leads_has_heard_of_it<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (tell, wait) = (begun.clone(), go_on.clone());
         let observer = observer_fn("projection:slow one", move |_: Event<Note>| {
@@ -152,7 +152,7 @@ on_each_backend! {
 on_each_backend! {
     async fn a_rebuild_that_nobody_can_do_yet_is_filed_once<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let model = bus.subscribe(Model(Counter::default())).await.unwrap();
         model.caught_up().await.unwrap();
         bus.shutdown().await.unwrap();

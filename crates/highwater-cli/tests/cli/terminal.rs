@@ -74,7 +74,7 @@ impl Terminal {
 on_each_backend! {
     async fn on_a_terminal_it_asks_before_it_does_much_at_once<K>(place: Place<K>) {
         let (store, mended) = (place.store().await, Mended::default());
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::DeadLetter, &mended).await;
         say(&store, "a", "bad").await;
         subscription.caught_up().await.unwrap();

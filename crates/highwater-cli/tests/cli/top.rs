@@ -12,7 +12,7 @@ const LEAVE: &str = "\u{1b}[?1049l";
 on_each_backend! {
     async fn top_shows_subscribers_live_and_gives_the_screen_back<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
         let mut terminal = Terminal::start(&place, "top --interval 0.1", &[]);
         terminal.shows("projection:picky").await;

@@ -10,7 +10,7 @@ on_each_backend! {
         let store = place.store().await;
         let mut talk = place.talk();
         talk.run(&["status"]).await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
         for text in ["good", "bad"] {
             say(&store, "a", text).await;

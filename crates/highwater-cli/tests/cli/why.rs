@@ -53,7 +53,7 @@ async fn doing<B: Transactional, F>(
 on_each_backend! {
     async fn it_has_caught_up_or_was_paused_or_stopped<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
         say(&store, "a", "good").await;
         check("why_caught_up", &because(&place, PICKY, "caught_up").await);
@@ -73,7 +73,7 @@ on_each_backend! {
         let store = place.store().await;
         let worker = Worker::start(&place);
         let at = say(&store, "a", "good").await;
-        EventBus::new(store.clone(), coordinated()).wait_for(PICKY, at).await.unwrap();
+        EventBus::with_config(store.clone(), coordinated()).wait_for(PICKY, at).await.unwrap();
         because(&place, PICKY, "caught_up").await;
         drop(worker);
         say(&store, "a", "later").await;
@@ -86,7 +86,7 @@ on_each_backend! {
 on_each_backend! {
     async fn its_leader_does_not_move<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         doing(&bus, "projection:stuck", FailurePolicy::DeadLetter, std::future::pending).await;
         say(&store, "a", "good").await;
         check("why_not_moving", &because(&place, "projection:stuck", "not_moving").await);
@@ -103,7 +103,7 @@ on_each_backend! {
             max_retry_delay: hour,
             ..coordinated()
         };
-        let bus = EventBus::new(store.clone(), config);
+        let bus = EventBus::with_config(store.clone(), config);
         picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
         say(&store, "a", "bad").await;
         check("why_retrying", &because(&place, PICKY, "retrying").await);
@@ -114,7 +114,7 @@ on_each_backend! {
 on_each_backend! {
     async fn streams_are_parked_and_letters_are_open<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let subscription = picky(&bus, FailurePolicy::ParkStream, &Mended::default()).await;
         for (stream, text) in [("a", "bad"), ("a", "waits"), ("b", "bad"), ("c", "good")] {
             say(&store, stream, text).await;
@@ -128,7 +128,7 @@ on_each_backend! {
 on_each_backend! {
     async fn it_has_halted<K>(place: Place<K>) {
         let store = place.store().await;
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         picky(&bus, FailurePolicy::Halt, &Mended::default()).await;
         say(&store, "a", "bad").await;
         check("why_halted", &because(&place, PICKY, "halted").await);
@@ -141,7 +141,7 @@ on_each_backend! {
         let store = place.store().await;
         let lines = "{\"stream\":\"note/a\",\"type\":\"Struck\"}\n".repeat(20_000);
         place.feed(&["append", "--stdin"], &lines).await.fine();
-        let bus = EventBus::new(store.clone(), coordinated());
+        let bus = EventBus::with_config(store.clone(), coordinated());
         let slowly = || async {
             tokio::time::sleep(Duration::from_millis(20)).await;
             Ok(())
@@ -157,7 +157,7 @@ on_each_backend! {
 async fn an_open_transaction_is_named_with_who_holds_it_and_what_it_ran() {
     let place = Postgres::place();
     let store = place.store().await;
-    let bus = EventBus::new(store.clone(), coordinated());
+    let bus = EventBus::with_config(store.clone(), coordinated());
     let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
     say(&store, "a", "good").await;
     subscription.caught_up().await.unwrap();
@@ -193,7 +193,7 @@ async fn push_is_degraded_behind_a_pooler() {
     let config = PgConfig { schema: place.schema.clone(), leadership_url, ..PgConfig::default() };
     let store = PgEventStore::connect_with(&place.url, config).await.unwrap();
     let alone = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..coordinated() };
-    let bus = EventBus::new(store.clone(), alone);
+    let bus = EventBus::with_config(store.clone(), alone);
     picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
     say(&store, "a", "good").await;
     eventually("it is said that push is degraded", async || {

@@ -44,7 +44,7 @@ impl Drop for Worker {
 }
 
 async fn work<B: Transactional>(store: B) {
-    let bus = EventBus::new(store, coordinated());
+    let bus = EventBus::with_config(store, coordinated());
     picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
     std::future::pending().await
 }
@@ -68,7 +68,7 @@ async fn starts_and_dies<K: Kind>(place: &Place<K>) {
     let store = place.store().await;
     let worker = Worker::start(place);
     let at = say(&store, "a", "good").await;
-    EventBus::new(store.clone(), coordinated()).wait_for("projection:picky", at).await.unwrap();
+    EventBus::with_config(store.clone(), coordinated()).wait_for("projection:picky", at).await.unwrap();
     let leader = store.leaders().await.unwrap().remove(0);
     assert_eq!((leader.instance.pid, leader.hold), (worker.0.id(), LeaderHold::Held));
     drop(worker);

@@ -109,7 +109,7 @@ pub(crate) async fn a_shutdown_does_not_wait_for_ever<H: Harness>(harness: Arc<H
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 5).await;
     let hasty = ReliableDeliveryConfig { shutdown_timeout: Duration::from_millis(300), ..config() };
-    let first = highwater::EventBus::new(store.clone(), hasty);
+    let first = highwater::EventBus::with_config(store.clone(), hasty);
     let hangs = events[3];
     let hanging = Observer::new("projection:hanging")
         .plays(move |event, _| if event.global_sequence == Some(hangs) { Act::Hang } else { Act::Take })

@@ -7,7 +7,7 @@ use highwater::{BoxError, Event, LetterQuery, SubscriberOptions, TransactionalPr
 
 use super::players::{Act, Counter, batched, bus, end, fill};
 use crate::dead_letters::{found, places};
-use crate::support::{Ledger, new_stream};
+use crate::support::{Ledger, delivered, new_stream};
 use crate::transactions::Tx;
 use crate::{Call, Flaky, Harness, Settings, Verdict};
 
@@ -84,7 +84,7 @@ impl<H: Harness> TransactionalProjection<Ledger, Tx<H>> for Spoiling<H> {
     }
 
     fn options(&self) -> SubscriberOptions {
-        SubscriberOptions::new().delivery(batched(10))
+        delivered(SubscriberOptions::new(), &batched(10))
     }
 
     async fn apply(&self, tx: &mut Tx<H>, event: &Event<Ledger>) -> Result<(), BoxError> {

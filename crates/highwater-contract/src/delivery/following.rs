@@ -188,7 +188,7 @@ pub(crate) async fn large_events_arrive_within_small_limits<H: Harness>(harness:
     let store = harness.fresh(Settings::default()).await;
     let large = |at: u8| Ledger::Noted(char::from(b'a' + at).to_string().repeat((1 << 20) - 200));
     let tiny = ReliableDeliveryConfig { catch_up_batch_bytes_max: 1_000, tail_bytes_max: 1_000, ..config() };
-    let bus = highwater::EventBus::new(store.clone(), tiny);
+    let bus = highwater::EventBus::with_config(store.clone(), tiny);
     let mut events = Vec::new();
     for at in 0..3 {
         events.push(one(&store, new_stream(), large(at)).await);

@@ -40,7 +40,7 @@ pub(super) async fn instance<H: Harness>(
     store: &H::Store,
     config: ReliableDeliveryConfig,
 ) -> EventBus<H::Store> {
-    EventBus::new(harness.reopen(store, Settings::default()).await, config)
+    EventBus::with_config(harness.reopen(store, Settings::default()).await, config)
 }
 
 /// An instance whose connection to the others is in our hands: closed behind its back, it is as good as dead to them.
@@ -270,7 +270,7 @@ pub(crate) async fn a_takeover_whose_answer_is_lost_is_made_again<H: Harness>(ha
             _ => Verdict::Through,
         })
     };
-    let (first, second) = (EventBus::new(rough(), settled()), EventBus::new(rough(), settled()));
+    let (first, second) = (EventBus::with_config(rough(), settled()), EventBus::with_config(rough(), settled()));
     let count = Counter::new("projection:count", &harness, &store).delivery(batched(5)).shared();
     first.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     first.wait_for("projection:count", events[19]).await.expect("it leads in the end");

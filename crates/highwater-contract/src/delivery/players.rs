@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::Harness;
-use crate::support::{Ledger, deposits, eventually, store, within};
+use crate::support::{Ledger, delivered, deposits, eventually, store, within};
 use crate::transactions::Tx;
 
 /// Delivery that does not make anybody wait.
@@ -36,7 +36,7 @@ pub(crate) fn batched(size: usize) -> ReliableDeliveryConfig {
 }
 
 pub(crate) fn bus<B: Transactional>(store: &B) -> EventBus<B> {
-    EventBus::new(store.clone(), config())
+    EventBus::with_config(store.clone(), config())
 }
 
 /// Shuts a bus down that nothing keeps from it.
@@ -185,7 +185,7 @@ macro_rules! roles {
 
             pub(crate) fn delivery(mut self, config: ReliableDeliveryConfig) -> Self {
                 let role = self.role_mut();
-                role.options = role.options.clone().delivery(config);
+                role.options = delivered(role.options.clone(), &config);
                 self
             }
 

@@ -131,7 +131,7 @@ pub(crate) async fn who_has_nothing_to_do_says_nothing<H: Harness>(harness: Arc<
         }
         Verdict::Through
     });
-    let bus = EventBus::new(flaky, config());
+    let bus = EventBus::with_config(flaky, config());
     let ids = ["projection:one", "projection:two"];
     for id in ids {
         bus.subscribe(Observer::new(id).shared()).await.expect("it can be subscribed");
@@ -155,7 +155,7 @@ pub(crate) async fn what_cannot_be_said_hinders_nobody<H: Harness>(harness: Arc<
         Call::Report(_) if !hears.load(Ordering::SeqCst) => Verdict::Fail,
         _ => Verdict::Through,
     });
-    let bus = EventBus::new(flaky, config());
+    let bus = EventBus::with_config(flaky, config());
     let observer = Observer::new("projection:each").shared();
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let events = fill(&store, new_stream(), 5).await;

@@ -260,7 +260,8 @@ pub(crate) async fn health_names_who_does_not_even_begin<H: Harness>(harness: Ar
     fill(&store, new_stream(), 3).await;
     let hasty = Duration::from_millis(300);
     let strict = ReliableDeliveryConfig { healthy_lag_max: Duration::from_millis(1), ..config() };
-    let bus = highwater::EventBus::new(store.clone(), ReliableDeliveryConfig { shutdown_timeout: hasty, ..config() });
+    let bus =
+        highwater::EventBus::with_config(store.clone(), ReliableDeliveryConfig { shutdown_timeout: hasty, ..config() });
     let observer = Observer::new("projection:stuck").delivery(strict).plays(|_, _| Act::Hang).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     observer.is_called(1).await;

@@ -31,7 +31,7 @@ impl Kept {
             desk.execute(sql, &[]).await.unwrap();
         }
         register_customers(&desk).await.unwrap();
-        let bus = EventBus::new(store.clone(), delivery(Some(1)));
+        let bus = EventBus::with_config(store.clone(), delivery(Some(1)));
         bus.subscribe(Revenue::<SqliteEventStore>::new(1)).await.unwrap();
         bus.subscribe(Orders::<SqliteEventStore>::new(1)).await.unwrap();
         bus.subscribe(Emails::new(1, desk.clone())).await.unwrap();

@@ -53,7 +53,7 @@ impl<'a, S: Shop> Stage<'a, S> {
         let mut clock = tokio::time::interval(LOOK_EVERY);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            bus: EventBus::new(store, instance::delivery(None)),
+            bus: EventBus::with_config(store, instance::delivery(None)),
             desk,
             company,
             audience,

@@ -43,7 +43,7 @@ pub fn batched(size: usize) -> ReliableDeliveryConfig {
 
 /// A bus of its own over a store of its own, as another process would have it.
 pub async fn bus(db: &Db, config: ReliableDeliveryConfig) -> PgEventBus {
-    PgEventBus::new(db.store().await, config)
+    PgEventBus::with_config(db.store().await, config)
 }
 
 /// Writes down what it is handed, and fails as it is told to.

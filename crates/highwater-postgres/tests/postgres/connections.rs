@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::proxy::Proxy;
 use crate::support::*;
+use throwaway_postgres::ThrowawayPostgres;
 
 async fn through_proxy(db: &Db) -> (Proxy, PgEventStore) {
     let options: PgConnectOptions = db.url.parse().unwrap();
@@ -47,10 +48,12 @@ async fn an_append_whose_answer_is_lost_is_reported_as_unknown_and_a_retry_finds
     }
 }
 
-/// Before the COMMIT nothing is stored, whatever was sent; after it, nobody can tell.
+/// Before the COMMIT nothing is stored, whatever was sent; after it, nobody can tell. On a dedicated server: its transactions
+/// stay open, and others would wait for them.
 #[tokio::test]
 async fn a_unit_of_work_that_is_not_answered_ends_within_a_time_and_says_what_became_of_it() {
-    let db = Db::new();
+    let server = ThrowawayPostgres::builder().start().unwrap();
+    let db = Db::on(server.url());
     let direct = db.store().await;
     db.execute(
         &mut db.connection().await,

@@ -506,7 +506,7 @@ async fn subscribers_that_nobody_processes_for_are_named() {
     use highwater::backend::Checkpoints;
     let db = Db::new();
     let store = db.store().await;
-    let bus = PgEventBus::new(store.clone(), coordinated());
+    let bus = PgEventBus::with_config(store.clone(), coordinated());
     let led = bus.subscribe(Recorder::new("projection:led")).await.unwrap();
     eventually("it is led", async || led.state().is_live()).await;
     store.take_over(&Claim::of("projection:alone")).await.unwrap();

@@ -114,7 +114,7 @@ async fn nothing_outside_of_a_schema_is_made_or_changed_whatever_its_name_is() {
         // Some of the rest for each: a bus, and triggers that are made and dropped.
         match place % 3 {
             0 => {
-                let bus = highwater_postgres::PgEventBus::new(store.clone(), quick());
+                let bus = highwater_postgres::PgEventBus::with_config(store.clone(), quick());
                 bus.subscribe(Recorder::new("projection:x")).await.unwrap();
                 bus.wait_for("projection:x", 1).await.unwrap();
                 assert_eq!(store.push_degraded(), None, "{name:?}");

@@ -27,7 +27,7 @@ async fn hole(db: &Db) {
 
 /// A subscriber that has handled everything up to now, in a process of its own that is gone afterwards.
 async fn follow(db: &Db, start: StartAt) {
-    let bus = PgEventBus::new(db.store().await, quick());
+    let bus = PgEventBus::with_config(db.store().await, quick());
     let options = SubscriberOptions::new().start(start);
     let subscription = bus.subscribe(Recorder::with("projection:each", options)).await.unwrap();
     subscription.caught_up().await.unwrap();
@@ -154,7 +154,7 @@ async fn a_checkpoint_of_another_log_is_an_error_though_the_log_has_grown_past_i
     follow(&db, StartAt::Beginning).await;
     db.execute(&mut db.connection().await, "TRUNCATE {s}.events RESTART IDENTITY").await;
     say_many(&store, 20).await;
-    let bus = PgEventBus::new(db.store().await, quick());
+    let bus = PgEventBus::with_config(db.store().await, quick());
     let subscription = bus.subscribe(Recorder::new("projection:each")).await.unwrap();
     until(&subscription, |state| {
         matches!(state, SubscriptionState::Disconnected { error } if error.contains("is not in the log; set it to where"))
@@ -166,7 +166,7 @@ async fn a_checkpoint_of_another_log_is_an_error_though_the_log_has_grown_past_i
     // Set anew, it names no event.
     Repair::of(&store).reset("projection:each").await.unwrap();
     let recorder = Recorder::new("projection:each");
-    let bus = PgEventBus::new(store, quick());
+    let bus = PgEventBus::with_config(store, quick());
     bus.subscribe(recorder.clone()).await.unwrap();
     bus.wait_for("projection:each", 20).await.unwrap();
     assert_eq!(recorder.sequences(), (1..=20).collect::<Vec<_>>());
@@ -186,7 +186,7 @@ async fn what_is_proved_stays_proved_whoever_stores_the_next_checkpoint() {
     follow(&db, StartAt::Beginning).await;
     let mut looks = db.connection().await;
     db.execute(&mut looks, "BEGIN READ ONLY; SELECT * FROM pg_sequences").await;
-    let bus = PgEventBus::new(away, quick());
+    let bus = PgEventBus::with_config(away, quick());
     bus.subscribe(Recorder::new("projection:each")).await.unwrap();
     let at = say(bus.store(), "one more").await;
     bus.wait_for("projection:each", at).await.unwrap();
@@ -200,7 +200,7 @@ async fn what_is_proved_stays_proved_whoever_stores_the_next_checkpoint() {
 #[tokio::test]
 async fn the_end_of_a_transaction_proves_nothing_of_a_sequence_that_was_restarted_meanwhile() {
     let db = Arc::new(Db::new());
-    let bus = PgEventBus::new(db.store().await, quick());
+    let bus = PgEventBus::with_config(db.store().await, quick());
     say_many(bus.store(), 100).await;
     let (within, restarted) = (db.clone(), Arc::new(AtomicBool::new(false)));
     let once = restarted.clone();
@@ -222,7 +222,7 @@ async fn the_end_of_a_transaction_proves_nothing_of_a_sequence_that_was_restarte
     let store = db.store().await;
     say_many(&store, 3).await;
     let fresh = Recorder::new("projection:fresh");
-    let bus = PgEventBus::new(db.store().await, quick());
+    let bus = PgEventBus::with_config(db.store().await, quick());
     bus.subscribe(fresh.clone()).await.unwrap();
     // Whatever it would be handed by mistake is there at once.
     assert_eq!(numbers(&page_of(&store, 0, &["Noted"]).await), [0; 0]);

@@ -106,8 +106,8 @@ async fn a_transaction_timeout_of_the_role_ends_no_session_of_ours_and_the_appli
     let mut admin = db.connection().await;
     db.execute(&mut admin, "CREATE ROLE app LOGIN SUPERUSER; ALTER ROLE app SET transaction_timeout = '300ms'").await;
     // Two instances: one waits for the other's end, in a statement that takes as long as that lives.
-    let first = PgEventBus::new(store_of(&db, "app", None).await, coordinated());
-    let second = PgEventBus::new(store_of(&db, "app", None).await, coordinated());
+    let first = PgEventBus::with_config(store_of(&db, "app", None).await, coordinated());
+    let second = PgEventBus::with_config(store_of(&db, "app", None).await, coordinated());
     let pausing = Counting::new(
         &db,
         "projection:pausing",

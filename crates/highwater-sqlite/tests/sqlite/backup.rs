@@ -14,7 +14,7 @@ use crate::worker::{Job, Task};
 async fn a_copy_made_while_others_append_is_a_database_of_its_own() {
     let folder = Folder::new();
     let store = folder.store().await;
-    let bus = SqliteEventBus::new(store.clone(), quick());
+    let bus = SqliteEventBus::with_config(store.clone(), quick());
     let all = observer_fn("projection:all", |_: Event<Note>| async { Ok::<_, BoxError>(()) });
     bus.subscribe(all).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));

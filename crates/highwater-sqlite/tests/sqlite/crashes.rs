@@ -32,7 +32,7 @@ impl TransactionalProjection<Note, SqliteTx> for Tally {
 
 /// A worker that appends as fast as it can, and says what was acknowledged, until it is killed.
 pub async fn rush(store: SqliteEventStore) {
-    let bus = SqliteEventBus::new(store.clone(), quick());
+    let bus = SqliteEventBus::with_config(store.clone(), quick());
     bus.subscribe(Tally).await.unwrap();
     let shared = Uuid::now_v7();
     let callers = (0..CALLERS).map(|caller| {
@@ -86,7 +86,7 @@ async fn a_process_killed_in_the_middle_of_commits_loses_nothing_acknowledged_an
 }
 
 async fn assert_tallies(store: &SqliteEventStore, events: &[Event<Note>]) {
-    let bus = SqliteEventBus::new(store.clone(), quick());
+    let bus = SqliteEventBus::with_config(store.clone(), quick());
     bus.subscribe(Tally).await.unwrap().caught_up().await.unwrap();
     bus.shutdown().await.unwrap();
     let tallies: Vec<(Uuid, i64)> =

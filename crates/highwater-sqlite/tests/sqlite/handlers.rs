@@ -22,8 +22,7 @@ impl TransactionalProjection<Note, SqliteTx> for Marks {
     }
 
     fn options(&self) -> SubscriberOptions {
-        let config = ReliableDeliveryConfig { max_retries: 1, ..quick() };
-        SubscriberOptions::new().delivery(config).on_failure(self.1)
+        SubscriberOptions::new().max_retries(1).on_failure(self.1)
     }
 
     async fn apply(&self, tx: &mut SqliteTx, event: &Event<Note>) -> Result<(), BoxError> {
@@ -81,7 +80,7 @@ async fn marks(store: &SqliteEventStore) -> Vec<i64> {
 async fn goes_the_way_of_failures(doing: &str, words: &str) {
     let folder = Folder::new();
     let store = prepared(&folder).await;
-    let bus = SqliteEventBus::new(store.clone(), quick());
+    let bus = SqliteEventBus::with_config(store.clone(), quick());
     for text in ["good", doing, "good"] {
         say(&store, text).await;
     }
@@ -119,7 +118,7 @@ async fn a_checkpoint_stays_where_the_handler_s_writes_are() {
     for doing in ["roll back", "conflict", "owe"] {
         let folder = Folder::new();
         let store = prepared(&folder).await;
-        let bus = SqliteEventBus::new(store.clone(), quick());
+        let bus = SqliteEventBus::with_config(store.clone(), quick());
         for text in ["good", doing, "good"] {
             say(&store, text).await;
         }
@@ -136,7 +135,7 @@ async fn an_append_on_the_handed_transaction_is_stored_with_it_and_wakes_others(
     let folder = Folder::new();
     let store = prepared(&folder).await;
     let config = ReliableDeliveryConfig { poll_interval: Duration::from_secs(60), ..quick() };
-    let bus = SqliteEventBus::new(store.clone(), config);
+    let bus = SqliteEventBus::with_config(store.clone(), config);
     let all = observer_fn("projection:all", |_: Event<Note>| async { Ok::<_, BoxError>(()) });
     bus.subscribe(all).await.unwrap().caught_up().await.unwrap();
     bus.subscribe(Marks(store.clone(), FailurePolicy::DeadLetter)).await.unwrap().caught_up().await.unwrap();
@@ -152,7 +151,7 @@ async fn an_append_on_the_handed_transaction_is_stored_with_it_and_wakes_others(
 async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a_restart() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
-    let bus = SqliteEventBus::new(store.clone(), quick());
+    let bus = SqliteEventBus::with_config(store.clone(), quick());
     bus.subscribe(Marks(store.clone(), FailurePolicy::ParkStream)).await.unwrap();
     let stream = uuid::Uuid::now_v7();
     let append = async |text: &str| {

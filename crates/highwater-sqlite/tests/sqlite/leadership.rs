@@ -26,7 +26,7 @@ const BATCH: usize = 20;
 /// A worker that shares the work with others: a transactional projection, one that has an effect outside, and idle ones.
 pub async fn lead(store: SqliteEventStore, name: String, idle: usize, bound: Duration, mut orders: Orders) {
     let config = ReliableDeliveryConfig { takeover_bound: bound, ..coordinated(BATCH) };
-    let bus = SqliteEventBus::new(store, config);
+    let bus = SqliteEventBus::with_config(store, config);
     let counted = bus.subscribe(Counted(name)).await.unwrap();
     let effects = |event: Event<Note>| async move {
         report(format!("effect {}", event.global_sequence.unwrap()));
@@ -129,7 +129,7 @@ async fn leads(store: &SqliteEventStore, subscriber_id: &str, worker: &Worker) -
 /// Waits until everything in the log has been handled.
 async fn caught_up(store: &SqliteEventStore) {
     let at = say(store, "the end").await;
-    let bus = SqliteEventBus::new(store.clone(), crate::support::quick());
+    let bus = SqliteEventBus::with_config(store.clone(), crate::support::quick());
     for subscriber_id in [COUNTED, EFFECTS] {
         eventually("the subscriber is known", async || bus.wait_for(subscriber_id, at).await.is_ok()).await;
     }

@@ -136,7 +136,7 @@ fn open_files(folder: &Folder) -> Vec<PathBuf> {
 async fn whoever_lets_go_of_a_store_leaves_nothing_open() {
     let folder = Folder::new();
     let store = folder.store().await;
-    let bus = SqliteEventBus::new(store.clone(), coordinated(1));
+    let bus = SqliteEventBus::with_config(store.clone(), coordinated(1));
     let all = observer_fn("projection:all", |_: Event<Note>| async { Ok::<_, BoxError>(()) });
     bus.subscribe(all).await.unwrap().caught_up().await.unwrap();
     say(&store, "one").await;

@@ -31,7 +31,7 @@ pub async fn write(store: SqliteEventStore, count: usize) {
 /// A worker that says what it is handed.
 pub async fn listen(store: SqliteEventStore, name: &str, mut orders: Orders) {
     let config = ReliableDeliveryConfig { poll_interval: NEVER, ..quick() };
-    let bus = SqliteEventBus::new(store, config);
+    let bus = SqliteEventBus::with_config(store, config);
     let subscription = bus
         .subscribe(observer_fn(format!("projection:{name}"), |event: Event<Note>| async move {
             report(format!("seen {}", event.global_sequence.unwrap()));

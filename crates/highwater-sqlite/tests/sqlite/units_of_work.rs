@@ -57,7 +57,7 @@ async fn what_is_committed_together_wakes_whoever_waits() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
     let config = ReliableDeliveryConfig { poll_interval: Duration::from_secs(60), ..quick() };
-    let bus = SqliteEventBus::new(store.clone(), config);
+    let bus = SqliteEventBus::with_config(store.clone(), config);
     let all = observer_fn("projection:all", |_: Event<Note>| async { Ok::<_, BoxError>(()) });
     bus.subscribe(all).await.unwrap().caught_up().await.unwrap();
 

@@ -23,7 +23,7 @@ async fn told_inside(bus: &MemoryEventBus, of: &'static str) -> Vec<(&'static st
 #[tokio::test]
 async fn waiting_for_a_subscriber_inside_its_own_handler_is_an_error_at_once() {
     let store = MemoryEventStore::new();
-    let bus = MemoryEventBus::new(store.clone(), quick());
+    let bus = MemoryEventBus::with_config(store.clone(), quick());
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let inside = bus.clone();
     let waits = observer_fn("projection:waits", move |_: Event<Note>| {
@@ -53,7 +53,8 @@ async fn waiting_for_a_subscriber_inside_its_own_handler_is_an_error_at_once() {
 #[tokio::test]
 async fn a_handler_may_wait_for_other_subscribers_and_for_its_namesake_on_another_store() {
     let (store, other) = (MemoryEventStore::new(), MemoryEventStore::new());
-    let (bus, other_bus) = (MemoryEventBus::new(store.clone(), quick()), MemoryEventBus::new(other.clone(), quick()));
+    let (bus, other_bus) =
+        (MemoryEventBus::with_config(store.clone(), quick()), MemoryEventBus::with_config(other.clone(), quick()));
     bus.subscribe(observer_fn("projection:other", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     other_bus.subscribe(observer_fn("projection:waits", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     say(&other, "a").await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use highwater::backend::Checkpoints;
 use highwater::{EventTypes, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
+use highwater_contract::delivered;
 use sqlx::Row;
 
 use super::{Recorder, batched, bus, quick, say, say_many};
@@ -266,7 +267,7 @@ async fn subscribers_that_are_stuck_hold_no_connection_that_others_need() {
     let patient = ReliableDeliveryConfig { initial_retry_delay: slow, max_retry_delay: slow, max_retries: 9, ..config };
     for n in 0..6 {
         let halting = SubscriberOptions::new().on_failure(highwater::FailurePolicy::Halt);
-        let retrying = SubscriberOptions::new().delivery(patient.clone());
+        let retrying = delivered(SubscriberOptions::new(), &patient);
         for (kind, options) in [("halting", halting), ("retrying", retrying)] {
             let recorder = Recorder::with(&format!("projection:{kind}{n}"), options);
             recorder.fail("0", u32::MAX);

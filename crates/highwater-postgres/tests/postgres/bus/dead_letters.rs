@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, Log, NewRecord};
 use highwater::{Append, FailurePolicy, LetterQuery, LetterState, SubscriberOptions, SubscriptionState};
+use highwater_contract::delivered;
 use sqlx::Row;
 use uuid::Uuid;
 
@@ -152,7 +153,7 @@ async fn a_retrying_subscriber_delays_nobody_else() {
         ..quick()
     };
     let bus = bus(&db, quick()).await;
-    let failing = Recorder::with("projection:slow", SubscriberOptions::new().delivery(slow));
+    let failing = Recorder::with("projection:slow", delivered(SubscriberOptions::new(), &slow));
     failing.fail("0", u32::MAX);
     bus.subscribe(failing).await.unwrap();
     let others: Vec<_> = (0..5).map(|n| Recorder::new(&format!("projection:{n}"))).collect();

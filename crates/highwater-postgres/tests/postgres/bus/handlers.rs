@@ -8,6 +8,7 @@ use highwater::backend::Log;
 use highwater::{
     Append, BoxError, Error, Event, LetterQuery, ReliableDeliveryConfig, SubscriberOptions, TransactionalProjection,
 };
+use highwater_contract::delivered;
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore, PgTx};
 use uuid::Uuid;
 
@@ -35,7 +36,7 @@ impl Counting {
         let mut connection = db.connection().await;
         db.execute(&mut connection, "CREATE TABLE IF NOT EXISTS {s}.counted (n bigserial, at bigint, text text)").await;
         let insert = format!("INSERT INTO \"{}\".counted (at, text) VALUES ($1, $2)", db.schema);
-        let options = SubscriberOptions::new().delivery(config);
+        let options = delivered(SubscriberOptions::new(), &config);
         Arc::new(Self { id, options, insert, act, calls: AtomicU32::new(0) })
     }
 }
@@ -199,7 +200,7 @@ async fn an_append_that_would_wait_for_the_handlers_own_transaction_is_a_typed_e
     let db = Db::new();
     let store =
         db.store_with(highwater_postgres::PgConfig { append_timeout: Duration::from_millis(100), ..db.config() }).await;
-    let bus = PgEventBus::new(store.clone(), ReliableDeliveryConfig { max_retries: 0, ..quick() });
+    let bus = PgEventBus::with_config(store.clone(), ReliableDeliveryConfig { max_retries: 0, ..quick() });
     let stuck: Act = Box::new(move |tx, event, _| {
         let store = store.clone();
         Box::pin(async move {
@@ -257,7 +258,7 @@ async fn lost_answers_to_commits_neither_lose_nor_double_an_event() {
     let proxy = Arc::new(crate::proxy::Proxy::to(url.get_host().to_owned(), url.get_port()).await);
     let through = url.clone().host("127.0.0.1").port(proxy.port()).ssl_mode(sqlx::postgres::PgSslMode::Disable);
     let store = PgEventStore::connect_to(through, db.config()).await.unwrap();
-    let bus = PgEventBus::new(store, quick());
+    let bus = PgEventBus::with_config(store, quick());
     let cut = {
         let proxy = proxy.clone();
         let cut: Act = Box::new(move |_, _, call| {
@@ -330,7 +331,7 @@ async fn an_event_that_meets_a_full_disk_waits_until_there_is_room() {
 async fn handlers_that_hang_in_all_transactions_keep_no_other_subscribers_dead_letter_waiting() {
     let db = Db::new();
     let store = db.store_with(PgConfig { transaction_connections_max: 2, ..db.config() }).await;
-    let bus = PgEventBus::new(store, ReliableDeliveryConfig { max_retries: 0, ..quick() });
+    let bus = PgEventBus::with_config(store, ReliableDeliveryConfig { max_retries: 0, ..quick() });
     let (hangs, mut hanging) = tokio::sync::mpsc::unbounded_channel();
     for id in ["projection:hangs", "projection:hangs-too"] {
         let hangs = hangs.clone();

@@ -20,7 +20,7 @@ async fn a_transactional_catch_up_counts_every_event_once() {
         Ok(schema) => (std::mem::ManuallyDrop::new(Db { url: crate::support::url(), schema }), true),
         Err(_) => (std::mem::ManuallyDrop::new(Db::new()), false),
     };
-    let bus = PgEventBus::new(db.store().await, quick());
+    let bus = PgEventBus::with_config(db.store().await, quick());
     if !victim {
         say_many(bus.store(), EVENTS).await;
     }

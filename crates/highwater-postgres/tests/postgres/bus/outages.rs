@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use highwater::backend::Log;
 use highwater::{EventStore, FailurePolicy, SubscriberOptions};
+use highwater_contract::delivered;
 use highwater_postgres::{PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 
@@ -55,8 +56,8 @@ async fn survive(outage: Outage) {
     let mut server = ThrowawayPostgres::builder().durable().start().unwrap();
     let db = Db::on(server.url());
     let store = db.store().await;
-    let bus = PgEventBus::new(db.store().await, quick());
-    let each = Recorder::with("projection:each", SubscriberOptions::new().delivery(batched(50)));
+    let bus = PgEventBus::with_config(db.store().await, quick());
+    let each = Recorder::with("projection:each", delivered(SubscriberOptions::new(), &batched(50)));
     let parking = Recorder::with("projection:parking", SubscriberOptions::new().on_failure(FailurePolicy::ParkStream));
     let within = Counting::new(&db, "projection:within", batched(50), nothing()).await;
     let subscriptions = [
@@ -150,7 +151,8 @@ async fn what_was_buried_survives_a_crash_of_the_server_though_the_database_says
         .start()
         .unwrap();
     let db = Db::on(server.url());
-    let bus = PgEventBus::new(db.store().await, highwater::ReliableDeliveryConfig { max_retries: 0, ..quick() });
+    let bus =
+        PgEventBus::with_config(db.store().await, highwater::ReliableDeliveryConfig { max_retries: 0, ..quick() });
     let recorder = Recorder::new("projection:buried");
     recorder.fail("bad", u32::MAX);
     let subscription = bus.subscribe(recorder).await.unwrap();

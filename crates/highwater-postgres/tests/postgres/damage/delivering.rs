@@ -29,7 +29,7 @@ async fn who_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on() {
             Verdict::Through
         })
     };
-    let bus = EventBus::new(counting, quick());
+    let bus = EventBus::with_config(counting, quick());
     let all = Recorder::new("projection:all");
     let some = SubscriberOptions::new().event_types(EventTypes::only(["Struck"]));
     let some = Recorder::with("projection:some", some);
@@ -83,14 +83,14 @@ async fn after(sql: &str, mode: InstanceMode) -> (Db, PgEventStore, PgEventBus) 
     let db = Db::new();
     let store = history(&db).await;
     let config = ReliableDeliveryConfig { instance_mode: mode, poll_interval: Duration::from_millis(50), ..quick() };
-    let bus = PgEventBus::new(store.clone(), config.clone());
+    let bus = PgEventBus::with_config(store.clone(), config.clone());
     for id in ["projection:x", "projection:other"] {
         bus.subscribe(Recorder::new(id)).await.unwrap();
         bus.wait_for(id, 5).await.unwrap();
     }
     bus.shutdown().await.unwrap();
     db.execute(&mut db.connection().await, sql).await;
-    (db, store.clone(), PgEventBus::new(store, config))
+    (db, store.clone(), PgEventBus::with_config(store, config))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -182,8 +182,8 @@ async fn a_leader_whose_connections_are_forgotten_stands_by_and_leads_again() {
     let by_proxy = db.url.replace(&server.port().to_string(), &proxy.port().to_string());
     let impatient = || PgConfig { connect_timeout: Duration::from_secs(1), ..db.config() };
     let store = PgEventStore::connect_with(&by_proxy, impatient()).await.unwrap();
-    let forgotten = PgEventBus::new(store, coordinated_in_batches(5));
-    let other = PgEventBus::new(db.store().await, coordinated_in_batches(5));
+    let forgotten = PgEventBus::with_config(store, coordinated_in_batches(5));
+    let other = PgEventBus::with_config(db.store().await, coordinated_in_batches(5));
     // Both handlers write to the same table.
     let first = forgotten.subscribe(Counting::new(&db, COUNTED, coordinated(), nothing()).await).await.unwrap();
     eventually("it leads", async || first.state().is_live()).await;
@@ -199,7 +199,7 @@ async fn a_leader_whose_connections_are_forgotten_stands_by_and_leads_again() {
     let at = say(&store, "the end").await;
     // A read that was under way is given up after 30 seconds.
     let patient = ReliableDeliveryConfig { wait_timeout: Duration::from_secs(60), ..coordinated() };
-    PgEventBus::new(store.clone(), patient).wait_for(COUNTED, at).await.unwrap();
+    PgEventBus::with_config(store.clone(), patient).wait_for(COUNTED, at).await.unwrap();
     assert!(first.state().term().is_some(), "it leads again");
     let all: Vec<i64> = sequences(&store).await.into_iter().map(|at| at as i64).collect();
     assert_eq!(counted(&db).await, all, "every event counts once");

@@ -65,7 +65,7 @@ async fn idle_connections_are_not_ended_by_a_setting_of_the_role() {
     let store = PgEventStore::connect_to(options, db.config()).await.unwrap();
     let setting: String = sqlx::query_scalar("SHOW idle_session_timeout").fetch_one(store.pool()).await.unwrap();
     assert_eq!(setting, "0");
-    let bus = PgEventBus::new(store, coordinated());
+    let bus = PgEventBus::with_config(store, coordinated());
     let subscription = bus.subscribe(Recorder::new("projection:a")).await.unwrap();
     let at = say(bus.store(), "x").await;
     bus.wait_for("projection:a", at).await.unwrap();

@@ -22,7 +22,7 @@ impl Three {
         let (mut buses, mut recorders) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             let store = PgEventStore::connect_with(url, db.config()).await.unwrap();
-            let bus = PgEventBus::new(store, coordinated_in_batches(20));
+            let bus = PgEventBus::with_config(store, coordinated_in_batches(20));
             let recorder = Recorder::new("projection:each");
             bus.subscribe(recorder.clone()).await.unwrap();
             bus.subscribe(Counting::new(db, "projection:within", coordinated_in_batches(20), nothing()).await)

@@ -46,7 +46,7 @@ async fn another_process_is_seen_with_what_it_does_and_how_it_ended() {
     })
     .await;
     worker.thaw();
-    let bus = PgEventBus::new(store.clone(), quick());
+    let bus = PgEventBus::with_config(store.clone(), quick());
     bus.wait_for(EFFECTS, at).await.unwrap();
 
     let pid = worker.pid();
@@ -66,7 +66,7 @@ async fn another_process_is_seen_with_what_it_does_and_how_it_ended() {
 async fn an_open_transaction_that_is_waited_for_is_named() {
     let db = Db::new();
     let store = db.store().await;
-    let bus = PgEventBus::new(db.store().await, quick());
+    let bus = PgEventBus::with_config(db.store().await, quick());
     let subscription = bus.subscribe(Recorder::new("projection:orders")).await.unwrap();
     say(&store, "before").await;
     subscription.caught_up().await.unwrap();

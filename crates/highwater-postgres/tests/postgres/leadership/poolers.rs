@@ -24,7 +24,7 @@ async fn a_pooler_that_lends_out_sessions_is_refused_and_the_way_out_is_named() 
         let pooler = ThrowawayPgBouncer::start(&server, mode).unwrap();
         let refused = match by_way_of(&db, &pooler).await {
             Ok(store) => {
-                let bus = PgEventBus::new(store, coordinated());
+                let bus = PgEventBus::with_config(store, coordinated());
                 let refused = bus.subscribe(Recorder::new("projection:a")).await.map(drop).unwrap_err();
                 assert!(bus.subscriptions().is_empty(), "nothing is left of it");
                 refused
@@ -46,7 +46,7 @@ async fn listening_through_a_pooler_that_lends_out_sessions_falls_back_to_lookin
     let direct = db.store().await;
     let pooler = ThrowawayPgBouncer::start(&server, PoolMode::Transaction).unwrap();
     let store = by_way_of(&db, &pooler).await.unwrap();
-    let bus = PgEventBus::new(store.clone(), crate::bus::quick());
+    let bus = PgEventBus::with_config(store.clone(), crate::bus::quick());
     let recorder = Recorder::new("projection:a");
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();
     eventually("it is said", async || store.push_degraded().is_some_and(|why| why.contains("pooler"))).await;
@@ -68,7 +68,7 @@ async fn a_pooler_in_session_mode_works() {
         PgEventStore::connect_with(&pooler.url(), db.config()).await.unwrap(),
         PgEventStore::connect_with(&pooler.url(), db.config()).await.unwrap(),
     ];
-    let buses = stores.map(|store| PgEventBus::new(store, coordinated()));
+    let buses = stores.map(|store| PgEventBus::with_config(store, coordinated()));
     let recorders = [Recorder::new("projection:a"), Recorder::new("projection:a")];
     let leads = buses[0].subscribe(recorders[0].clone()).await.unwrap();
     eventually("the first leads", async || leads.state().is_live()).await;

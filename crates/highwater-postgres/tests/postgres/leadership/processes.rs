@@ -70,7 +70,7 @@ async fn had(db: &Db, worker: &str) -> i64 {
 
 /// Waits until everything in the log has been handled.
 pub async fn caught_up(store: &PgEventStore) {
-    let bus = PgEventBus::new(store.clone(), quick());
+    let bus = PgEventBus::with_config(store.clone(), quick());
     let at = say(store, "the end").await;
     for subscriber_id in [COUNTED, EFFECTS] {
         bus.wait_for(subscriber_id, at).await.unwrap();

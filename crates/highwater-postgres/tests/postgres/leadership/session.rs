@@ -65,7 +65,7 @@ async fn many_subscribers_share_one_session_that_is_never_in_a_transaction() {
     db.store().await;
     let options = options.application_name(&name);
     let store = highwater_postgres::PgEventStore::connect_to(options, db.config()).await.unwrap();
-    let bus = PgEventBus::new(store, coordinated());
+    let bus = PgEventBus::with_config(store, coordinated());
     for n in 0..30 {
         bus.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
     }
@@ -232,7 +232,8 @@ fn patient() -> ReliableDeliveryConfig {
 async fn a_leader_that_stops_says_so_and_is_followed_at_once() {
     let db = Db::new();
     let store = async || db.store_with(PgConfig { watch_instances: false, ..db.config() }).await;
-    let (one, other) = (PgEventBus::new(store().await, patient()), PgEventBus::new(store().await, patient()));
+    let (one, other) =
+        (PgEventBus::with_config(store().await, patient()), PgEventBus::with_config(store().await, patient()));
     let leads = one.subscribe(Recorder::new("projection:a")).await.unwrap();
     eventually("it leads", async || leads.state().is_live()).await;
     let stands_by = other.subscribe(Recorder::new("projection:a")).await.unwrap();
@@ -252,7 +253,7 @@ async fn a_leader_that_dies_is_noticed_at_once_by_the_one_that_watches_it() {
     let store = Job::prepare(&db).await;
     let worker = Job::new(&db, "a").start();
     eventually("the worker leads", async || leader(&store, EFFECTS).await.is_some()).await;
-    let bus = PgEventBus::new(store.clone(), patient());
+    let bus = PgEventBus::with_config(store.clone(), patient());
     let stands_by = bus.subscribe(Recorder::new(EFFECTS)).await.unwrap();
     eventually("it stands by", async || stands_by.state().is_standby()).await;
     let mut connection = db.connection().await;

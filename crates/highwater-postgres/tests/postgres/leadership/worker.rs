@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::{BoxError, Event, Projection, ReliableDeliveryConfig, SubscriberOptions, TransactionalProjection};
+use highwater_contract::delivered;
 use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
 use sqlx::AssertSqlSafe;
@@ -80,7 +81,7 @@ impl Job {
         let db = std::mem::ManuallyDrop::new(Db { url: self.url.clone(), schema: self.schema.clone() });
         let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
         let mut stop = signal(SignalKind::terminate()).unwrap();
-        let bus = PgEventBus::new(store.clone(), self.config());
+        let bus = PgEventBus::with_config(store.clone(), self.config());
         let job = Arc::new(self);
         bus.subscribe(Counted(job.clone(), store.clone())).await.unwrap();
         bus.subscribe(Effects(job.clone(), store.pool().clone())).await.unwrap();
@@ -153,7 +154,7 @@ impl TransactionalProjection<Note, PgTx> for Counted {
     }
 
     fn options(&self) -> SubscriberOptions {
-        SubscriberOptions::new().delivery(self.0.config())
+        delivered(SubscriberOptions::new(), &self.0.config())
     }
 
     async fn apply(&self, tx: &mut PgTx, event: &Event<Note>) -> Result<(), BoxError> {
@@ -183,7 +184,7 @@ impl Projection<Note> for Effects {
     }
 
     fn options(&self) -> SubscriberOptions {
-        SubscriberOptions::new().delivery(self.0.config())
+        delivered(SubscriberOptions::new(), &self.0.config())
     }
 
     async fn apply(&self, event: &Event<Note>) -> Result<(), BoxError> {
@@ -206,7 +207,7 @@ async fn a_worker_processes_until_it_is_told_to_stop() {
     let db = Db::new();
     let store = Job::prepare(&db).await;
     let worker = Job::new(&db, "a").start();
-    let bus = PgEventBus::new(store.clone(), ReliableDeliveryConfig::default());
+    let bus = PgEventBus::new(store.clone());
     let at = say(&store, "x").await;
     for subscriber_id in [COUNTED, EFFECTS] {
         bus.wait_for(subscriber_id, at).await.unwrap();

@@ -43,7 +43,8 @@ async fn who_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on() {
             Verdict::Through
         })
     };
-    let bus = EventBus::new(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(60), ..quick() });
+    let bus =
+        EventBus::with_config(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(60), ..quick() });
     let (all, some) = (Seen::default(), Seen::default());
     let stopped = bus.subscribe(observer_fn("projection:all", recorder(&all))).await.unwrap();
     let others = observer_fn("projection:some", recorder(&some)).with_options(undone());
@@ -94,7 +95,7 @@ async fn an_event_whose_content_is_damaged_goes_to_the_letters() {
     let mut by_hand = connection(&folder.database()).await;
     execute(&mut by_hand, UNBOUND).await;
     execute(&mut by_hand, "UPDATE events SET data = NULL WHERE global_sequence = 2").await;
-    let bus = SqliteEventBus::new(store.clone(), quick());
+    let bus = SqliteEventBus::with_config(store.clone(), quick());
     let seen = Seen::default();
     bus.subscribe(observer_fn("projection:all", recorder(&seen))).await.unwrap();
     bus.wait_for("projection:all", 5).await.unwrap();
@@ -108,14 +109,14 @@ async fn after(sql: &'static str, mode: InstanceMode) -> (Folder, SqliteEventSto
     let folder = Folder::new();
     let store = history(&folder).await;
     let config = ReliableDeliveryConfig { instance_mode: mode, ..quick() };
-    let bus = SqliteEventBus::new(store.clone(), config.clone());
+    let bus = SqliteEventBus::with_config(store.clone(), config.clone());
     for id in ["projection:x", "projection:other"] {
         bus.subscribe(observer_fn(id, recorder(&Seen::default()))).await.unwrap();
         bus.wait_for(id, 3).await.unwrap();
     }
     bus.shutdown().await.unwrap();
     execute(&mut connection(&folder.database()).await, sql).await;
-    (folder, store.clone(), SqliteEventBus::new(store, config))
+    (folder, store.clone(), SqliteEventBus::with_config(store, config))
 }
 
 #[tokio::test(flavor = "multi_thread")]
