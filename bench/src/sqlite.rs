@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::backend::Log;
-use highwater::{Append, BoxError, Event, ExpectedVersion, Projection, ReliableDeliveryConfig};
+use highwater::{Append, BoxError, Event, ExpectedVersion, Projection};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 use uuid::Uuid;
 

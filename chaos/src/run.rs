@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use highwater::{BoxError, EventBus, LetterQuery};
+use highwater::{BoxError, EventBus, EventStore, LetterQuery};
 use highwater_postgres::PgEventStore;
 use highwater_sqlite::SqliteEventStore;
 use tokio::sync::Mutex as AsyncMutex;
@@ -271,7 +271,7 @@ async fn catch_up<S: Base>(nemesis: &Nemesis<S>, evidence: &mut Evidence, limit:
 async fn explained<S: Base>(nemesis: &Nemesis<S>, behind: Vec<String>) -> Vec<String> {
     let mut lines = behind;
     for role in &ROLES {
-        let said = match highwater::explain(nemesis.bus.store(), role.id).await {
+        let said = match nemesis.bus.store().explain(role.id).await {
             Ok(explanation) => explanation.to_string(),
             Err(error) => error.to_string(),
         };

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::{
-    BoxError, CheckpointMode, Event, IntoSubscriber, Projection, ReliableDeliveryConfig, StartAt, SubscriberOptions,
-    TransactionalProjection,
+    BoxError, CheckpointMode, Event, IntoSubscriber, Projection, StartAt, SubscriberOptions, TransactionalProjection,
 };
 use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
 use uuid::Uuid;

@@ -1,9 +1,7 @@
 //! A store here, a bus there.
 
 use highwater::backend::Log;
-use highwater::{
-    Append, EventBus, ExpectedVersion, ReliableDeliveryConfig, StartAt, SubscriberOptions, Transactional, observer_fn,
-};
+use highwater::{Append, EventBus, ExpectedVersion, StartAt, SubscriberOptions, Transactional, observer_fn};
 use uuid::Uuid;
 
 use super::receipts::Receipts;

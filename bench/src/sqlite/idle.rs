@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater::{ReliableDeliveryConfig, observer_fn};
+use highwater::observer_fn;
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 
 use crate::Error;

@@ -88,7 +88,7 @@ impl<'a> Reading<'a> {
 /// Up to where nothing can be added any more, as far as can be told now. While a writer is open that was not seen to begin,
 /// numbers that follow one another tell it.
 pub(crate) async fn settled(store: &dyn Backend) -> Result<u64, Error> {
-    let Overview { frontier, head, .. } = Overview::of(store).await?;
+    let Overview { frontier, head, .. } = store.overview().await?;
     let mut reading = Reading::new(store, frontier, &[]);
     while reading.after < head && reading.page().await?.is_some() {}
     Ok(reading.after.min(head).max(frontier))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use highwater::backend::{
     Ask, Backend, Checkpoints, DeadLetters, Diagnose, Filling, Log, Record, Request, Severity, Transfer,
 };
-use highwater::{Claim, Error, LetterDetail, LetterQuery, LetterState, Overview, transfer};
+use highwater::{Claim, Error, EventStore, LetterDetail, LetterQuery, LetterState, transfer};
 use uuid::Uuid;
 
 use crate::checkpoints::{position, stored, take};
@@ -352,7 +352,7 @@ pub(crate) async fn half_a_copy_is_no_source<H: Harness>(harness: Arc<H>) {
 pub(crate) async fn half_a_copy_says_that_it_is<H: Harness>(harness: Arc<H>) {
     let (store, sample) = half(&*harness).await;
     let half = harness.reopen(&store, Settings::default()).await;
-    let overview = within("an overview", Overview::of(&half)).await.expect("the store answers");
+    let overview = within("an overview", half.overview()).await.expect("the store answers");
     let unfinished = overview.filling.expect("it is not finished");
     assert_eq!((unfinished.source.as_str(), unfinished.filled_to), ("a sample", sample.records[2].global_sequence));
     let bad = async || {
@@ -362,6 +362,6 @@ pub(crate) async fn half_a_copy_says_that_it_is<H: Harness>(harness: Arc<H>) {
     let found = bad().await.expect("half a store is not well");
     assert!(found.found.contains("a sample"), "it says from what: {found}");
     assert!(within("abandoning", store.abandon()).await.expect("it can be abandoned"));
-    let overview = within("an overview", Overview::of(&half)).await.expect("the store answers");
+    let overview = within("an overview", half.overview()).await.expect("the store answers");
     assert_eq!((overview.filling, bad().await), (None, None), "there is nothing left of it");
 }

@@ -79,7 +79,7 @@ impl PgEventStore {
         let appended = match self.store_on(tx, &prepared).await {
             Ok(appended) => appended,
             Err(Within::Error(error)) => return Err(error),
-            Err(Within::Failed(error)) => return Err(self.explain(error, &prepared).await?.1),
+            Err(Within::Failed(error)) => return Err(self.explain_failure(error, &prepared).await?.1),
         };
         highwater::backend::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
@@ -110,7 +110,7 @@ impl PgEventStore {
 
     /// What a statement's failure inside a transaction says about an append. The transaction is over, so this looks from
     /// outside: the positions of the append if it is stored already, and else the error.
-    async fn explain(&self, error: sqlx::Error, append: &Prepared) -> Result<(Option<Appended>, Error), Error> {
+    async fn explain_failure(&self, error: sqlx::Error, append: &Prepared) -> Result<(Option<Appended>, Error), Error> {
         match sqlstate(&error).as_deref() {
             Some("55P03") => Ok((None, Error::StreamHeld { waited: self.inner.config.append_timeout })),
             Some("23505") => {
@@ -232,7 +232,7 @@ impl<'c> UnitOfWork<'c> {
         let store = self.store.clone();
         // First, so that nothing of ours is held while we look.
         roll_back(self.tx).await;
-        let (stored, error) = store.explain(error, failed_one).await?;
+        let (stored, error) = store.explain_failure(error, failed_one).await?;
         if stored.is_none() {
             return Err(error);
         }

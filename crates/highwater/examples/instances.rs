@@ -42,7 +42,7 @@ fn printer(bus: &MemoryEventBus) -> Subscription {
 async fn place(store: &MemoryEventStore, bus: &MemoryEventBus, cents: i64) -> Result<(), Error> {
     let append = Append::to(stream_id("order", &cents.to_string())).event(Order::Placed { cents });
     let done = store.append(&append).await?;
-    bus.wait_for("projection:printer", done.global_sequence).await?;
+    bus.wait_for("projection:printer", &done).await?;
     Ok(())
 }
 

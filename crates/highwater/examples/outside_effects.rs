@@ -4,6 +4,7 @@
 //! checkpoint are handed over again. What makes that harmless is the event's id: it is the same every time, so it serves as
 //! the key under which the other side knows what it has done.
 
+use highwater::GlobalSequence;
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -72,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let append = Append::to(stream_id("order", number)).event(Order::Placed { email: email.into() });
         last = store.append(&append).await?.global_sequence;
     }
-    bus.wait_for("projection:confirmations", last).await?;
+    bus.wait_for("projection:confirmations", GlobalSequence(last)).await?;
     let sent = mail.0.lock().map_err(|error| error.to_string())?.len();
     println!("{sent} orders, {sent} mails, although one was handed over twice");
     bus.shutdown().await?;

@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // This one arrives live. `wait_for` returns once the projection has taken it in.
     let cancelled = Order::Cancelled { customer: "anna".into(), cents: 250 };
     let done = store.append(&Append::to(stream_id("order", "3")).event(cancelled)).await?;
-    bus.wait_for("projection:totals", done.global_sequence).await?;
+    bus.wait_for("projection:totals", &done).await?;
     println!("live:       {:?}", totals.0.lock().map_err(|error| error.to_string())?);
 
     // The same once more, from the first event on.

@@ -376,6 +376,22 @@ pub struct Position {
     pub global_sequence: u64,
 }
 
+/// A place in the log. A type of its own, so that it is not taken for a version of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GlobalSequence(pub u64);
+
+impl From<&Appended> for GlobalSequence {
+    fn from(appended: &Appended) -> Self {
+        Self(appended.global_sequence)
+    }
+}
+
+impl From<Position> for GlobalSequence {
+    fn from(position: Position) -> Self {
+        Self(position.global_sequence)
+    }
+}
+
 impl Appended {
     /// From the positions of an append's events, in its order. `None` when there are none.
     #[must_use]

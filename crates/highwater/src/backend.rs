@@ -31,7 +31,8 @@ pub use crate::transfer::{FilledCheckpoint, Filling, Transfer, Unfinished};
 pub use crate::wakeups::{Wakeup, Wakeups};
 pub use crate::wrapper::Wrapper;
 
-use crate::{Error, Invalid, RequestOutcome};
+use crate::overview::PATIENCE;
+use crate::{Error, Explanation, Invalid, Overview, Repair, RequestOutcome};
 
 /// A backend that the delivery engine can run on.
 ///
@@ -59,8 +60,9 @@ pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Tran
     /// [`Error::Fenced`] or [`Error::Interrupted`]: then there is no transaction.
     fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>>;
 
-    /// The same for a transaction in which nothing is done but its closing: a dead letter, what becomes of one, the end of a request. No handler of
-    /// another subscriber that hangs in its transaction keeps it waiting, where transactions do not exclude each other anyway.
+    /// The same for a transaction in which nothing is done but its closing: a dead letter is stored or resolved, a request
+    /// finished. No handler of another subscriber that hangs in its transaction keeps it waiting, where transactions do not
+    /// exclude each other anyway.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -80,6 +82,31 @@ pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Tran
 
     /// Takes a transaction back. `unsure`: a statement may be running on it still, so it must not be waited for.
     fn rollback(&self, tx: OpenTx, unsure: bool) -> BoxFuture<'_, ()>;
+}
+
+/// As applications call them on a store whose type they know: see [`EventStore`](crate::EventStore).
+impl dyn Backend {
+    /// How the log and all its subscribers stand.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn overview(&self) -> Result<Overview, Error> {
+        Overview::of(self).await
+    }
+
+    /// Says why a subscriber is where it is.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSubscriber`], and when the store cannot be asked.
+    pub async fn explain(&self, subscriber_id: &str) -> Result<Explanation, Error> {
+        explain_with_patience(self, subscriber_id, PATIENCE).await
+    }
+
+    /// Moves checkpoints of subscribers, and has them rebuilt, from outside.
+    #[must_use]
+    pub fn repair(&self) -> Repair<'_> {
+        Repair::of(self)
+    }
 }
 
 /// A backend with the type of its transactions, which transactional projections are handed. Only subscribing needs it: the

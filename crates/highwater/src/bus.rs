@@ -69,7 +69,7 @@ pub type MemoryEventBus = EventBus<MemoryEventStore>;
 /// bus.subscribe(revenue.clone()).await?;
 ///
 /// let done = store.append(&Append::to(stream_id("order", "17")).event(Order::Placed { cents: 1299 })).await?;
-/// bus.wait_for("projection:revenue", done.global_sequence).await?;     // read your own writes
+/// bus.wait_for("projection:revenue", &done).await?;     // read your own writes
 /// assert_eq!(revenue.0.load(Ordering::Relaxed), 1299);
 /// bus.shutdown().await?;
 /// # Ok::<(), highwater::Error>(()) }).unwrap();

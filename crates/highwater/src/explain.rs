@@ -8,38 +8,17 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 pub(crate) use self::words::{Span, shown};
-use crate::overview::PATIENCE;
 use crate::repair::REPAIR_LABEL;
 use crate::{
     Backend, DeadLetter, Error, Leader, LeaderHold, LetterQuery, LockHolder, OpenWriter, Overview, Report,
     SubscriberOverview, SubscriptionState,
 };
 
-/// Says why a subscriber is where it is. It is asked of the store alone: no bus is needed, and none of the subscriber's code.
-///
-/// ```
-/// use highwater::backend::Checkpoints;
-/// use highwater::{Claim, MemoryEventStore, explain};
-///
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let store = MemoryEventStore::new();
-/// store.take_over(&Claim::of("projection:orders")).await?;
-/// for cause in explain(&store, "projection:orders").await?.causes {
-///     println!("{cause}");
-/// }
-/// # Ok::<(), highwater::Error>(()) }).unwrap();
-/// ```
+/// As [`EventStore::explain`](crate::EventStore::explain), where a leader that is behind and does not move is named after another
+/// time than ten seconds.
 ///
 /// # Errors
-/// [`Error::UnknownSubscriber`], and when the store cannot be asked.
-pub async fn explain(store: &dyn Backend, subscriber_id: &str) -> Result<Explanation, Error> {
-    explain_with_patience(store, subscriber_id, PATIENCE).await
-}
-
-/// The same, where a leader that is behind and does not move is named after another time than ten seconds.
-///
-/// # Errors
-/// As [`explain`].
+/// As there.
 pub async fn explain_with_patience(
     store: &dyn Backend,
     subscriber_id: &str,

@@ -34,7 +34,7 @@
 //! - The vocabulary: [`Event`], [`Metadata`], [`Append`], [`ExpectedVersion`], [`Error`].
 //! - [`EventStore`]: what applications call. [`Evolve`]: state folded from a stream. [`Projection`] and
 //!   [`EventObserver`]: code that is handed events.
-//! - [`Overview`], [`explain`] and [`Repair`]: subscribers seen and steered from outside.
+//! - [`EventStore::overview`], [`EventStore::explain`] and [`EventStore::repair`]: subscribers seen and steered from outside.
 //! - The contracts a backend fulfils, over raw [`Record`]s: [`Log`] and [`Wakeups`].
 //! - [`codec`]: how an enum becomes a record and back. [`Upcasters`]: how old records become new ones.
 //! - [`transfer`]: moving a whole store: copying, exporting, importing.
@@ -74,7 +74,7 @@ mod upcast;
 mod wakeups;
 mod wrapper;
 
-pub use append::{Append, Appended, ExpectedVersion, Position, stream_id};
+pub use append::{Append, Appended, ExpectedVersion, GlobalSequence, Position, stream_id};
 pub use backend::Transactional;
 pub use bus::{Bus, DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
 pub use checkpoints::Claim;
@@ -85,7 +85,7 @@ pub use delivery::status::{Progress, SubscriptionState};
 pub use error::{BoxError, Error, Invalid};
 pub use event::{Event, EventBuilder};
 pub use evolve::{Decision, Evolve, ExecuteError, Loaded};
-pub use explain::{Cause, Explanation, explain};
+pub use explain::{Cause, Explanation};
 pub use leadership::{Coordinator, LeadershipGuard, LocalCoordinator, ProjectorCoordinator};
 pub use limits::Limits;
 pub use memory::{MemoryEventStore, MemoryTx, MemoryUnitOfWork};

@@ -25,11 +25,11 @@ const LOOKS: (u32, Duration) = (10, Duration::from_millis(5));
 /// How a log and all its subscribers stand.
 ///
 /// ```
-/// use highwater::{MemoryEventStore, Overview};
+/// use highwater::prelude::*;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
-/// for subscriber in Overview::of(&store).await?.subscribers {
+/// for subscriber in store.overview().await?.subscribers {
 ///     println!("{} {} {}", subscriber.subscriber_id, subscriber.state(), subscriber.lag_events);
 /// }
 /// # Ok::<(), highwater::Error>(()) }).unwrap();
@@ -125,7 +125,7 @@ impl Overview {
     ///
     /// # Errors
     /// When the store cannot be asked.
-    pub async fn of(store: &dyn Backend) -> Result<Self, Error> {
+    pub(crate) async fn of(store: &dyn Backend) -> Result<Self, Error> {
         Self::look(store, None, PATIENCE).await
     }
 

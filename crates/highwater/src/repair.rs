@@ -27,12 +27,12 @@ pub(crate) const REPAIR_LABEL: &str = "repair";
 ///
 /// ```
 /// use highwater::backend::Checkpoints;
-/// use highwater::{Claim, MemoryEventStore, Repair};
+/// use highwater::{Claim, EventStore, MemoryEventStore};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
 /// store.take_over(&Claim::of("projection:orders")).await?;             // runs without coordination
-/// let repair = Repair::of(&store).by("anna");
+/// let repair = store.repair().by("anna");
 /// assert!(repair.reset("projection:orders").await.is_err());           // it may still run
 /// let moved = repair.force().reset("projection:orders").await?;
 /// assert_eq!(moved.to, 0);
@@ -63,7 +63,7 @@ pub struct Moved {
 impl<'a> Repair<'a> {
     /// For the subscribers of a store.
     #[must_use]
-    pub fn of(store: &'a dyn Backend) -> Self {
+    pub(crate) fn of(store: &'a dyn Backend) -> Self {
         Self { store, by: format!("process {}", std::process::id()), force: false }
     }
 

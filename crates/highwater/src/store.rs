@@ -7,7 +7,11 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::evolve::{self, Decision, Evolve, ExecuteError, Loaded};
-use crate::{Append, Appended, Direction, Error, Event, EventStream, EventTypes, Log, Metadata, codec};
+use crate::overview::PATIENCE;
+use crate::{
+    Append, Appended, Backend, Direction, Error, Event, EventStream, EventTypes, Explanation, Log, Metadata, Overview,
+    Repair, codec, explain_with_patience,
+};
 
 /// The typed conveniences that every [`Log`] has.
 pub trait EventStore: Log {
@@ -138,6 +142,50 @@ pub trait EventStore: Log {
         E: Send,
     {
         evolve::execute(self, stream_id, metadata, decide)
+    }
+
+    /// How the log and all its subscribers stand, wherever those run.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    fn overview(&self) -> impl Future<Output = Result<Overview, Error>> + Send
+    where
+        Self: Backend + Sized,
+    {
+        Overview::of(self)
+    }
+
+    /// Says why a subscriber is where it is. It is asked of the store alone: no bus is needed, and none of the subscriber's
+    /// code.
+    ///
+    /// ```
+    /// use highwater::backend::Checkpoints;
+    /// use highwater::{Claim, EventStore, MemoryEventStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let store = MemoryEventStore::new();
+    /// store.take_over(&Claim::of("projection:orders")).await?;
+    /// for cause in store.explain("projection:orders").await?.causes {
+    ///     println!("{cause}");
+    /// }
+    /// # Ok::<(), highwater::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownSubscriber`], and when the store cannot be asked.
+    fn explain(&self, subscriber_id: &str) -> impl Future<Output = Result<Explanation, Error>> + Send
+    where
+        Self: Backend + Sized,
+    {
+        explain_with_patience(self, subscriber_id, PATIENCE)
+    }
+
+    /// Moves checkpoints of subscribers, and has them rebuilt, from outside.
+    fn repair(&self) -> Repair<'_>
+    where
+        Self: Backend + Sized,
+    {
+        Repair::of(self)
     }
 }
 

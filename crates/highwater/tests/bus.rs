@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Fence, Wakeups};
 use highwater::prelude::*;
-use highwater::{Claim, EventTypes, LetterQuery, Repair, StartAt, Subscription, SubscriptionState};
+use highwater::{Claim, EventStore, EventTypes, GlobalSequence, LetterQuery, StartAt, Subscription, SubscriptionState};
 use highwater_contract::{Call, Flaky, Verdict};
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::Notify;
@@ -67,7 +67,7 @@ async fn a_panic_is_a_failure_wherever_it_happens() {
     bus.subscribe(observer_fn("projection:error", |_: Event<Note>| async { Err(Unspeakable.into()) })).await.unwrap();
     let at = say(&store, "a").await;
     for (id, said) in [("projection:eager", "ouch"), ("projection:error", "panics when it is shown")] {
-        let letter = bus.wait_for(id, at).await.unwrap().dead_letter.unwrap();
+        let letter = bus.wait_for(id, GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
         assert!(letter.error_message.unwrap().contains(said), "{id}");
     }
     assert!(bus.health().await.is_live());
@@ -98,7 +98,7 @@ async fn a_reset_that_panics_is_refused_and_the_subscriber_goes_on() {
     let subscription = bus.subscribe(PanicsInReset).await.unwrap();
     assert!(within("the answer", subscription.rebuild()).await.unwrap_err().to_string().contains("ouch"));
     let at = say(&store, "a").await;
-    bus.wait_for("projection:reset", at).await.unwrap();
+    bus.wait_for("projection:reset", GlobalSequence(at)).await.unwrap();
     bus.shutdown().await.unwrap();
 }
 
@@ -113,7 +113,7 @@ async fn who_was_fenced_does_not_take_over_because_somebody_asks_for_something()
     let new = new_bus.subscribe(observer()).await.unwrap();
     new.caught_up().await.unwrap();
     let at = say(&store, "a").await;
-    new_bus.wait_for("projection:x", at).await.unwrap();
+    new_bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
     eventually("the older is halted", async || is_halted(&old)).await;
     let term = store.checkpoint("projection:x").await.unwrap().unwrap().term;
     let filed = old_bus.dead_letters().replay_all("projection:x").await.unwrap();
@@ -177,7 +177,7 @@ async fn a_bus_that_nobody_holds_any_more_still_hears_what_is_asked_of_it() {
     }
     let at = say(&store, "a").await;
     let office = MemoryEventBus::with_config(store.clone(), quick());
-    office.wait_for("projection:orphan", at).await.unwrap();
+    office.wait_for("projection:orphan", GlobalSequence(at)).await.unwrap();
     let filed = office.dead_letters().replay_all("projection:orphan").await.unwrap();
     within("a request is served", filed.done()).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), 1);
@@ -210,8 +210,8 @@ async fn nobody_waits_for_a_checkpoint_that_could_be_stored() {
         .unwrap();
     let good = say(&store, "good").await;
     let bad = say(&store, "bad").await;
-    bus.wait_for("projection:other", bad).await.unwrap();
-    bus.wait_for("projection:retrying", good).await.unwrap();
+    bus.wait_for("projection:other", GlobalSequence(bad)).await.unwrap();
+    bus.wait_for("projection:retrying", GlobalSequence(good)).await.unwrap();
     // And while it waits, it does what is asked of it.
     let filed = bus.dead_letters().replay_all("projection:retrying").await.unwrap();
     within("a request is served", filed.done()).await.unwrap();
@@ -314,7 +314,7 @@ async fn reading_ahead_is_bounded_by_bytes_also_where_events_are_large() {
     }
     assert_eq!(reads.load(Ordering::SeqCst), 4);
     go.notify_one();
-    bus.wait_for("projection:large", 40).await.unwrap();
+    bus.wait_for("projection:large", GlobalSequence(40)).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), (1..=40).collect::<Vec<u64>>());
     assert!(reads.load(Ordering::SeqCst) >= 40 / 4, "in pages of three or four");
     bus.shutdown().await.unwrap();
@@ -363,7 +363,7 @@ async fn a_commit_that_takes_effect_late_counts_nothing_twice() {
     say(&store, "a").await;
     bus.subscribe(Counting).await.unwrap();
     let last = say(&store, "b").await;
-    bus.wait_for("projection:counting", last).await.unwrap();
+    bus.wait_for("projection:counting", GlobalSequence(last)).await.unwrap();
     assert_eq!(store.document("count"), Some(2.into()), "two events, each counted once");
     bus.shutdown().await.unwrap();
 }
@@ -390,7 +390,7 @@ async fn who_is_fenced_by_its_own_late_attempt_goes_on() {
     let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     say(&store, "a").await;
     let at = say(&store, "b").await;
-    bus.wait_for("projection:x", at).await.unwrap();
+    bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
     assert!(!is_halted(&subscription));
     bus.shutdown().await.unwrap();
 }
@@ -442,7 +442,7 @@ async fn resolved_letters_are_kept_for_as_long_as_is_said() {
     bus.subscribe(failing()).await.unwrap();
     for text in ["resolved", "open"] {
         let at = say(&store, text).await;
-        bus.wait_for("projection:kept", at).await.unwrap();
+        bus.wait_for("projection:kept", GlobalSequence(at)).await.unwrap();
     }
     let letters = bus.dead_letters().list(&all).await.unwrap();
     within("it is discarded", bus.dead_letters().discard(letters[0].id, "not needed").await.unwrap().done())
@@ -472,7 +472,7 @@ async fn what_happens_to_a_subscriber_is_logged() {
     let observer = observer_fn("projection:logged", |_: Event<Note>| async { Err("no".into()) });
     let at = say(&store, "bad").await;
     let subscription = bus.subscribe(observer).await.unwrap();
-    bus.wait_for("projection:logged", at).await.unwrap();
+    bus.wait_for("projection:logged", GlobalSequence(at)).await.unwrap();
     eventually("it is live", async || subscription.state().is_live()).await;
     bus.shutdown().await.unwrap();
     assert_eq!(listener.count(Level::INFO, "no lock is taken"), 1, "{listener:?}");
@@ -529,7 +529,7 @@ async fn a_store_that_keeps_failing_is_asked_once_a_second_and_complained_of_onc
         assert!((3_000..4_000).contains(&times), "it was asked {times} times in an hour");
         assert_eq!(listener.count(Level::WARN, "does not answer as it should"), 1);
         well.store(true, Ordering::SeqCst);
-        bus.wait_for("projection:x", at).await.unwrap();
+        bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
         assert_eq!(listener.count(Level::INFO, "answers again"), 1);
         bus.shutdown().await.unwrap();
     }
@@ -547,8 +547,8 @@ async fn a_checkpoint_beyond_the_end_of_the_log_is_named_and_nothing_is_passed_o
     eventually("it says so", async || is_named(subscription.state())).await;
     let at = say(&store, "b").await;
     assert_eq!(store.checkpoint("projection:x").await.unwrap().unwrap().global_sequence, 99, "it does not go on");
-    Repair::of(&store).force().set_checkpoint("projection:x", 1).await.unwrap();
-    bus.wait_for("projection:x", at).await.unwrap();
+    store.repair().force().set_checkpoint("projection:x", 1).await.unwrap();
+    bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
     // Whoever starts there on purpose waits for what is to come.
     let after = SubscriberOptions::new().start(StartAt::After(99));
     let waiting = observer_fn("projection:y", |_: Event<Note>| async { Ok(()) }).with_options(after);
@@ -577,8 +577,8 @@ async fn a_checkpoint_that_names_an_event_which_the_log_does_not_hold_is_named_a
     )
     .await;
     assert_eq!(store.checkpoint("projection:x").await.unwrap().unwrap().global_sequence, 2, "it does not go on");
-    Repair::of(&store).force().reset("projection:x").await.unwrap();
-    bus.wait_for("projection:x", 3).await.unwrap();
+    store.repair().force().reset("projection:x").await.unwrap();
+    bus.wait_for("projection:x", GlobalSequence(3)).await.unwrap();
     bus.shutdown().await.unwrap();
 }
 

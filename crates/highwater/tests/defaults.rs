@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::prelude::*;
-use highwater::{EventBus, LetterQuery, MemoryTx, TransactionalProjection};
+use highwater::{EventBus, GlobalSequence, LetterQuery, MemoryTx, TransactionalProjection};
 use highwater_contract::{Call, Flaky, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -39,12 +39,12 @@ async fn catching_up_costs_few_checkpoints_and_the_last_event_is_covered_at_once
     let bus = EventBus::new(counting);
     let observer = observer_fn("projection:defaults", |_: Event<Note>| async { Ok(()) });
     bus.subscribe(observer).await.unwrap().caught_up().await.unwrap();
-    bus.wait_for("projection:defaults", last).await.unwrap();
+    bus.wait_for("projection:defaults", GlobalSequence(last)).await.unwrap();
     let checkpoints = stored.load(Ordering::SeqCst);
     assert!((3..=100).contains(&checkpoints), "{checkpoints} checkpoints for 10,000 events");
     let one_more = Append::to(stream_id("note", "2")).event(Note::Noted(0));
     let next = store.append(&one_more).await.unwrap().global_sequence;
-    bus.wait_for("projection:defaults", next).await.unwrap();
+    bus.wait_for("projection:defaults", GlobalSequence(next)).await.unwrap();
     bus.shutdown().await.unwrap();
     let checkpoints = stored.load(Ordering::SeqCst) - checkpoints;
     assert!((1..=2).contains(&checkpoints), "{checkpoints} checkpoints for one event that came alone");
@@ -67,7 +67,7 @@ async fn whoever_waits_for_a_busy_subscriber_waits_for_the_interval_and_not_for_
     };
     let bus = MemoryEventBus::new(store);
     bus.subscribe(observer).await.unwrap();
-    bus.wait_for("projection:slow", first).await.unwrap();
+    bus.wait_for("projection:slow", GlobalSequence(first)).await.unwrap();
     let handled = handled.load(Ordering::SeqCst);
     assert!(handled < 500, "half a batch of slow events was waited for: {handled}");
     bus.shutdown().await.unwrap();
@@ -105,7 +105,7 @@ async fn a_slow_handler_gets_short_transactions() {
     let slow = Arc::new(Slow::default());
     let bus = MemoryEventBus::new(store);
     bus.subscribe(slow.clone()).await.unwrap();
-    bus.wait_for("projection:slow", last).await.unwrap();
+    bus.wait_for("projection:slow", GlobalSequence(last)).await.unwrap();
     bus.shutdown().await.unwrap();
     let batches = slow.batches.lock().unwrap();
     assert_eq!(batches.iter().sum::<usize>(), 200, "{batches:?}");
@@ -120,7 +120,7 @@ async fn a_limit_on_handlers_is_not_used_up_by_the_size_of_a_batch() {
     let config = ReliableDeliveryConfig { handler_timeout, ..ReliableDeliveryConfig::default() };
     let bus = MemoryEventBus::with_config(store, config);
     bus.subscribe(slow.clone()).await.unwrap();
-    let waited = bus.wait_for("projection:slow", last).await.unwrap();
+    let waited = bus.wait_for("projection:slow", GlobalSequence(last)).await.unwrap();
     let letters = bus.dead_letters().list(&LetterQuery::of("projection:slow")).await.unwrap();
     bus.shutdown().await.unwrap();
     assert!(waited.dead_letter.is_none() && letters.is_empty(), "{letters:?}");

@@ -11,8 +11,8 @@ use futures_util::FutureExt;
 use highwater::backend::{BoxFuture, Checkpoints, Held, Instance, Leader, Leadership, LeadershipSettings};
 use highwater::prelude::*;
 use highwater::{
-    Claim, Coordinator, InstanceMode, LeadershipGuard, MemoryTx, ProjectorCoordinator, SubscriptionState,
-    TransactionalProjection,
+    Claim, Coordinator, GlobalSequence, InstanceMode, LeadershipGuard, MemoryTx, ProjectorCoordinator,
+    SubscriptionState, TransactionalProjection,
 };
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::watch;
@@ -232,7 +232,7 @@ async fn who_is_fenced_though_it_leads_says_so_once_and_leads_again() {
     eventually("it is live", async || subscription.state().is_live()).await;
     let term = store.take_over(&Claim::of("projection:x")).await.unwrap().term.number;
     let at = say(&store, "x").await;
-    bus.wait_for("projection:x", at).await.unwrap();
+    bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
     assert!(subscription.state().term().is_some_and(|now| now > term), "{:?}", subscription.state());
     assert_eq!(listener.count(Level::WARN, "fenced"), 1, "{listener:?}");
     assert_eq!(listener.count(Level::ERROR, ""), 0, "{listener:?}");

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use highwater::backend::{Backend, Checkpoint as Stored};
-use highwater::{Error, Moved, Repair};
+use highwater::{Error, Moved};
 use serde_json::json;
 
 use crate::arguments::Global;
@@ -125,7 +125,7 @@ fn json(checkpoint: &Stored) -> serde_json::Value {
 
 impl Moving {
     async fn on(&self, store: &dyn Backend, subscriber: &str, to: u64, global: &Global) -> Result<(), Failure> {
-        let repair = Repair::of(store).by(&self.by);
+        let repair = store.repair().by(&self.by);
         let repair = if self.force { repair.force() } else { repair };
         let Moved { from, to, term, fenced, .. } = repair.set_checkpoint(subscriber, to).await?;
         let mut out = global.output();

@@ -1,7 +1,6 @@
 //! `highwater rebuild`
 
 use clap::Args;
-use highwater::Repair;
 use highwater::backend::{Ask, Backend, Request};
 
 use crate::arguments::Global;
@@ -45,7 +44,7 @@ impl Rebuild {
         must_exist(store, &self.subscriber).await?;
         let question = format!("Empty the read model of {} and start it again from the beginning?", self.subscriber);
         terminal::confirm(&question, self.yes || self.force)?;
-        let repair = Repair::of(store).by(&self.asking.by);
+        let repair = store.repair().by(&self.asking.by);
         let repair = if self.force { repair.force() } else { repair };
         let filed = match self.open(store).await? {
             // Done twice it would be no better.

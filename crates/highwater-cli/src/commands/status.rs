@@ -39,7 +39,7 @@ impl Status {
 }
 
 async fn look(store: &dyn Backend) -> Result<Overview, Failure> {
-    Ok(Overview::of(store).await?)
+    Ok(store.overview().await?)
 }
 
 fn tell(overview: &Overview, out: &mut Output) -> Result<(), Failure> {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use clap::Args;
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
-use highwater::Overview;
 use highwater::backend::Backend;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -57,7 +56,7 @@ impl Top {
 
     async fn on(&self, store: &dyn Backend, place: &str) -> Result<(), Failure> {
         // What does not work at all is said before the screen is taken.
-        let mut seen = Ok(Overview::of(store).await?);
+        let mut seen = Ok(store.overview().await?);
         let refused = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
         let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
@@ -68,7 +67,7 @@ impl Top {
         // A look of its own, so that keys are heard also while the database does not answer.
         let look = async || {
             tokio::time::sleep(interval).await;
-            Overview::of(store).await.map_err(|error| describe(&error))
+            store.overview().await.map_err(|error| describe(&error))
         };
         let mut looking = Box::pin(look());
         loop {

@@ -1,7 +1,7 @@
 //! `export`, `import` and `copy`.
 
 use highwater::backend::Transfer as _;
-use highwater::{EventBus, FailurePolicy};
+use highwater::{EventBus, FailurePolicy, GlobalSequence};
 
 use throwaway_postgres::send_signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -113,7 +113,7 @@ async fn a_store_goes_from_sqlite_to_postgresql_and_back_and_is_the_same() {
     picky(&bus, FailurePolicy::DeadLetter, &mended).await;
     let at = say(&store, "a", "four").await;
     assert_eq!(at, 4);
-    bus.wait_for("projection:picky", at).await.unwrap();
+    bus.wait_for("projection:picky", GlobalSequence(at)).await.unwrap();
     eventually("the letter is replayed", async || {
         last.run(&["dead-letters", "list"]).await.fine() == "no dead letters\n"
     })

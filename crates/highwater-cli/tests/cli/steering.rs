@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use highwater::backend::DeadLetters as _;
-use highwater::{BoxError, Event, EventBus, FailurePolicy, Projection, SubscriptionState, observer_fn};
+use highwater::{BoxError, Event, EventBus, FailurePolicy, GlobalSequence, Projection, SubscriptionState, observer_fn};
 
 use tokio::sync::Notify;
 
@@ -20,7 +20,7 @@ on_each_backend! {
         eventually("it is paused", async || subscription.state() == SubscriptionState::Paused).await;
         talk.run(&["resume", "projection:picky", "--json"]).await;
         let at = say(&store, "a", "good").await;
-        bus.wait_for("projection:picky", at).await.unwrap();
+        bus.wait_for("projection:picky", GlobalSequence(at)).await.unwrap();
         talk.is("pause");
         bus.shutdown().await.unwrap();
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use highwater::{
-    BoxError, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig, SubscriberOptions,
+    BoxError, Event, EventBus, FailurePolicy, GlobalSequence, InstanceMode, ReliableDeliveryConfig, SubscriberOptions,
     SubscriptionState, Transactional, observer_fn,
 };
 use highwater_postgres::{PgConfig, PgEventStore};
@@ -73,7 +73,7 @@ on_each_backend! {
         let store = place.store().await;
         let worker = Worker::start(&place);
         let at = say(&store, "a", "good").await;
-        EventBus::with_config(store.clone(), coordinated()).wait_for(PICKY, at).await.unwrap();
+        EventBus::with_config(store.clone(), coordinated()).wait_for(PICKY, GlobalSequence(at)).await.unwrap();
         because(&place, PICKY, "caught_up").await;
         drop(worker);
         say(&store, "a", "later").await;
@@ -179,7 +179,7 @@ async fn an_open_transaction_is_named_with_who_holds_it_and_what_it_ran() {
     assert_eq!(notes.next_line().await.unwrap(), None, "it says so once");
     let events = Ran::of(events).await;
     assert_eq!((events.code, events.out.lines().count()), (0, 2), "{events:?}");
-    bus.wait_for(PICKY, at).await.unwrap();
+    bus.wait_for(PICKY, GlobalSequence(at)).await.unwrap();
     bus.shutdown().await.unwrap();
 }
 

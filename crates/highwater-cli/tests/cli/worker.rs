@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use highwater::backend::{LeaderHold, Leadership as _};
-use highwater::{EventBus, FailurePolicy, Transactional};
+use highwater::{EventBus, FailurePolicy, GlobalSequence, Transactional};
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ async fn starts_and_dies<K: Kind>(place: &Place<K>) {
     let store = place.store().await;
     let worker = Worker::start(place);
     let at = say(&store, "a", "good").await;
-    EventBus::with_config(store.clone(), coordinated()).wait_for("projection:picky", at).await.unwrap();
+    EventBus::with_config(store.clone(), coordinated()).wait_for("projection:picky", GlobalSequence(at)).await.unwrap();
     let leader = store.leaders().await.unwrap().remove(0);
     assert_eq!((leader.instance.pid, leader.hold), (worker.0.id(), LeaderHold::Held));
     drop(worker);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Error, Invalid, ReliableDeliveryConfig, SubscriptionState};
+use highwater::{Error, GlobalSequence, Invalid, ReliableDeliveryConfig, SubscriptionState};
 
 use super::players::{Act, Gate, Observer, batched, bus, config, end, fill, in_state};
 use crate::checkpoints::position;
@@ -20,7 +20,7 @@ pub(crate) async fn a_pause_lasts_until_it_is_ended<H: Harness>(harness: Arc<H>)
     let bus_one = bus(&store);
     let observer = Observer::new("projection:each").shared();
     let subscription = bus_one.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus_one.wait_for("projection:each", first[2]).await.expect("it gets there");
+    bus_one.wait_for("projection:each", GlobalSequence(first[2])).await.expect("it gets there");
     within("pausing", subscription.pause()).await.expect("it can be paused");
     assert!(is_paused(&subscription.state()));
     let second = fill(&store, new_stream(), 3).await;
@@ -33,7 +33,7 @@ pub(crate) async fn a_pause_lasts_until_it_is_ended<H: Harness>(harness: Arc<H>)
     tokio::time::sleep(QUIET).await;
     assert_eq!(observer.calls(), first, "a restart ends no pause");
     within("resuming", subscription.resume()).await.expect("it can be resumed");
-    bus_two.wait_for("projection:each", second[2]).await.expect("it goes on");
+    bus_two.wait_for("projection:each", GlobalSequence(second[2])).await.expect("it goes on");
     assert_eq!(observer.calls(), [first, second].concat());
     end(bus_two).await;
 }
@@ -51,7 +51,7 @@ pub(crate) async fn a_pause_from_elsewhere_is_heeded<H: Harness>(harness: Arc<H>
     tokio::time::sleep(QUIET).await;
     assert_eq!(observer.calls(), [0; 0]);
     elsewhere.resume("projection:each").await.expect("it can be resumed");
-    elsewhere.wait_for("projection:each", events[1]).await.expect("it goes on");
+    elsewhere.wait_for("projection:each", GlobalSequence(events[1])).await.expect("it goes on");
     assert_eq!(observer.calls(), events);
     let unknown = elsewhere.pause("projection:unknown").await;
     assert!(matches!(unknown, Err(Error::UnknownSubscriber(_))), "{unknown:?}");
@@ -100,7 +100,7 @@ pub(crate) async fn a_shutdown_finishes_what_is_in_hand<H: Harness>(harness: Arc
     assert_eq!(position(&store, "projection:each").await, taken.last().copied(), "and stored");
     let second = bus(&store);
     second.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    second.wait_for("projection:each", events[49]).await.expect("it goes on");
+    second.wait_for("projection:each", GlobalSequence(events[49])).await.expect("it goes on");
     assert_eq!(observer.calls(), events, "nothing comes twice after an orderly end");
     end(second).await;
 }
@@ -131,7 +131,7 @@ pub(crate) async fn a_shutdown_does_not_wait_for_ever<H: Harness>(harness: Arc<H
     let second = bus(&store);
     let again = Observer::new("projection:hanging").shared();
     second.subscribe(Arc::clone(&again)).await.expect("it can be subscribed");
-    second.wait_for("projection:hanging", events[4]).await.expect("it goes on");
+    second.wait_for("projection:hanging", GlobalSequence(events[4])).await.expect("it goes on");
     assert_eq!(again.calls(), events[3..], "it is delivered again");
     end(second).await;
 }
@@ -145,12 +145,12 @@ pub(crate) async fn a_name_is_subscribed_once<H: Harness>(harness: Arc<H>) {
     let refused = bus.subscribe(Arc::clone(&second)).await.map(drop);
     assert!(matches!(&refused, Err(Error::AlreadySubscribed(name)) if name == "projection:each"), "{refused:?}");
     let events = fill(&store, new_stream(), 2).await;
-    bus.wait_for("projection:each", events[1]).await.expect("the first goes on");
+    bus.wait_for("projection:each", GlobalSequence(events[1])).await.expect("the first goes on");
     assert_eq!((first.calls(), second.calls()), (events.clone(), vec![]));
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops in time");
     bus.subscribe(Arc::clone(&second)).await.expect("now the name is free");
     let more = fill(&store, new_stream(), 1).await;
-    bus.wait_for("projection:each", more[0]).await.expect("it goes on");
+    bus.wait_for("projection:each", GlobalSequence(more[0])).await.expect("it goes on");
     assert_eq!((first.calls(), second.calls()), (events, more));
     end(bus).await;
 }
@@ -174,6 +174,6 @@ pub(crate) async fn names_and_settings_that_cannot_be_used_are_refused<H: Harnes
     let observer = Observer::new(&long).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("a long name can be used");
     let events = fill(&store, new_stream(), 1).await;
-    bus.wait_for(&long, events[0]).await.expect("it gets there");
+    bus.wait_for(&long, GlobalSequence(events[0])).await.expect("it gets there");
     end(bus).await;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use highwater::{BoxError, Event, LetterQuery, SubscriberOptions, TransactionalProjection};
+use highwater::{BoxError, Event, GlobalSequence, LetterQuery, SubscriberOptions, TransactionalProjection};
 
 use super::players::{Act, Counter, batched, bus, end, fill};
 use crate::dead_letters::{found, places};
@@ -27,7 +27,7 @@ pub(crate) async fn a_lost_answer_counts_nothing_twice<H: Harness>(harness: Arc<
         let bus = bus(&rough);
         let count = Counter::new(name, &harness, &store).delivery(batched(size)).shared();
         bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
-        bus.wait_for(name, events[39]).await.expect("it gets there");
+        bus.wait_for(name, GlobalSequence(events[39])).await.expect("it gets there");
         count.assert_counts(&events).await;
         end(bus).await;
     }
@@ -46,7 +46,7 @@ pub(crate) async fn what_a_failed_handler_wrote_is_taken_back<H: Harness>(harnes
         })
         .shared();
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
-    bus.wait_for("projection:count", events[5]).await.expect("it gets there");
+    bus.wait_for("projection:count", GlobalSequence(events[5])).await.expect("it gets there");
     count.assert_counts(&events).await;
     assert_eq!(found(&store, &LetterQuery::default()).await, []);
     end(bus).await;
@@ -62,7 +62,7 @@ pub(crate) async fn in_a_batch_only_the_bad_event_pays<H: Harness>(harness: Arc<
         .plays(move |event, _| if event.global_sequence == Some(bad) { Act::fail("poison") } else { Act::Take })
         .shared();
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
-    bus.wait_for("projection:count", events[29]).await.expect("it gets there");
+    bus.wait_for("projection:count", GlobalSequence(events[29])).await.expect("it gets there");
     let good: Vec<u64> = events.iter().copied().filter(|at| *at != bad).collect();
     count.assert_counts(&good).await;
     let letters = found(&store, &LetterQuery::default()).await;
@@ -103,7 +103,7 @@ pub(crate) async fn a_transaction_that_cannot_be_committed_is_a_failure<H: Harne
     let bus = bus(&store);
     let spoiling = Spoiling { harness: Arc::clone(&harness), store: store.clone(), bad: events[4] };
     bus.subscribe(spoiling).await.expect("it can be subscribed");
-    bus.wait_for("projection:spoiling", events[7]).await.expect("it gets there");
+    bus.wait_for("projection:spoiling", GlobalSequence(events[7])).await.expect("it gets there");
     let counted: Vec<String> = harness.tallies(&store).await.into_keys().collect();
     let mut wanted: Vec<String> = events.iter().filter(|at| **at != events[4]).map(ToString::to_string).collect();
     wanted.sort_unstable();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{Cause, Error, Event, LetterQuery, LetterState, explain};
+use highwater::{Cause, Error, Event, EventStore, GlobalSequence, LetterQuery, LetterState};
 use uuid::Uuid;
 
 use super::players::{Act, Counter, Observer, batched, bus, end, fill};
@@ -34,7 +34,7 @@ pub(crate) async fn letters_are_replayed_one_or_all_in_order<H: Harness>(harness
     bus.subscribe(Arc::clone(&each)).await.expect("it can be subscribed");
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     for name in [each.id(), count.id()] {
-        bus.wait_for(name, events[5]).await.expect("it goes on");
+        bus.wait_for(name, GlobalSequence(events[5])).await.expect("it goes on");
         assert_eq!(places(&found(&store, &LetterQuery::of(name)).await), events[1..]);
     }
     mended.store(true, Ordering::SeqCst);
@@ -71,7 +71,7 @@ pub(crate) async fn a_letter_that_fails_again_says_so<H: Harness>(harness: Arc<H
     let bus = bus(&store);
     let count = Counter::new("projection:count", &harness, &store).plays(until_mended(&mended, events[0])).shared();
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
-    bus.wait_for("projection:count", events[2]).await.expect("it goes on");
+    bus.wait_for("projection:count", GlobalSequence(events[2])).await.expect("it goes on");
     let desk = bus.dead_letters().by("ben");
     let letters = found(&store, &LetterQuery::default()).await;
     for turn in 1..=2 {
@@ -95,7 +95,7 @@ pub(crate) async fn a_letter_is_discarded_with_a_reason<H: Harness>(harness: Arc
     let bus = bus(&store);
     let observer = Observer::new("projection:each").plays(until_mended(&mended, events[0])).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:each", events[2]).await.expect("it goes on");
+    bus.wait_for("projection:each", GlobalSequence(events[2])).await.expect("it goes on");
     let letters = found(&store, &LetterQuery::default()).await;
     let desk = bus.dead_letters().by("carla");
     let filed = desk.discard(letters[0].id, "a test order").await.expect("it can be asked for");
@@ -118,7 +118,7 @@ pub(crate) async fn requests_are_filed_anywhere_and_wait<H: Harness>(harness: Ar
     let observer = || Observer::new("projection:each").plays(until_mended(&mended, events[0])).shared();
     let first = bus(&store);
     first.subscribe(observer()).await.expect("it can be subscribed");
-    first.wait_for("projection:each", events[2]).await.expect("it goes on");
+    first.wait_for("projection:each", GlobalSequence(events[2])).await.expect("it goes on");
     mended.store(true, Ordering::SeqCst);
     // Another process, where nothing is subscribed.
     let elsewhere = bus(&harness.reopen(&store, Settings::default()).await);
@@ -128,7 +128,7 @@ pub(crate) async fn requests_are_filed_anywhere_and_wait<H: Harness>(harness: Ar
     end(first).await;
     // Nobody processes. The request waits.
     let filed = elsewhere.dead_letters().by("anna").replay_all("projection:each").await.expect("it can be asked for");
-    let why = within("an explanation", explain(&store, "projection:each")).await.expect("the store answers");
+    let why = within("an explanation", store.explain("projection:each")).await.expect("the store answers");
     assert_eq!(why.subscriber.open_requests, 1);
     assert!(why.causes.contains(&Cause::OpenRequests { count: 1 }), "it is said that it waits: {why}");
     let second = bus(&store);
@@ -145,7 +145,7 @@ pub(crate) async fn what_cannot_be_asked_for_is_refused<H: Harness>(harness: Arc
     let observer = Observer::new("projection:each").plays(|_, _| Act::GiveUp("broken")).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let events = fill(&store, new_stream(), 1).await;
-    bus.wait_for("projection:each", events[0]).await.expect("it goes on");
+    bus.wait_for("projection:each", GlobalSequence(events[0])).await.expect("it goes on");
     let desk = bus.dead_letters();
     let missing = Uuid::now_v7();
     assert!(matches!(desk.show(missing).await, Err(Error::NotFound { id, .. }) if id == missing));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use highwater::backend::{Closing, DeadLetters, NewRecord};
-use highwater::{Append, FailurePolicy, LetterQuery, LetterState, ReliableDeliveryConfig};
+use highwater::{Append, FailurePolicy, GlobalSequence, LetterQuery, LetterState, ReliableDeliveryConfig};
 use uuid::Uuid;
 
 use super::players::{Act, Counter, Gate, Observer, batched, bus, config, end, fill};
@@ -28,7 +28,7 @@ pub(crate) async fn a_failure_that_passes_leaves_no_letter<H: Harness>(harness: 
         })
         .shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:orders", events[4]).await.expect("it gets there");
+    bus.wait_for("projection:orders", GlobalSequence(events[4])).await.expect("it gets there");
     let tries = [events[0], events[1], bad, bad, bad, events[3], events[4]];
     assert_eq!(observer.calls(), tries, "tried until it went in, and nothing overtook it");
     assert_eq!(found(&store, &LetterQuery::default()).await, []);
@@ -51,7 +51,7 @@ pub(crate) async fn an_event_that_keeps_failing_becomes_a_dead_letter<H: Harness
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.subscribe(Arc::clone(&fine)).await.expect("it can be subscribed");
     for name in [observer.id(), fine.id()] {
-        bus.wait_for(name, events[4]).await.expect("it goes on");
+        bus.wait_for(name, GlobalSequence(events[4])).await.expect("it goes on");
     }
     assert_eq!(observer.taken(), [events[0], events[1], events[3], events[4]]);
     assert_eq!(observer.calls().iter().filter(|at| **at == bad).count(), 3, "two retries are three attempts");
@@ -86,7 +86,7 @@ async fn letter_of<H: Harness>(
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     for name in [observer.id(), count.id()] {
-        bus.wait_for(name, events[2]).await.expect("it goes on");
+        bus.wait_for(name, GlobalSequence(events[2])).await.expect("it goes on");
     }
     assert_eq!(observer.taken(), [events[0], events[2]]);
     count.assert_counts(&[events[0], events[2]]).await;
@@ -147,7 +147,7 @@ pub(crate) async fn an_event_that_cannot_be_decoded_becomes_a_dead_letter<H: Har
     bus.subscribe(Arc::clone(&each)).await.expect("it can be subscribed");
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     for name in [each.id(), count.id()] {
-        bus.wait_for(name, last[1]).await.expect("it goes on");
+        bus.wait_for(name, GlobalSequence(last[1])).await.expect("it goes on");
         let letters = found(&store, &LetterQuery::of(name)).await;
         assert_eq!(places(&letters), [bad], "neither skipped nor looped on");
         assert_eq!(letters[0].retry_count, 0, "trying again is no use");
@@ -185,7 +185,7 @@ pub(crate) async fn the_checkpoint_stays_until_the_letter_is_written<H: Harness>
     assert_eq!(found(&store, &LetterQuery::default()).await, []);
     assert_eq!(observer.taken(), [events[0]], "nor is anything handled behind it");
     is_open.store(true, Ordering::SeqCst);
-    bus.wait_for("projection:orders", events[2]).await.expect("it goes on");
+    bus.wait_for("projection:orders", GlobalSequence(events[2])).await.expect("it goes on");
     assert_eq!(places(&found(&store, &LetterQuery::default()).await), [bad]);
     end(bus).await;
 }
@@ -207,12 +207,16 @@ pub(crate) async fn a_subscriber_in_trouble_delays_nobody<H: Harness>(harness: A
     let mut events = Vec::new();
     for _ in 0..10 {
         events.extend(fill(&store, new_stream(), 5).await);
-        bus.wait_for("projection:fine", *events.last().expect("there are events")).await.expect("it gets there");
+        bus.wait_for("projection:fine", GlobalSequence(*events.last().expect("there are events")))
+            .await
+            .expect("it gets there");
     }
     assert_eq!(fine.calls(), events);
     assert_eq!(slow.taken(), [0; 0]);
     gate.open();
-    bus.wait_for("projection:slow", *events.last().expect("there are events")).await.expect("it gets there as well");
+    bus.wait_for("projection:slow", GlobalSequence(*events.last().expect("there are events")))
+        .await
+        .expect("it gets there as well");
     assert_eq!(slow.calls(), events);
     let none = within("letters", store.letters(&LetterQuery::default())).await.expect("letters can be read");
     assert_eq!(none, [], "nobody has given up");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater::SubscriptionState;
+use highwater::{GlobalSequence, SubscriptionState};
 
 use super::players::{Counter, Observer, bus, end, fill, in_state, is_halted};
 use crate::checkpoints::{position, stored};
@@ -15,12 +15,12 @@ pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
     let (old_bus, new_bus) = (bus(&store), bus(&harness.reopen(&store, Settings::default()).await));
     let (old, new) = (Observer::new("projection:each").shared(), Observer::new("projection:each").shared());
     let old_one = old_bus.subscribe(Arc::clone(&old)).await.expect("it can be subscribed");
-    old_bus.wait_for("projection:each", before[4]).await.expect("it gets there");
+    old_bus.wait_for("projection:each", GlobalSequence(before[4])).await.expect("it gets there");
     let new_one = new_bus.subscribe(Arc::clone(&new)).await.expect("another bus can subscribe it as well");
     within("catching up", new_one.caught_up()).await.expect("it gets there");
     let term = stored(&store, "projection:each").await.expect("it has one").term;
     let after = fill(&store, new_stream(), 5).await;
-    new_bus.wait_for("projection:each", after[4]).await.expect("it gets there");
+    new_bus.wait_for("projection:each", GlobalSequence(after[4])).await.expect("it gets there");
     in_state(&old_one, "the older halts", is_halted).await;
     let SubscriptionState::Halted { reason } = old_one.state() else { panic!("{:?}", old_one.state()) };
     assert!(reason.contains("fenced"), "{reason}");
@@ -28,7 +28,7 @@ pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
     let late = old.calls().len();
     assert!(late <= before.len() + 1, "the older is stopped by its first checkpoint");
     let more = fill(&store, new_stream(), 3).await;
-    new_bus.wait_for("projection:each", more[2]).await.expect("it gets there");
+    new_bus.wait_for("projection:each", GlobalSequence(more[2])).await.expect("it gets there");
     assert_eq!(old.calls().len(), late, "who is halted handles nothing");
     assert_eq!(stored(&store, "projection:each").await.expect("it has one").term, term, "and writes nothing");
 
@@ -38,7 +38,7 @@ pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
     eventually("it has taken over", taken_over).await;
     let last = fill(&store, new_stream(), 3).await;
     in_state(&new_one, "now the other halts", is_halted).await;
-    old_bus.wait_for("projection:each", last[2]).await.expect("it gets there");
+    old_bus.wait_for("projection:each", GlobalSequence(last[2])).await.expect("it gets there");
     assert_eq!(old.calls()[late..], last);
     assert_eq!(position(&store, "projection:each").await, Some(last[2]));
     end(old_bus).await;
@@ -57,7 +57,7 @@ pub(crate) async fn of_two_counters_only_one_counts<H: Harness>(harness: Arc<H>)
     // Not only that the events are counted: by then it has taken over.
     within("catching up", new_one.caught_up()).await.expect("it gets there");
     events.extend(fill(&store, new_stream(), 20).await);
-    new_bus.wait_for("projection:count", events[39]).await.expect("it gets there");
+    new_bus.wait_for("projection:count", GlobalSequence(events[39])).await.expect("it gets there");
     in_state(&old_one, "the older halts", is_halted).await;
     new.assert_counts(&events).await;
     end(old_bus).await;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, Event, EventObserver, EventTypes, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn,
+    Append, BoxError, Event, EventObserver, EventTypes, GlobalSequence, ReliableDeliveryConfig, StartAt,
+    SubscriberOptions, observer_fn,
 };
 
 use super::players::{Counter, Observer, batched, bus, config, end, fill, one};
@@ -57,7 +58,7 @@ pub(crate) async fn what_arrives_while_catching_up_comes_once_and_in_order<H: Ha
     let events: Vec<u64> = everything(&store).await.iter().map(|record| record.global_sequence).collect();
     let last = *events.last().expect("there are events");
     for name in [each.id(), batch.id(), count.id()] {
-        bus.wait_for(name, last).await.expect("it gets there");
+        bus.wait_for(name, GlobalSequence(last)).await.expect("it gets there");
     }
     assert_eq!(each.calls(), events);
     assert_eq!(batch.calls(), events);
@@ -84,7 +85,7 @@ pub(crate) async fn progress_is_stored_batch_by_batch<H: Harness>(harness: Arc<H
     };
     let bus = bus(&watched);
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:batches", events[249]).await.expect("it gets there");
+    bus.wait_for("projection:batches", GlobalSequence(events[249])).await.expect("it gets there");
     end(bus).await;
     let writes = writes.lock().expect("nobody panics with it").clone();
     assert!(writes.len() >= 3, "250 events in batches of 100 are three writes at least: {writes:?}");
@@ -105,12 +106,12 @@ pub(crate) async fn subscribers_go_at_their_own_pace<H: Harness>(harness: Arc<H>
     let bus = bus(&store);
     let (early, late) = (Observer::new("projection:early").shared(), Observer::new("projection:late").shared());
     let subscription = bus.subscribe(Arc::clone(&early)).await.expect("it can be subscribed");
-    bus.wait_for("projection:early", first[9]).await.expect("it gets there");
+    bus.wait_for("projection:early", GlobalSequence(first[9])).await.expect("it gets there");
     assert_eq!(position(&store, "projection:late").await, None);
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops in time");
     let second = fill(&store, new_stream(), 5).await;
     bus.subscribe(Arc::clone(&late)).await.expect("it can be subscribed");
-    bus.wait_for("projection:late", second[4]).await.expect("it gets there");
+    bus.wait_for("projection:late", GlobalSequence(second[4])).await.expect("it gets there");
     assert_eq!(position(&store, "projection:early").await, Some(first[9]), "nobody moves another's checkpoint");
     assert_eq!(late.calls(), [first, second].concat());
     end(bus).await;
@@ -130,7 +131,7 @@ pub(crate) async fn a_subscriber_gets_the_types_it_wants_and_moves_on<H: Harness
     bus.subscribe(Arc::clone(&each)).await.expect("it can be subscribed");
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     for name in [each.id(), count.id()] {
-        bus.wait_for(name, last).await.expect("the checkpoint moves past what is not wanted");
+        bus.wait_for(name, GlobalSequence(last)).await.expect("the checkpoint moves past what is not wanted");
     }
     assert_eq!(each.calls(), [first]);
     // The same while it follows.
@@ -138,8 +139,8 @@ pub(crate) async fn a_subscriber_gets_the_types_it_wants_and_moves_on<H: Harness
     let second = one(&store, stream_id, Ledger::Noted("second".into())).await;
     let end_of_log = *fill(&store, stream_id, 5).await.last().expect("five");
     for name in [each.id(), count.id()] {
-        bus.wait_for(name, last).await.expect("the checkpoint moves past what is not wanted");
-        bus.wait_for(name, end_of_log).await.expect("the checkpoint moves past what is not wanted");
+        bus.wait_for(name, GlobalSequence(last)).await.expect("the checkpoint moves past what is not wanted");
+        bus.wait_for(name, GlobalSequence(end_of_log)).await.expect("the checkpoint moves past what is not wanted");
     }
     assert_eq!(each.calls(), [first, second]);
     count.assert_counts(&[first, second]).await;
@@ -156,13 +157,13 @@ pub(crate) async fn a_subscriber_may_start_at_the_end<H: Harness>(harness: Arc<H
     within("catching up", subscription.caught_up()).await.expect("it gets there");
     assert_eq!(position(&store, "projection:news").await, Some(before[9]), "the start is stored");
     let news = fill(&store, new_stream(), 3).await;
-    first.wait_for("projection:news", news[2]).await.expect("it gets there");
+    first.wait_for("projection:news", GlobalSequence(news[2])).await.expect("it gets there");
     end(first).await;
     let missed = fill(&store, new_stream(), 2).await;
     // The end counts once: whoever comes back goes on from its checkpoint.
     let second = bus(&store);
     second.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    second.wait_for("projection:news", missed[1]).await.expect("it gets there");
+    second.wait_for("projection:news", GlobalSequence(missed[1])).await.expect("it gets there");
     assert_eq!(observer.calls(), [news, missed].concat());
     end(second).await;
 }
@@ -177,7 +178,7 @@ pub(crate) async fn a_subscriber_may_start_after_a_position<H: Harness>(harness:
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     for name in [observer.id(), count.id()] {
-        bus.wait_for(name, events[9]).await.expect("it gets there");
+        bus.wait_for(name, GlobalSequence(events[9])).await.expect("it gets there");
     }
     assert_eq!(observer.calls(), events[4..]);
     count.assert_counts(&events[4..]).await;
@@ -203,7 +204,7 @@ pub(crate) async fn large_events_arrive_within_small_limits<H: Harness>(harness:
     }
     let last = *events.last().expect("there are events");
     for observer in [&each, &other] {
-        bus.wait_for(observer.id(), last).await.expect("it gets there");
+        bus.wait_for(observer.id(), GlobalSequence(last)).await.expect("it gets there");
         assert_eq!(observer.calls(), events);
     }
     end(bus).await;
@@ -245,7 +246,7 @@ pub(crate) async fn what_is_committed_late_is_not_left_out<H: Harness>(harness: 
     events.sort_unstable();
     let last = *events.last().expect("there are events");
     for name in [each.id(), count.id()] {
-        bus.wait_for(name, last).await.expect("it gets there");
+        bus.wait_for(name, GlobalSequence(last)).await.expect("it gets there");
     }
     assert_eq!(each.calls(), events);
     assert_eq!(count.calls(), events);

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, Diagnose, Instance, LeaderHold, Leadership, LeadershipSettings, Log, Severity};
 use highwater::{
-    Bus, Cause, Claim, Coordinator, EventBus, FailurePolicy, InstanceMode, LetterQuery, Problem, ProjectorCoordinator,
-    ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState, Transactional,
+    Bus, Cause, Claim, Coordinator, EventBus, EventStore, FailurePolicy, GlobalSequence, InstanceMode, LetterQuery,
+    Problem, ProjectorCoordinator, ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState,
+    Transactional,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -95,7 +96,7 @@ pub(crate) async fn one_instance_processes_and_the_others_stand_by<H: Harness>(h
     };
     in_state(&standing_by, "it names the leader", names_the_leader).await;
     let events = [fill(&store, new_stream(), 5).await, fill(second.store(), new_stream(), 5).await].concat();
-    second.wait_for("projection:each", events[9]).await.expect("it gets there");
+    second.wait_for("projection:each", GlobalSequence(events[9])).await.expect("it gets there");
     sleep(QUIET).await;
     assert_eq!((one.calls(), other.calls()), (events, vec![]), "one processes, and no other");
     assert!(standing_by.state().is_standby() && leads(&leading.state()));
@@ -129,7 +130,7 @@ async fn hands_over<H: Harness, E>(
     gate.open();
     within("an orderly end", ending).await.expect("it comes through").expect("it stops in time");
     let more = fill(&store, new_stream(), 5).await;
-    second.wait_for("projection:each", more[4]).await.expect("the other goes on");
+    second.wait_for("projection:each", GlobalSequence(more[4])).await.expect("the other goes on");
     assert!(leads(&standing_by.state()) && other.calls().first() > one.calls().last());
     assert_eq!([one.calls(), other.calls()].concat(), [events, more].concat(), "nothing twice, nothing left out");
     end(first).await;
@@ -159,7 +160,7 @@ pub(crate) async fn different_instances_lead_different_subscribers<H: Harness>(h
     assert_eq!((led(&first), led(&second)), ([names[0].to_owned()].into(), [names[1].to_owned()].into()));
     let events = fill(&store, new_stream(), 5).await;
     for name in names {
-        first.wait_for(name, events[4]).await.expect("it gets there");
+        first.wait_for(name, GlobalSequence(events[4])).await.expect("it gets there");
     }
     assert_eq!((one.calls(), other.calls()), (events.clone(), events));
     assert_eq!((idle_one.calls(), idle_other.calls()), (vec![], vec![]));
@@ -186,13 +187,16 @@ pub(crate) async fn a_standby_says_how_far_the_leader_is<H: Harness>(harness: Ar
         tokio::spawn(async move { standing_by.caught_up().await })
     };
     assert!(timeout(QUIET, &mut caught_up).await.is_err(), "the leader is not there");
-    assert!(second.wait_for_within("projection:each", events[29], QUIET).await.is_err(), "the leader is not there");
+    assert!(
+        second.wait_for_within("projection:each", GlobalSequence(events[29]), QUIET).await.is_err(),
+        "the leader is not there"
+    );
     let health = second.health().await;
     assert!(health.problems.is_empty(), "what the leader lacks is the leader's to say: {health:?}");
     gate.open();
     within("catching up", caught_up).await.expect("it comes through").expect("the leader gets there");
     assert_eq!(one.taken(), events, "by then everything is handled");
-    second.wait_for("projection:each", events[29]).await.expect("it gets there");
+    second.wait_for("projection:each", GlobalSequence(events[29])).await.expect("it gets there");
     let progress = standing_by.progress().await.expect("it can be asked");
     assert_eq!((progress.checkpoint, progress.lag_events), (events[29], 0), "{progress:?}");
     assert_eq!(other.calls(), [0; 0]);
@@ -214,7 +218,7 @@ pub(crate) async fn what_is_asked_of_a_standby_is_done_by_the_leader<H: Harness>
         .shared();
     let other = Observer::new("projection:each").shared();
     let leading = first.subscribe(Arc::clone(&one)).await.expect("it can be subscribed");
-    first.wait_for("projection:each", bad).await.expect("it goes on");
+    first.wait_for("projection:each", GlobalSequence(bad)).await.expect("it goes on");
     let term = leading.state().term();
     let standing_by = stand_by(&second, &other).await;
 
@@ -224,7 +228,7 @@ pub(crate) async fn what_is_asked_of_a_standby_is_done_by_the_leader<H: Harness>
     sleep(QUIET).await;
     assert_eq!((one.calls(), other.calls()), (vec![bad], vec![]), "nothing is delivered while it is paused");
     within("resuming", standing_by.resume()).await.expect("it can be resumed");
-    second.wait_for("projection:each", events[2]).await.expect("the leader goes on");
+    second.wait_for("projection:each", GlobalSequence(events[2])).await.expect("the leader goes on");
     in_state(&standing_by, "it stands by again", SubscriptionState::is_standby).await;
     assert_eq!(leading.state().term(), term, "a pause changes no leader");
 
@@ -244,7 +248,7 @@ pub(crate) async fn a_pause_outlasts_the_leader<H: Harness>(harness: Arc<H>) {
     let (one, other) = (Observer::new("projection:each").shared(), Observer::new("projection:each").shared());
     let leading = first.subscribe(Arc::clone(&one)).await.expect("it can be subscribed");
     let before = fill(&store, new_stream(), 3).await;
-    first.wait_for("projection:each", before[2]).await.expect("it gets there");
+    first.wait_for("projection:each", GlobalSequence(before[2])).await.expect("it gets there");
     let standing_by = stand_by(&second, &other).await;
     within("pausing", leading.pause()).await.expect("it can be paused");
     in_state(&standing_by, "who stands by pauses as well", is_paused).await;
@@ -253,7 +257,7 @@ pub(crate) async fn a_pause_outlasts_the_leader<H: Harness>(harness: Arc<H>) {
     sleep(QUIET).await;
     assert!(is_paused(&standing_by.state()) && other.calls().is_empty(), "the end of a leader ends no pause");
     within("resuming", standing_by.resume()).await.expect("it can be resumed");
-    second.wait_for("projection:each", after[2]).await.expect("the other goes on");
+    second.wait_for("projection:each", GlobalSequence(after[2])).await.expect("the other goes on");
     assert_eq!((one.calls(), other.calls()), (before, after));
     end(second).await;
 }
@@ -273,14 +277,14 @@ pub(crate) async fn a_takeover_whose_answer_is_lost_is_made_again<H: Harness>(ha
     let (first, second) = (EventBus::with_config(rough(), settled()), EventBus::with_config(rough(), settled()));
     let count = Counter::new("projection:count", &harness, &store).delivery(batched(5)).shared();
     first.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
-    first.wait_for("projection:count", events[19]).await.expect("it leads in the end");
+    first.wait_for("projection:count", GlobalSequence(events[19])).await.expect("it leads in the end");
     let next = second.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     in_state(&next, "it stands by", SubscriptionState::is_standby).await;
     events.extend(fill(&store, new_stream(), 20).await);
     end(first).await;
     in_state(&next, "the other leads in the end", leads).await;
     events.extend(fill(&store, new_stream(), 20).await);
-    second.wait_for("projection:count", events[59]).await.expect("it gets there");
+    second.wait_for("projection:count", GlobalSequence(events[59])).await.expect("it gets there");
     count.assert_counts(&events).await;
     end(second).await;
 }
@@ -297,7 +301,7 @@ pub(crate) async fn whoever_is_overtaken_stands_by_and_leads_again<H: Harness>(h
         let mut terms = Vec::new();
         for subscription in [&each_one, &count_one] {
             let name = subscription.subscriber_id();
-            bus.wait_for(name, *events.last().expect("there are some")).await.expect("it gets there");
+            bus.wait_for(name, GlobalSequence(*events.last().expect("there are some"))).await.expect("it gets there");
             let taken = within("taking over", store.take_over(&Claim::of(name))).await.expect("one can take over");
             terms.push(taken.term.number);
         }
@@ -306,7 +310,7 @@ pub(crate) async fn whoever_is_overtaken_stands_by_and_leads_again<H: Harness>(h
             let leads_again = |state: &SubscriptionState| state.term().is_some_and(|own| own > term);
             in_state(subscription, "it leads again, with a higher term", leads_again).await;
             let name = subscription.subscriber_id();
-            bus.wait_for(name, *events.last().expect("there are some")).await.expect("it gets there");
+            bus.wait_for(name, GlobalSequence(*events.last().expect("there are some"))).await.expect("it gets there");
             let found = stored(&store, name).await.expect("it has a checkpoint");
             assert_eq!(Some(found.term.number), subscription.state().term(), "what it shows is what is stored");
         }
@@ -334,7 +338,7 @@ pub(crate) async fn whoever_has_lost_leadership_handles_nothing_more<H: Harness>
     let standing_by = stand_by(&second, &other).await;
     within("closing", coordinator.close()).await;
     // The other does not wait for the event that is in hand over there.
-    second.wait_for("projection:each", events[49]).await.expect("the other goes on");
+    second.wait_for("projection:each", GlobalSequence(events[49])).await.expect("the other goes on");
     assert!(leads(&standing_by.state()));
     let after = other.calls();
     let again = after.iter().filter(|at| one.calls().contains(at)).count();
@@ -345,7 +349,7 @@ pub(crate) async fn whoever_has_lost_leadership_handles_nothing_more<H: Harness>
     gate.open();
     in_state(&losing, "it does not lead", |state| !leads(state)).await;
     let more = fill(&store, new_stream(), 5).await;
-    second.wait_for("projection:each", more[4]).await.expect("it gets there");
+    second.wait_for("projection:each", GlobalSequence(more[4])).await.expect("it gets there");
     sleep(QUIET).await;
     assert_eq!(one.calls(), handed, "who has lost leadership puts down what is in hand, and takes up nothing");
     assert_eq!(standing_by.state().term(), term, "nobody disturbs who leads");
@@ -380,7 +384,7 @@ pub(crate) async fn however_often_leaders_die_everything_counts_once<H: Harness>
     }
     let (last, _) = living.remove(0);
     for name in [count.id(), each.id()] {
-        last.wait_for(name, events[119]).await.expect("the last one gets there");
+        last.wait_for(name, GlobalSequence(events[119])).await.expect("the last one gets there");
     }
     eventually("the last one leads everything", || ready(led(&last).len() == 2)).await;
     count.assert_counts(&events).await;
@@ -448,7 +452,7 @@ pub(crate) async fn the_work_is_spread<H: Harness>(harness: Arc<H>) {
     let events = traffic.end().await;
     for number in 0..12 {
         let last = *events.last().expect("there are some");
-        buses[2].wait_for(&name(number), last).await.expect("it gets there");
+        buses[2].wait_for(&name(number), GlobalSequence(last)).await.expect("it gets there");
     }
     for counter in &counters {
         counter.assert_counts(&events).await;
@@ -528,7 +532,7 @@ pub(crate) async fn what_is_in_trouble_is_not_moved<H: Harness>(harness: Arc<H>)
     let sound = ["projection:c", "projection:d"];
     for name in sound {
         first.subscribe(Observer::new(name)).await.expect("it can be subscribed");
-        first.wait_for(name, events[2]).await.expect("it gets there");
+        first.wait_for(name, GlobalSequence(events[2])).await.expect("it gets there");
     }
     let elsewhere = ["projection:a", "projection:b"].map(|name| Observer::new(name).shared());
     for observer in &elsewhere {
@@ -542,7 +546,7 @@ pub(crate) async fn what_is_in_trouble_is_not_moved<H: Harness>(harness: Arc<H>)
     assert!(elsewhere.iter().all(|observer| observer.calls().is_empty()));
     end(first).await;
     for observer in &elsewhere {
-        second.wait_for(observer.id(), events[2]).await.expect("who is left takes everything over");
+        second.wait_for(observer.id(), GlobalSequence(events[2])).await.expect("who is left takes everything over");
         assert_eq!(observer.calls(), events);
     }
     end(second).await;
@@ -574,7 +578,7 @@ pub(crate) async fn a_subscriber_that_nobody_leads_is_a_problem_that_names_who_h
     };
     assert!(subscriber_id == ID && waiting > bound, "{subscriber_id} {waiting:?}");
     assert!(matches!(&holders[..], [one] if one.pid.is_some() && one.subscriber_id == ID), "{holders:?}");
-    let explained = within("an explanation", highwater::explain(&store, ID)).await.expect("it can be explained");
+    let explained = within("an explanation", store.explain(ID)).await.expect("it can be explained");
     assert!(matches!(explained.causes[0], Cause::LockHeld { .. }), "{explained}");
     let named = holders[0].to_string();
     assert!(explained.to_string().contains(&named), "{explained}");

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use highwater::backend::Closing;
-use highwater::{FailurePolicy, LetterQuery, LetterState, ReliableDeliveryConfig, SubscriptionState, Transactional};
+use highwater::{
+    FailurePolicy, GlobalSequence, LetterQuery, LetterState, ReliableDeliveryConfig, SubscriptionState, Transactional,
+};
 
 use super::players::{Act, Observer, batched, bus, config, end, fill, in_state, is_halted};
 use crate::checkpoints::position;
@@ -33,7 +35,7 @@ pub(crate) async fn a_halted_subscriber_stops_in_front_of_the_event<H: Harness>(
     in_state(&subscription, "it halts", is_halted).await;
     let SubscriptionState::Halted { reason } = subscription.state() else { panic!("{:?}", subscription.state()) };
     assert!(reason.contains("broken") && reason.contains(&bad.to_string()), "{reason}");
-    bus.wait_for("projection:strict", events[2]).await.expect("what was handled is stored");
+    bus.wait_for("projection:strict", GlobalSequence(events[2])).await.expect("what was handled is stored");
     assert_eq!(position(&store, "projection:strict").await, Some(events[2]), "it does not pass the event");
     assert_eq!(observer.taken(), events[..3]);
     assert_eq!(found(&store, &LetterQuery::default()).await, []);
@@ -45,7 +47,7 @@ pub(crate) async fn a_halted_subscriber_stops_in_front_of_the_event<H: Harness>(
 
     mended.store(true, Ordering::SeqCst);
     subscription.resume().await.expect("it can be resumed");
-    bus.wait_for("projection:strict", events[5]).await.expect("it gets there");
+    bus.wait_for("projection:strict", GlobalSequence(events[5])).await.expect("it gets there");
     assert_eq!(observer.taken(), events, "every event, in order");
     end(bus).await;
 }
@@ -75,7 +77,7 @@ pub(crate) async fn a_parked_stream_keeps_its_order<H: Harness>(harness: Arc<H>)
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let others = fill(&store, free, 3).await;
     let later = fill(&store, parked, 2).await;
-    bus.wait_for("projection:parking", later[1]).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(later[1])).await.expect("it goes on");
     assert_eq!(observer.taken(), [vec![first[0]], others.clone()].concat(), "other streams go on");
     let waiting = [first[1], first[2], first[3], later[0], later[1]];
     let letters = found(&store, &LetterQuery::of("projection:parking")).await;
@@ -90,7 +92,7 @@ pub(crate) async fn a_parked_stream_keeps_its_order<H: Harness>(harness: Arc<H>)
     let outcome = within("a replay", filed.done()).await.expect("it is done");
     assert_eq!((outcome.done, outcome.failed), (5, 0));
     let last = fill(&store, parked, 2).await;
-    bus.wait_for("projection:parking", last[1]).await.expect("the stream goes on");
+    bus.wait_for("projection:parking", GlobalSequence(last[1])).await.expect("the stream goes on");
     assert_eq!(
         observer.taken(),
         [vec![first[0]], others, waiting.to_vec(), last].concat(),
@@ -108,7 +110,7 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
     let (observer, bad) = stubborn(config());
     bad.store(events[0], Ordering::SeqCst);
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:parking", events[3]).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(events[3])).await.expect("it goes on");
     let replay_all = async || {
         let filed = bus.dead_letters().by("anna").replay_all("projection:parking").await.expect("it can be asked for");
         within("a replay", filed.done()).await.expect("it is done")
@@ -126,7 +128,7 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
     assert_eq!(places(&found(&store, &LetterQuery::of("projection:parking")).await), events[2..]);
     let more = fill(&store, parked, 1).await;
     let free = fill(&store, other, 1).await;
-    bus.wait_for("projection:parking", free[0]).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it goes on");
     assert_eq!(observer.taken(), [events[0], events[1], free[0]], "the stream stays parked");
     let letter = bus.dead_letters().list(&LetterQuery::of("projection:parking")).await.expect("they can be listed");
     // One that waits behind another cannot be taken out of turn.
@@ -158,7 +160,7 @@ pub(crate) async fn a_letter_whose_answer_is_lost_parks_its_stream_all_the_same<
     bad.store(events[0], Ordering::SeqCst);
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let free = fill(&store, other, 1).await;
-    bus.wait_for("projection:parking", free[0]).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it goes on");
     assert_eq!(observer.taken(), free);
     assert_eq!(observer.calls(), [events[0], free[0]], "what has its letter is not handed over again");
     assert_eq!(places(&found(&store, &LetterQuery::of("projection:parking")).await), events);
@@ -173,12 +175,12 @@ pub(crate) async fn a_replay_whose_answer_is_lost_frees_its_stream_all_the_same<
     let (observer, bad) = stubborn(config());
     bad.store(events[0], Ordering::SeqCst);
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:parking", events[0]).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(events[0])).await.expect("it goes on");
     bad.store(0, Ordering::SeqCst);
     let filed = bus.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
     within("a replay", filed.done()).await.expect("it is done");
     let more = fill(&store, parked, 1).await;
-    bus.wait_for("projection:parking", more[0]).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(more[0])).await.expect("it goes on");
     assert_eq!(observer.taken(), [events[0], more[0]], "nothing waits where nothing is in front");
     assert_eq!(found(&store, &LetterQuery::of("projection:parking")).await, []);
     end(bus).await;
@@ -192,13 +194,13 @@ pub(crate) async fn parked_streams_stay_parked_after_a_restart<H: Harness>(harne
     let (observer, bad) = stubborn(config());
     bad.store(events[0], Ordering::SeqCst);
     first.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    first.wait_for("projection:parking", events[1]).await.expect("it goes on");
+    first.wait_for("projection:parking", GlobalSequence(events[1])).await.expect("it goes on");
     end(first).await;
     let later = fill(&store, parked, 2).await;
     let second = bus(&store);
     let (observer, _) = stubborn(config());
     second.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    second.wait_for("projection:parking", later[1]).await.expect("it goes on");
+    second.wait_for("projection:parking", GlobalSequence(later[1])).await.expect("it goes on");
     assert_eq!(observer.calls(), [0; 0], "the stream is still parked");
     let filed = second.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
     assert_eq!(within("a replay", filed.done()).await.expect("it is done").done, 4);
@@ -231,7 +233,7 @@ pub(crate) async fn too_many_parked_events_halt_the_subscriber<H: Harness>(harne
         let filed = bus.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
         assert_eq!(within("a replay", filed.done()).await.expect("it is done, halted or not").done, 3);
         subscription.resume().await.expect("it can be resumed");
-        bus.wait_for("projection:parking", events[3]).await.expect("it goes on");
+        bus.wait_for("projection:parking", GlobalSequence(events[3])).await.expect("it goes on");
         assert_eq!(observer.taken(), events);
         end(bus).await;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use highwater::backend::Closing;
-use highwater::{Error, LetterQuery, LetterState, StartAt, SubscriberOptions};
+use highwater::{Error, GlobalSequence, LetterQuery, LetterState, StartAt, SubscriberOptions};
 
 use super::players::{Act, Counter, Observer, batched, bus, end, fill};
 use crate::checkpoints::{position, stored};
@@ -18,19 +18,19 @@ pub(crate) async fn a_rebuild_counts_everything_anew<H: Harness>(harness: Arc<H>
     let bus = bus(&store);
     let count = Counter::new("projection:count", &harness, &store).delivery(batched(10)).shared();
     let subscription = bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
-    bus.wait_for("projection:count", events[24]).await.expect("it gets there");
+    bus.wait_for("projection:count", GlobalSequence(events[24])).await.expect("it gets there");
     let term = stored(&store, "projection:count").await.expect("it has one").term;
     for turn in 1..=2 {
         within("a rebuild", subscription.rebuild()).await.expect("it can be rebuilt");
         assert_eq!(count.resets(), turn);
-        bus.wait_for("projection:count", events[24]).await.expect("it gets there again");
+        bus.wait_for("projection:count", GlobalSequence(events[24])).await.expect("it gets there again");
         assert_eq!(count.calls().len(), events.len() * (turn + 1), "every event anew");
         count.assert_counts(&events).await;
     }
     let renewed = stored(&store, "projection:count").await.expect("it has one").term;
     assert!(renewed.number > term.number, "a rebuild raises the term");
     let more = fill(&store, new_stream(), 2).await;
-    bus.wait_for("projection:count", more[1]).await.expect("it goes on");
+    bus.wait_for("projection:count", GlobalSequence(more[1])).await.expect("it goes on");
     count.assert_counts(&[events, more].concat()).await;
     end(bus).await;
 }
@@ -50,7 +50,7 @@ pub(crate) async fn a_rebuild_archives_the_letters<H: Harness>(harness: Arc<H>) 
     let after = SubscriberOptions::new().start(StartAt::After(events[0]));
     let observer = Observer::new("projection:each").with(after).plays(script).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:each", events[4]).await.expect("it gets there");
+    bus.wait_for("projection:each", GlobalSequence(events[4])).await.expect("it gets there");
     let letter = found(&store, &LetterQuery::default()).await[0].id;
     mended.store(true, Ordering::SeqCst);
     // From another process.
@@ -58,7 +58,7 @@ pub(crate) async fn a_rebuild_archives_the_letters<H: Harness>(harness: Arc<H>) 
     let filed = elsewhere.dead_letters().by("anna").rebuild("projection:each").await.expect("it can be asked for");
     within("a rebuild", filed.done()).await.expect("it is done over there");
     assert_eq!(observer.resets(), 1);
-    elsewhere.wait_for("projection:each", events[4]).await.expect("it gets there again");
+    elsewhere.wait_for("projection:each", GlobalSequence(events[4])).await.expect("it gets there again");
     assert_eq!(observer.taken()[3..], events[1..], "from where it once started");
     assert_eq!(found(&store, &LetterQuery::default()).await, []);
     let shown = elsewhere.dead_letters().show(letter).await.expect("it is kept").letter;
@@ -79,7 +79,7 @@ pub(crate) async fn what_cannot_be_reset_stays_as_it_is<H: Harness>(harness: Arc
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     bus.subscribe(Arc::clone(&each)).await.expect("it can be subscribed");
     for name in [count.id(), each.id()] {
-        bus.wait_for(name, events[3]).await.expect("it gets there");
+        bus.wait_for(name, GlobalSequence(events[3])).await.expect("it gets there");
         let before = stored(&store, name).await;
         let subscription = bus.subscription(name).expect("it is subscribed");
         match within("a rebuild", subscription.rebuild()).await {
@@ -95,7 +95,7 @@ pub(crate) async fn what_cannot_be_reset_stays_as_it_is<H: Harness>(harness: Arc
     count.assert_counts(&[events[0], events[2], events[3]]).await;
     let more = fill(&store, new_stream(), 1).await;
     for name in [count.id(), each.id()] {
-        bus.wait_for(name, more[0]).await.expect("it goes on");
+        bus.wait_for(name, GlobalSequence(more[0])).await.expect("it goes on");
     }
     end(bus).await;
 }
@@ -115,11 +115,11 @@ pub(crate) async fn a_rebuild_whose_answer_is_lost_is_done_all_the_same<H: Harne
     let bus = bus(&rough);
     let count = Counter::new("projection:count", &harness, &store).delivery(batched(5)).shared();
     let subscription = bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
-    bus.wait_for("projection:count", events[11]).await.expect("it gets there");
+    bus.wait_for("projection:count", GlobalSequence(events[11])).await.expect("it gets there");
     within("a rebuild", subscription.rebuild()).await.expect("it is done in the end");
     eventually("it gets there again", async || position(&store, "projection:count").await == Some(events[11])).await;
     count.assert_counts(&events).await;
     let more = fill(&store, new_stream(), 1).await;
-    bus.wait_for("projection:count", more[0]).await.expect("it goes on: nobody else has taken over");
+    bus.wait_for("projection:count", GlobalSequence(more[0])).await.expect("it goes on: nobody else has taken over");
     end(bus).await;
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use highwater::backend::{Backend, LeaderHold, Log, Report, explain_with_patience};
 use highwater::{
-    Cause, Error, EventBus, FailurePolicy, Overview, ReliableDeliveryConfig, SubscriberOverview, SubscriptionState,
-    explain,
+    Cause, Error, EventBus, EventStore, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriberOverview,
+    SubscriptionState,
 };
 use tokio::time::sleep;
 
@@ -31,7 +31,7 @@ async fn reported(store: &dyn Backend, subscriber_id: &str, what: &str, wanted: 
 
 /// One subscriber as it is seen.
 async fn seen(store: &dyn Backend, subscriber_id: &str) -> SubscriberOverview {
-    let overview = within("an overview", Overview::of(store)).await.expect("the store answers");
+    let overview = within("an overview", store.overview()).await.expect("the store answers");
     let names: Vec<&str> = overview.subscribers.iter().map(|it| it.subscriber_id.as_str()).collect();
     assert!(names.is_sorted(), "by name: {names:?}");
     let found = overview.subscribers.iter().find(|it| it.subscriber_id == subscriber_id);
@@ -46,7 +46,7 @@ async fn is(store: &dyn Backend, subscriber_id: &str, state: &str) -> Subscriber
 }
 
 async fn causes(store: &dyn Backend, subscriber_id: &str) -> Vec<Cause> {
-    let explained = within("an explanation", explain(store, subscriber_id)).await.expect("the store answers");
+    let explained = within("an explanation", store.explain(subscriber_id)).await.expect("the store answers");
     assert!(!explained.causes.is_empty(), "there is always a reason");
     explained.causes
 }
@@ -159,7 +159,7 @@ pub(crate) async fn what_cannot_be_said_hinders_nobody<H: Harness>(harness: Arc<
     let observer = Observer::new("projection:each").shared();
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let events = fill(&store, new_stream(), 5).await;
-    bus.wait_for("projection:each", events[4]).await.expect("it gets there");
+    bus.wait_for("projection:each", GlobalSequence(events[4])).await.expect("it gets there");
     sleep(4 * QUIET).await;
     assert_eq!(report(&store, "projection:each").await, None);
     assert!(subscription.state().is_live() && bus.health().await.is_ready(), "nothing is wrong with it");
@@ -173,7 +173,7 @@ pub(crate) async fn what_cannot_be_said_hinders_nobody<H: Harness>(harness: Arc<
 
 pub(crate) async fn an_overview_shows_every_subscriber<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let empty = within("an overview", Overview::of(&store)).await.expect("the store answers");
+    let empty = within("an overview", store.overview()).await.expect("the store answers");
     assert_eq!((empty.frontier, empty.head, empty.subscribers.len()), (0, 0, 0));
     let events = fill(&store, new_stream(), 6).await;
     let elsewhere = harness.reopen(&store, Settings::default()).await;
@@ -189,14 +189,14 @@ pub(crate) async fn an_overview_shows_every_subscriber<H: Harness>(harness: Arc<
         .shared();
     let subscription = bus.subscribe(Arc::clone(&slow)).await.expect("it can be subscribed");
     bus.subscribe(bad).await.expect("it can be subscribed");
-    bus.wait_for("projection:bad", events[5]).await.expect("it goes on");
+    bus.wait_for("projection:bad", GlobalSequence(events[5])).await.expect("it goes on");
     slow.is_called(3).await;
     eventually("the slow one's checkpoint is stored", async || {
         position(&store, "projection:slow").await == Some(events[1])
     })
     .await;
 
-    let overview = within("an overview", Overview::of(&elsewhere)).await.expect("the store answers");
+    let overview = within("an overview", elsewhere.overview()).await.expect("the store answers");
     assert_eq!((overview.frontier, overview.head), (events[5], events[5]));
     assert_eq!(overview.open_writers, [], "nobody is waited for");
     let failed = |report: &Report| report.last_error.is_some();
@@ -225,7 +225,7 @@ pub(crate) async fn an_overview_shows_every_subscriber<H: Harness>(harness: Arc<
 
 pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let unknown = within("an explanation", explain(&store, "projection:unknown")).await;
+    let unknown = within("an explanation", store.explain("projection:unknown")).await;
     assert!(matches!(unknown, Err(Error::UnknownSubscriber(_))), "{unknown:?}");
     let events = fill(&store, new_stream(), 4).await;
     let elsewhere = harness.reopen(&store, Settings::default()).await;
@@ -246,7 +246,7 @@ pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(
     .await;
     mended.store(true, Ordering::SeqCst);
     within("resuming", subscription.resume()).await.expect("it can be resumed");
-    single.wait_for("projection:each", events[3]).await.expect("it gets there");
+    single.wait_for("projection:each", GlobalSequence(events[3])).await.expect("it gets there");
     eventually("it is said that it is there", async || {
         let causes = causes(&elsewhere, "projection:each").await;
         let there = matches!(causes[0], Cause::CaughtUp { checkpoint, .. } if checkpoint == events[3]);
@@ -277,7 +277,7 @@ pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(
     })
     .await;
     gate.open();
-    leading.wait_for("projection:each", more[1]).await.expect("it goes on");
+    leading.wait_for("projection:each", GlobalSequence(more[1])).await.expect("it goes on");
     within("catching up", subscription.caught_up()).await.expect("it gets there");
     end(leading).await;
 }
@@ -287,10 +287,10 @@ pub(crate) async fn whoever_is_waited_for_is_named_from_outside<H: Harness>(harn
     let first = fill(&store, new_stream(), 2).await;
     let bus = bus(&store);
     bus.subscribe(Observer::new("projection:each").shared()).await.expect("it can be subscribed");
-    bus.wait_for("projection:each", first[1]).await.expect("it gets there");
+    bus.wait_for("projection:each", GlobalSequence(first[1])).await.expect("it gets there");
     let open = harness.begin(&store, deposits(new_stream(), 1)).await.expect("it can be begun");
     let later = fill(&store, new_stream(), 1).await;
-    let overview = within("an overview", Overview::of(&store)).await.expect("the store answers");
+    let overview = within("an overview", store.overview()).await.expect("the store answers");
     assert_eq!(overview.head, later[0]);
     if overview.frontier < overview.head {
         // Where writers are waited for, it is said for whom.
@@ -304,7 +304,7 @@ pub(crate) async fn whoever_is_waited_for_is_named_from_outside<H: Harness>(harn
         );
     }
     let last = open.commit().await.expect("it is committed").global_sequence.max(later[0]);
-    bus.wait_for("projection:each", last).await.expect("it goes on");
+    bus.wait_for("projection:each", GlobalSequence(last)).await.expect("it goes on");
     eventually("nobody is waited for", async || {
         matches!(causes(&store, "projection:each").await[0], Cause::CaughtUp { checkpoint, .. } if checkpoint >= last)
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{ReliableDeliveryConfig, Transactional};
+use highwater::{GlobalSequence, ReliableDeliveryConfig, Transactional};
 
 use super::players::{Counter, Observer, batched, bus, config, end, fill};
 use crate::checkpoints::position;
@@ -45,7 +45,7 @@ async fn comes_again<H: Harness>(harness: Arc<H>, delivery: ReliableDeliveryConf
     let after = Observer::new("projection:crashing").delivery(delivery).shared();
     let bus = bus(&store);
     bus.subscribe(Arc::clone(&after)).await.expect("it can be subscribed");
-    bus.wait_for("projection:crashing", events[59]).await.expect("it gets there");
+    bus.wait_for("projection:crashing", GlobalSequence(events[59])).await.expect("it gets there");
     assert_eq!(after.calls(), events[covered..], "everything after the checkpoint, in order");
     let again = before.taken().iter().filter(|at| after.calls().contains(at)).count();
     assert!(again <= batch, "{again} events came again, a batch has {batch}");
@@ -82,7 +82,7 @@ pub(crate) async fn after_a_crash_in_a_transaction_nothing_counts_twice<H: Harne
     let after = Counter::new("projection:count", &harness, &store).delivery(batched(10)).shared();
     let bus = bus(&store);
     bus.subscribe(Arc::clone(&after)).await.expect("it can be subscribed");
-    bus.wait_for("projection:count", events[29]).await.expect("it gets there");
+    bus.wait_for("projection:count", GlobalSequence(events[29])).await.expect("it gets there");
     after.assert_counts(&events).await;
     end(bus).await;
 }
@@ -103,7 +103,7 @@ pub(crate) async fn checkpoints_that_cannot_be_stored_are_tried_again<H: Harness
     let bus = bus(&rough);
     let observer = Observer::new("projection:rough").delivery(batched(10)).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:rough", events[29]).await.expect("it gets there");
+    bus.wait_for("projection:rough", GlobalSequence(events[29])).await.expect("it gets there");
     assert_eq!(observer.calls(), events, "whoever lives delivers nothing twice");
     end(bus).await;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use highwater::backend::LeaderHold;
-use highwater::{Cause, Error, FailurePolicy, Invalid, LetterQuery, Repair, SubscriptionState, explain};
+use highwater::{Cause, Error, EventStore, FailurePolicy, GlobalSequence, Invalid, LetterQuery, SubscriptionState};
 
 use super::instances::{instance, settled};
 use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted};
@@ -24,13 +24,13 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
         })
         .shared();
     first.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    first.wait_for("projection:each", events[7]).await.expect("it gets there");
+    first.wait_for("projection:each", GlobalSequence(events[7])).await.expect("it gets there");
     end(first).await;
     assert_eq!(observer.calls(), events);
 
     let elsewhere = harness.reopen(&store, Settings::default()).await;
     let before = stored(&store, "projection:each").await.expect("it has a checkpoint").term;
-    let repair = Repair::of(&elsewhere).by("anna");
+    let repair = elsewhere.repair().by("anna");
     let moved = within("a move", repair.set_checkpoint("projection:each", events[3])).await.expect("nobody leads");
     assert_eq!((moved.from, moved.to, &moved.fenced), (events[7], events[3], &None));
     let now = stored(&store, "projection:each").await.expect("it has a checkpoint");
@@ -38,7 +38,7 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
     assert!(now.term.number > before.number, "nobody can write who could before");
     let open = found(&store, &LetterQuery::of("projection:each")).await;
     assert_eq!(places(&open), [early], "the letter of what comes anew is archived");
-    let why = within("an explanation", explain(&elsewhere, "projection:each")).await.expect("the store answers");
+    let why = within("an explanation", elsewhere.explain("projection:each")).await.expect("the store answers");
     assert!(
         matches!(why.causes[0], Cause::MovedByHand { checkpoint, .. } if checkpoint == events[3]),
         "nobody has to look why the repair has ended: {why}"
@@ -47,7 +47,7 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
 
     let second = instance(&*harness, &store, settled()).await;
     second.subscribe(Arc::clone(&observer)).await.expect("nobody is kept from leading");
-    second.wait_for("projection:each", events[7]).await.expect("it gets there");
+    second.wait_for("projection:each", GlobalSequence(events[7])).await.expect("it gets there");
     assert_eq!(observer.calls()[8..], events[4..], "it goes on from where it was put");
     end(second).await;
     within("a move", repair.reset("projection:each")).await.expect("nobody leads");
@@ -56,7 +56,7 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
     assert_eq!((moved.from, position(&store, "projection:each").await), (0, Some(events[6])));
     let third = instance(&*harness, &store, settled()).await;
     third.subscribe(Arc::clone(&observer)).await.expect("nobody is kept from leading");
-    third.wait_for("projection:each", events[7]).await.expect("it gets there");
+    third.wait_for("projection:each", GlobalSequence(events[7])).await.expect("it gets there");
     assert_eq!(observer.calls()[12..], events[7..]);
     end(third).await;
 }
@@ -65,7 +65,7 @@ pub(crate) async fn no_checkpoint_is_moved_under_a_leader<H: Harness>(harness: A
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 3).await;
     let elsewhere = harness.reopen(&store, Settings::default()).await;
-    let repair = Repair::of(&elsewhere);
+    let repair = elsewhere.repair();
     let (coordinated, single) = (instance(&*harness, &store, settled()).await, bus(&store));
     for (bus, id, hold) in [
         (&coordinated, "projection:coordinated", LeaderHold::Held),
@@ -73,7 +73,7 @@ pub(crate) async fn no_checkpoint_is_moved_under_a_leader<H: Harness>(harness: A
     ] {
         let observer = Observer::new(id).shared();
         bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-        bus.wait_for(id, events[2]).await.expect("it gets there");
+        bus.wait_for(id, GlobalSequence(events[2])).await.expect("it gets there");
         let before = stored(&store, id).await;
         match within("a move", repair.reset(id)).await {
             Err(Error::Led { subscriber_id, leader: Some(leader), .. }) => {
@@ -98,7 +98,7 @@ pub(crate) async fn a_forced_move_is_followed_by_who_leads<H: Harness>(harness: 
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 6).await;
     let elsewhere = harness.reopen(&store, Settings::default()).await;
-    let repair = Repair::of(&elsewhere).by("anna").force();
+    let repair = elsewhere.repair().by("anna").force();
     let (coordinated, single) = (instance(&*harness, &store, settled()).await, bus(&store));
     let each = Observer::new("projection:each").shared();
     let single_one = Observer::new("projection:single").shared();
@@ -129,7 +129,7 @@ pub(crate) async fn a_forced_move_is_followed_by_who_leads<H: Harness>(harness: 
     let more = fill(&store, new_stream(), 2).await;
     for subscription in &subscriptions {
         let id = subscription.subscriber_id();
-        coordinated.wait_for(id, more[1]).await.expect("it goes on");
+        coordinated.wait_for(id, GlobalSequence(more[1])).await.expect("it goes on");
         assert!(!is_halted(&subscription.state()) && !subscription.state().is_standby());
     }
     end(coordinated).await;
@@ -147,8 +147,8 @@ pub(crate) async fn a_forced_move_gets_past_what_halts<H: Harness>(harness: Arc<
         .shared();
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     in_state(&subscription, "it is halted", is_halted).await;
-    within("a move", Repair::of(&store).force().set_checkpoint("projection:each", at)).await.expect("it is forced");
-    bus.wait_for("projection:each", events[3]).await.expect("it goes on");
+    within("a move", store.repair().force().set_checkpoint("projection:each", at)).await.expect("it is forced");
+    bus.wait_for("projection:each", GlobalSequence(events[3])).await.expect("it goes on");
     assert_eq!(observer.taken(), [events[0], events[2], events[3]]);
     in_state(&subscription, "it is live", SubscriptionState::is_live).await;
     end(bus).await;
@@ -156,20 +156,20 @@ pub(crate) async fn a_forced_move_gets_past_what_halts<H: Harness>(harness: Arc<
     take(&store, "projection:other", 3).await;
     let mute =
         Flaky::new(store.clone(), |call| if matches!(call, Call::Ask) { Verdict::Fail } else { Verdict::Through });
-    let moved = within("a move", Repair::of(&mute).force().reset("projection:other")).await.expect("it is done");
+    let moved = within("a move", mute.repair().force().reset("projection:other")).await.expect("it is done");
     assert_eq!((moved.from, moved.to, position(&store, "projection:other").await), (3, 0, Some(0)));
 }
 
 pub(crate) async fn what_cannot_be_moved_to_is_refused<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let repair = Repair::of(&store);
+    let repair = store.repair();
     let unknown = within("a move", repair.reset("projection:each")).await;
     assert!(matches!(&unknown, Err(Error::UnknownSubscriber(id)) if id == "projection:each"), "{unknown:?}");
     assert_eq!(stored(&store, "projection:each").await, None, "nothing was made of it");
     let events = fill(&store, new_stream(), 2).await;
     let first = bus(&store);
     first.subscribe(Observer::new("projection:each").shared()).await.expect("it can be subscribed");
-    first.wait_for("projection:each", events[1]).await.expect("it gets there");
+    first.wait_for("projection:each", GlobalSequence(events[1])).await.expect("it gets there");
     end(first).await;
     for repair in [repair.clone(), repair.clone().force()] {
         match within("a move", repair.set_checkpoint("projection:each", events[1] + 1)).await {

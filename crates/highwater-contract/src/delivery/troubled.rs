@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use highwater::{FailurePolicy, LetterQuery, ReliableDeliveryConfig, Transactional};
+use highwater::{FailurePolicy, GlobalSequence, LetterQuery, ReliableDeliveryConfig, Transactional};
 
 use super::players::{Act, Counter, Observer, batched, bus, config, end};
 use crate::dead_letters::found;
@@ -89,7 +89,7 @@ async fn bad_weather<H: Harness>(harness: Arc<H>, seed: u64) {
     let last = *events.last().expect("there are events");
     let calm = bus(&store);
     for name in [each.id(), count.id(), parking.id()] {
-        calm.wait_for(name, last).await.expect("it gets there in the end");
+        calm.wait_for(name, GlobalSequence(last)).await.expect("it gets there in the end");
     }
 
     count.assert_counts(&events).await;

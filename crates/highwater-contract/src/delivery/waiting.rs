@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use highwater::backend::Log;
-use highwater::{Error, EventBus, FailurePolicy, LetterQuery, Overview, Problem, ReliableDeliveryConfig, Subscription};
+use highwater::{
+    Error, EventBus, EventStore, FailurePolicy, GlobalSequence, LetterQuery, Problem, ReliableDeliveryConfig,
+    Subscription,
+};
 
 use super::players::{Act, Gate, Observer, batched, bus, config, end, fill, in_state, is_halted};
 use crate::checkpoints::position;
@@ -21,7 +24,8 @@ pub(crate) async fn whoever_waits_is_told_when_it_is_there<H: Harness>(harness: 
     here.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     for bus in [&here, &elsewhere, &here, &elsewhere] {
         let events = fill(&store, new_stream(), 3).await;
-        let waited = within("waiting", bus.wait_for("projection:each", events[1])).await.expect("it gets there");
+        let waited =
+            within("waiting", bus.wait_for("projection:each", GlobalSequence(events[1]))).await.expect("it gets there");
         assert!(waited.checkpoint >= events[1] && waited.dead_letter.is_none(), "{waited:?}");
         assert!(observer.taken().contains(&events[1]), "what was waited for has been handled");
         assert!(position(&store, "projection:each").await >= Some(events[1]), "and stored");
@@ -34,7 +38,7 @@ pub(crate) async fn whoever_waits_in_vain_is_told_how_far_it_is<H: Harness>(harn
     let events = fill(&store, new_stream(), 3).await;
     let here = bus(&store);
     let elsewhere = bus(&harness.reopen(&store, Settings::default()).await);
-    let missing = elsewhere.wait_for_within("projection:each", 1, QUIET).await;
+    let missing = elsewhere.wait_for_within("projection:each", GlobalSequence(1), QUIET).await;
     assert!(matches!(missing, Err(Error::NotReached { reached: None, wanted: 1, .. })), "{missing:?}");
     let gate = Gate::shut();
     let (waits, at) = (gate.clone(), events[1]);
@@ -42,9 +46,9 @@ pub(crate) async fn whoever_waits_in_vain_is_told_how_far_it_is<H: Harness>(harn
         .plays(move |event, _| if event.global_sequence == Some(at) { Act::Wait(waits.clone()) } else { Act::Take })
         .shared();
     here.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    here.wait_for("projection:each", events[0]).await.expect("it gets there");
+    here.wait_for("projection:each", GlobalSequence(events[0])).await.expect("it gets there");
     for bus in [&here, &elsewhere] {
-        match bus.wait_for_within("projection:each", events[2], QUIET).await {
+        match bus.wait_for_within("projection:each", GlobalSequence(events[2]), QUIET).await {
             Err(Error::NotReached { subscriber_id, wanted, reached, waited }) => {
                 assert_eq!((subscriber_id.as_str(), wanted), ("projection:each", events[2]));
                 assert_eq!((reached, waited), (Some(events[0]), QUIET));
@@ -53,7 +57,7 @@ pub(crate) async fn whoever_waits_in_vain_is_told_how_far_it_is<H: Harness>(harn
         }
     }
     gate.open();
-    elsewhere.wait_for("projection:each", events[2]).await.expect("now it gets there");
+    elsewhere.wait_for("projection:each", GlobalSequence(events[2])).await.expect("now it gets there");
     end(here).await;
 }
 
@@ -72,16 +76,16 @@ pub(crate) async fn whoever_waits_is_told_of_a_dead_letter<H: Harness>(harness: 
             .shared()
     };
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:each", events[2]).await.expect("it gets there");
+    bus.wait_for("projection:each", GlobalSequence(events[2])).await.expect("it gets there");
     for (at, is_dead) in [(0, false), (1, true), (2, false)] {
-        let waited = bus.wait_for("projection:each", events[at]).await.expect("it gets there");
+        let waited = bus.wait_for("projection:each", GlobalSequence(events[at])).await.expect("it gets there");
         assert_eq!(waited.dead_letter.map(|letter| letter.global_sequence), is_dead.then_some(bad));
     }
     mended.store(true, Ordering::SeqCst);
     let letter = found(&store, &LetterQuery::default()).await[0].id;
     let filed = bus.dead_letters().replay(letter).await.expect("it can be asked for");
     within("a replay", filed.done()).await.expect("it is done");
-    let waited = bus.wait_for("projection:each", bad).await.expect("it gets there");
+    let waited = bus.wait_for("projection:each", GlobalSequence(bad)).await.expect("it gets there");
     assert_eq!(waited.dead_letter, None, "it went in after all");
     end(bus).await;
 }
@@ -125,7 +129,7 @@ async fn beside_an_open_append<H: Harness>(
     let first = fill(store, new_stream(), 10).await;
     let observer = Observer::new("projection:each").shared();
     let subscription = bus.subscribe(observer).await.expect("it can be subscribed");
-    bus.wait_for("projection:each", first[9]).await.expect("it gets there");
+    bus.wait_for("projection:each", GlobalSequence(first[9])).await.expect("it gets there");
     let open = harness.begin(store, deposits(new_stream(), 1)).await.expect("an append can be begun");
     let later = fill(store, new_stream(), 10).await;
     (subscription, open, [first[9], later[9]])
@@ -142,7 +146,7 @@ pub(crate) async fn lag_counts_against_what_is_committed<H: Harness>(harness: Ar
         assert!(progress.lag_events > 0 && progress.is_held_back(), "{progress:?}");
         let early = tokio::time::timeout(QUIET, subscription.caught_up()).await;
         assert!(early.is_err(), "not everything that is committed has been handled: {early:?}");
-        let overview = within("an overview", Overview::of(&store)).await.expect("the store answers");
+        let overview = within("an overview", store.overview()).await.expect("the store answers");
         let seen = &overview.subscribers[0];
         assert_eq!((seen.checkpoint, seen.lag_events, seen.state()), (handled, committed - handled, "held back"));
         assert_eq!(seen.still_since, None, "it could not have moved");
@@ -193,7 +197,7 @@ pub(crate) async fn health_names_what_is_wrong<H: Harness>(harness: Arc<H>) {
     let bus = bus(&rough);
     let fine = Observer::new("projection:fine").shared();
     let subscription = bus.subscribe(Arc::clone(&fine)).await.expect("it can be subscribed");
-    bus.wait_for("projection:fine", events[2]).await.expect("it gets there");
+    bus.wait_for("projection:fine", GlobalSequence(events[2])).await.expect("it gets there");
     within("catching up", subscription.caught_up()).await.expect("it gets there");
     let health = within("health", bus.health()).await;
     assert!(problems(&health).is_empty() && health.is_live() && health.is_ready(), "{health:?}");
@@ -250,7 +254,7 @@ pub(crate) async fn health_names_who_has_fallen_behind<H: Harness>(harness: Arc<
     })
     .await;
     gate.open();
-    bus.wait_for("projection:slow", events[2]).await.expect("it gets there");
+    bus.wait_for("projection:slow", GlobalSequence(events[2])).await.expect("it gets there");
     eventually("it is well", async || bus.health().await.is_ready()).await;
     end(bus).await;
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{EventBus, LetterQuery, Overview, RequestOutcome, SubscriberOverview};
+use highwater::{EventBus, EventStore, LetterQuery, Overview, RequestOutcome, SubscriberOverview};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Task;
@@ -156,7 +156,7 @@ impl<'a, S: Shop> Stage<'a, S> {
 
     /// How things are, as any operator would see it.
     async fn scene(&mut self) -> Result<Scene, DemoError> {
-        let overview = Overview::of(self.bus.store()).await?;
+        let overview = self.bus.store().overview().await?;
         let subscribers: Vec<_> = SUBSCRIBERS.into_iter().map(|id| subscriber(id, &overview)).collect();
         let instances = self.company.members.iter().map(|member| {
             let leads = subscribers.iter().filter(|subscriber| subscriber.leader == Some(member.number));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::{Diagnose, Finding, Log, Severity};
-use highwater::{Claim, Error};
+use highwater::{Claim, Error, GlobalSequence};
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -512,7 +512,7 @@ async fn subscribers_that_nobody_processes_for_are_named() {
     store.take_over(&Claim::of("projection:alone")).await.unwrap();
     find(&store, "subscribers", "none of 2").await;
     let at = store.append(&one()).await.unwrap().global_sequence;
-    bus.wait_for("projection:led", at).await.unwrap();
+    bus.wait_for("projection:led", GlobalSequence(at)).await.unwrap();
     // It may be about to.
     find(&store, "subscribers", "none of 2").await;
     let long_ago = "UPDATE {s}.event_bus_checkpoints SET updated_at = now() - interval '5 minutes'";

@@ -4,7 +4,7 @@ use highwater::backend::{
     Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Direction, Fence, Log, NewLetter, ReadLimit,
     Report, Request, StreamRead,
 };
-use highwater::{Append, Claim, Error, ExpectedVersion, LetterQuery, Overview, Repair};
+use highwater::{Append, Claim, Error, EventStore, ExpectedVersion, LetterQuery};
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
@@ -274,7 +274,7 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     assert_eq!(store.purge_letters("s", chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap(), 1);
     let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
     store.commit(tx, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
-    assert_eq!(Repair::of(&store).force().reset("s").await.unwrap().to, 0);
+    assert_eq!(store.repair().force().reset("s").await.unwrap().to, 0);
     store.store_reports(&[report()]).await.unwrap();
     assert!(store.set_paused("s", true).await.unwrap());
     assert!(matches!(store.append(&one()).await.unwrap_err(), Error::Denied { .. }));
@@ -305,8 +305,8 @@ async fn an_operator_asks_and_pauses_but_takes_nothing_over_and_a_reader_only_lo
     let reader = roles.store(&db, "reader").await;
     assert_eq!(reader.open_requests(&["s".into()]).await.unwrap().len(), 1);
     assert_eq!(reader.checkpoints().await.unwrap().len(), 1);
-    assert_eq!(Overview::of(&reader).await.unwrap().subscribers.len(), 1);
-    let refused = Repair::of(&operator).force().reset("s").await.unwrap_err();
+    assert_eq!(reader.overview().await.unwrap().subscribers.len(), 1);
+    let refused = operator.repair().force().reset("s").await.unwrap_err();
     assert!(matches!(refused, Error::Denied { .. }), "{refused:?}");
     for refused in [
         reader.set_paused("s", true).await.unwrap_err(),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use highwater::backend::{Log, ReadLimit};
-use highwater::{Append, EventTypes, Problem, Repair, StartAt, SubscriberOptions, SubscriptionState};
+use highwater::{
+    Append, EventStore, EventTypes, GlobalSequence, Problem, StartAt, SubscriberOptions, SubscriptionState,
+};
 use highwater_postgres::PgEventBus;
 use sqlx::Row;
 use uuid::Uuid;
@@ -40,7 +42,7 @@ async fn a_repair_moves_nothing_beyond_what_is_settled_also_when_another_subscri
     b.caught_up().await.unwrap();
     bus.shutdown().await.unwrap();
     let store = db.store().await;
-    let moved = Repair::of(&store).by("anna").set_checkpoint("projection:a", 8).await;
+    let moved = store.repair().by("anna").set_checkpoint("projection:a", 8).await;
     db.execute(&mut late, "COMMIT").await;
     let bus = PgEventBus::with_config(db.store().await, quick());
     let a = Recorder::new("projection:a");
@@ -65,8 +67,8 @@ async fn who_holds_one_subscriber_back_is_named_though_another_was_started_beyon
     b.caught_up().await.unwrap();
     let health = bus.health().await;
     let in_health = health.problems.iter().any(|problem| matches!(problem, Problem::WritersOpen { .. }));
-    let overview = highwater::Overview::of(&db.store().await).await.unwrap();
-    let why = highwater::explain(&db.store().await, "projection:a").await.unwrap();
+    let overview = db.store().await.overview().await.unwrap();
+    let why = db.store().await.explain("projection:a").await.unwrap();
     let named = in_health && why.causes.iter().any(|cause| matches!(cause, highwater::Cause::WaitingForWriters { .. }));
     assert!(named && overview.open_writers.len() == 1, "{why}");
 }
@@ -248,7 +250,7 @@ async fn a_running_subscriber_continues_after_the_sequence_was_changed() {
         subscription.caught_up().await.unwrap();
         db.execute(&mut db.connection().await, changed).await;
         let said = say(bus.store(), "after").await;
-        let waited = bus.wait_for_within("projection:a", said, Duration::from_secs(10)).await;
+        let waited = bus.wait_for_within("projection:a", GlobalSequence(said), Duration::from_secs(10)).await;
         assert!(waited.is_ok(), "{changed}: {waited:?}");
         bus.shutdown().await.unwrap();
     }
@@ -310,7 +312,7 @@ async fn what_is_appended_after_a_database_was_put_back_from_a_copy_is_delivered
     let recorder = Recorder::new("projection:a");
     bus.subscribe(recorder.clone()).await.unwrap();
     say_many(bus.store(), 3).await;
-    bus.wait_for("projection:a", 3).await.unwrap();
+    bus.wait_for("projection:a", GlobalSequence(3)).await.unwrap();
     for sql in closed(&name) {
         server.execute(&mut admin, &sql).await;
     }
@@ -319,7 +321,7 @@ async fn what_is_appended_after_a_database_was_put_back_from_a_copy_is_delivered
     for text in ["four", "five", "six"] {
         let store = db.store().await;
         let at = say(&store, text).await;
-        bus.wait_for_within("projection:a", at, Duration::from_secs(10)).await.unwrap();
+        bus.wait_for_within("projection:a", GlobalSequence(at), Duration::from_secs(10)).await.unwrap();
     }
     for sql in closed(&name) {
         server.execute(&mut admin, &sql).await;
@@ -331,7 +333,7 @@ async fn what_is_appended_after_a_database_was_put_back_from_a_copy_is_delivered
     for text in ["FOUR", "FIVE", "SIX", "SEVEN", "EIGHT"] {
         said.push(say(&store, text).await);
     }
-    bus.wait_for_within("projection:a", *said.last().unwrap(), Duration::from_secs(10)).await.unwrap();
+    bus.wait_for_within("projection:a", GlobalSequence(*said.last().unwrap()), Duration::from_secs(10)).await.unwrap();
     eventually("all of them are handed over", async || {
         let texts = recorder.texts();
         ["FOUR", "FIVE", "SIX", "SEVEN", "EIGHT"].iter().all(|text| texts.iter().any(|seen| seen == text))

@@ -1,5 +1,6 @@
 //! Schemas with names that were chosen to do harm.
 
+use highwater::GlobalSequence;
 use std::collections::BTreeSet;
 
 use highwater::backend::{Diagnose, Log, Severity, Transfer, Wakeups};
@@ -116,7 +117,7 @@ async fn nothing_outside_of_a_schema_is_made_or_changed_whatever_its_name_is() {
             0 => {
                 let bus = highwater_postgres::PgEventBus::with_config(store.clone(), quick());
                 bus.subscribe(Recorder::new("projection:x")).await.unwrap();
-                bus.wait_for("projection:x", 1).await.unwrap();
+                bus.wait_for("projection:x", GlobalSequence(1)).await.unwrap();
                 assert_eq!(store.push_degraded(), None, "{name:?}");
                 bus.shutdown().await.unwrap();
             }

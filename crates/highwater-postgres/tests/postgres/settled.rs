@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater::backend::{Log, ReadLimit};
-use highwater::{Error, EventTypes, Repair, StartAt, SubscriberOptions, SubscriptionState};
+use highwater::{Error, EventStore, EventTypes, GlobalSequence, StartAt, SubscriberOptions, SubscriptionState};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use sqlx::postgres::PgConnection;
 
@@ -164,11 +164,11 @@ async fn a_checkpoint_of_another_log_is_an_error_though_the_log_has_grown_past_i
     assert!(findings.iter().any(|found| found.topic == "subscribers" && found.found.contains("is not in the log")));
     bus.shutdown().await.unwrap();
     // Set anew, it names no event.
-    Repair::of(&store).reset("projection:each").await.unwrap();
+    store.repair().reset("projection:each").await.unwrap();
     let recorder = Recorder::new("projection:each");
     let bus = PgEventBus::with_config(store, quick());
     bus.subscribe(recorder.clone()).await.unwrap();
-    bus.wait_for("projection:each", 20).await.unwrap();
+    bus.wait_for("projection:each", GlobalSequence(20)).await.unwrap();
     assert_eq!(recorder.sequences(), (1..=20).collect::<Vec<_>>());
     bus.shutdown().await.unwrap();
 }
@@ -189,7 +189,7 @@ async fn what_is_proved_stays_proved_whoever_stores_the_next_checkpoint() {
     let bus = PgEventBus::with_config(away, quick());
     bus.subscribe(Recorder::new("projection:each")).await.unwrap();
     let at = say(bus.store(), "one more").await;
-    bus.wait_for("projection:each", at).await.unwrap();
+    bus.wait_for("projection:each", GlobalSequence(at)).await.unwrap();
     bus.shutdown().await.unwrap();
     for types in [EventTypes::All, EventTypes::only(["Noted"])] {
         assert!(all_of(&db.store().await, &types).await.len() >= 151, "old events flow whatever is open");
@@ -227,7 +227,7 @@ async fn the_end_of_a_transaction_proves_nothing_of_a_sequence_that_was_restarte
     // Whatever it would be handed by mistake is there at once.
     assert_eq!(numbers(&page_of(&store, 0, &["Noted"]).await), [0; 0]);
     db.execute(&mut late, "COMMIT").await;
-    bus.wait_for("projection:fresh", 4).await.unwrap();
+    bus.wait_for("projection:fresh", GlobalSequence(4)).await.unwrap();
     assert_eq!(fresh.sequences(), [1, 2, 3, 4]);
     bus.shutdown().await.unwrap();
 }

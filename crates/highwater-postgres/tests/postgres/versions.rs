@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use highwater::Error;
 use highwater::backend::{Diagnose, Log, Severity};
+use highwater::{Error, GlobalSequence};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -123,8 +123,8 @@ async fn a_transaction_timeout_of_the_role_ends_no_session_of_ours_and_the_appli
     first.subscribe(pausing).await.unwrap();
     second.subscribe(Recorder::new("projection:other")).await.unwrap();
     let (one, two) = (say(first.store(), "one").await, say(first.store(), "two").await);
-    first.wait_for("projection:pausing", two).await.unwrap();
-    second.wait_for("projection:other", two).await.unwrap();
+    first.wait_for("projection:pausing", GlobalSequence(two)).await.unwrap();
+    second.wait_for("projection:other", GlobalSequence(two)).await.unwrap();
     assert_eq!(counted(&db).await, [i64::try_from(one).unwrap(), i64::try_from(two).unwrap()]);
     assert!(!server.log().contains("due to transaction timeout"), "{}", server.log());
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, DeadLetters, Log};
 use highwater::{
-    BoxError, Event, FailurePolicy, LetterQuery, ReliableDeliveryConfig, SubscriberOptions, SubscriptionState,
-    TransactionalProjection, observer_fn,
+    BoxError, Event, FailurePolicy, GlobalSequence, LetterQuery, ReliableDeliveryConfig, SubscriberOptions,
+    SubscriptionState, TransactionalProjection, observer_fn,
 };
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore, SqliteTx};
 
@@ -140,8 +140,8 @@ async fn an_append_on_the_handed_transaction_is_stored_with_it_and_wakes_others(
     bus.subscribe(all).await.unwrap().caught_up().await.unwrap();
     bus.subscribe(Marks(store.clone(), FailurePolicy::DeadLetter)).await.unwrap().caught_up().await.unwrap();
     let at = say(&store, "append on").await;
-    bus.wait_for("projection:all", at + 1).await.unwrap();
-    bus.wait_for(MARKS, at + 1).await.unwrap();
+    bus.wait_for("projection:all", GlobalSequence(at + 1)).await.unwrap();
+    bus.wait_for(MARKS, GlobalSequence(at + 1)).await.unwrap();
     assert_eq!(marks(&store).await, [1, 2]);
     assert_eq!(sequences(&store).await, [1, 2]);
     bus.shutdown().await.unwrap();
@@ -161,11 +161,11 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
     for delete in ["DELETE FROM event_bus_dlq", "DELETE FROM event_bus_dlq WHERE state = 'dead'"] {
         append("conflict").await;
         let behind = append("behind").await;
-        bus.wait_for(MARKS, behind).await.unwrap();
+        bus.wait_for(MARKS, GlobalSequence(behind)).await.unwrap();
         assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 2);
         sqlx::query(delete).execute(store.pool()).await.unwrap();
         let after = append("after").await;
-        bus.wait_for(MARKS, after).await.unwrap();
+        bus.wait_for(MARKS, GlobalSequence(after)).await.unwrap();
         // Parked, if at all, only until it is noticed that there is nothing to wait behind.
         eventually("it waits behind nothing", async || {
             bus.dead_letters().count(&LetterQuery::default()).await.unwrap() == 0

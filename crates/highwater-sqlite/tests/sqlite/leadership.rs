@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use highwater::backend::{Leader, LeaderHold, Leadership};
 use highwater::{
-    BoxError, Claim, Coordinator, Event, ProjectorCoordinator, ReliableDeliveryConfig, SubscriptionState,
-    TransactionalProjection, observer_fn,
+    BoxError, Claim, Coordinator, Event, GlobalSequence, ProjectorCoordinator, ReliableDeliveryConfig,
+    SubscriptionState, TransactionalProjection, observer_fn,
 };
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 
@@ -131,7 +131,8 @@ async fn caught_up(store: &SqliteEventStore) {
     let at = say(store, "the end").await;
     let bus = SqliteEventBus::with_config(store.clone(), crate::support::quick());
     for subscriber_id in [COUNTED, EFFECTS] {
-        eventually("the subscriber is known", async || bus.wait_for(subscriber_id, at).await.is_ok()).await;
+        eventually("the subscriber is known", async || bus.wait_for(subscriber_id, GlobalSequence(at)).await.is_ok())
+            .await;
     }
 }
 

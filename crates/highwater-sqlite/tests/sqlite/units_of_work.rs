@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::Log;
-use highwater::{Append, BoxError, Error, Event, ExpectedVersion, ReliableDeliveryConfig, observer_fn};
+use highwater::{Append, BoxError, Error, Event, ExpectedVersion, GlobalSequence, ReliableDeliveryConfig, observer_fn};
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore, UnitOfWork};
 use uuid::Uuid;
 
@@ -65,14 +65,14 @@ async fn what_is_committed_together_wakes_whoever_waits() {
     mark(&mut work, 1).await;
     work.append(one());
     let done = work.commit().await.unwrap();
-    bus.wait_for("projection:all", done[0].global_sequence).await.unwrap();
+    bus.wait_for("projection:all", GlobalSequence(done[0].global_sequence)).await.unwrap();
 
     // On a transaction of the application's own, as soon as it says so.
     let mut tx = store.pool().begin_with("BEGIN IMMEDIATE").await.unwrap();
     let (appended, announcement) = store.append_on(&mut tx, &one()).await.unwrap();
     tx.commit().await.unwrap();
     announcement.send();
-    bus.wait_for("projection:all", appended.global_sequence).await.unwrap();
+    bus.wait_for("projection:all", GlobalSequence(appended.global_sequence)).await.unwrap();
     assert_eq!(marks(&store).await, [1]);
     bus.shutdown().await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Bus, Entry};
-use crate::{DeadLetter, Error, LeaderHold, LetterQuery, LetterState, SubscriptionState};
+use crate::{DeadLetter, Error, GlobalSequence, LeaderHold, LetterQuery, LetterState, SubscriptionState};
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -21,26 +21,27 @@ pub struct Waited {
 }
 
 impl Bus {
-    /// Waits until a subscriber's stored checkpoint has reached an event, wherever the subscriber runs. The answer says
-    /// whether that event went to the dead letters.
+    /// Waits until a subscriber's stored checkpoint has reached an event, wherever the subscriber runs: `&appended`, or a
+    /// [`GlobalSequence`]. The answer says whether that event went to the dead letters.
     ///
     /// # Errors
     /// [`Error::NotReached`] after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is;
     /// [`Error::WaitsForItself`] inside the subscriber's own handler.
-    pub async fn wait_for(&self, subscriber_id: &str, global_sequence: u64) -> Result<Waited, Error> {
-        self.wait_for_within(subscriber_id, global_sequence, self.inner.config.wait_timeout).await
+    pub async fn wait_for(&self, subscriber_id: &str, event: impl Into<GlobalSequence>) -> Result<Waited, Error> {
+        self.wait_for_within(subscriber_id, event, self.inner.config.wait_timeout).await
     }
 
-    /// The same with a time-out of one's own.
+    /// The same with another time-out.
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
     pub async fn wait_for_within(
         &self,
         subscriber_id: &str,
-        global_sequence: u64,
+        event: impl Into<GlobalSequence>,
         timeout: Duration,
     ) -> Result<Waited, Error> {
+        let GlobalSequence(global_sequence) = event.into();
         crate::subscriber::check_id(subscriber_id)?;
         let deadline = Instant::now() + timeout;
         let (mut pause, mut told) = (LOOK_AGAIN.0, false);

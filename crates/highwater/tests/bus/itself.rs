@@ -1,5 +1,6 @@
 //! Handlers that wait for a subscriber: for their own they would wait for ever.
 
+use highwater::GlobalSequence;
 use highwater::prelude::*;
 
 use super::support::{Note, quick, say, within};
@@ -11,7 +12,7 @@ async fn told_inside(bus: &MemoryEventBus, of: &'static str) -> Vec<(&'static st
     let filed = bus.dead_letters().replay_all(&id).await.unwrap();
     vec![
         ("caught_up", of.caught_up().await),
-        ("wait_for", bus.wait_for(&id, 1).await.map(drop)),
+        ("wait_for", bus.wait_for(&id, GlobalSequence(1)).await.map(drop)),
         ("done", filed.done().await.map(drop)),
         ("pause", of.pause().await),
         ("resume", of.resume().await),
@@ -44,7 +45,7 @@ async fn waiting_for_a_subscriber_inside_its_own_handler_is_an_error_at_once() {
         }
     }
     // Nothing came of it, and from outside everything works.
-    bus.wait_for("projection:waits", at).await.unwrap();
+    bus.wait_for("projection:waits", GlobalSequence(at)).await.unwrap();
     within("what was filed is carried out", subscription.caught_up()).await.unwrap();
     subscription.pause().await.unwrap();
     bus.shutdown().await.unwrap();

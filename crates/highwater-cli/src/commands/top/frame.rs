@@ -109,7 +109,7 @@ fn leader(subscriber: &SubscriberOverview) -> String {
 #[cfg(test)]
 mod tests {
     use highwater::backend::Checkpoints as _;
-    use highwater::{Claim, MemoryEventStore};
+    use highwater::{Claim, EventStore, MemoryEventStore};
 
     use super::*;
 
@@ -118,7 +118,7 @@ mod tests {
         for n in 0..subscribers {
             store.take_over(&Claim::of(format!("projection:number-{n}"))).await.unwrap();
         }
-        Overview::of(&store).await.map_err(|error| error.to_string())
+        store.overview().await.map_err(|error| error.to_string())
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::Checkpoints;
-use highwater::{EventTypes, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
+use highwater::{EventTypes, GlobalSequence, ReliableDeliveryConfig, StartAt, SubscriberOptions, observer_fn};
 use highwater_contract::delivered;
 use sqlx::Row;
 
@@ -62,7 +62,7 @@ async fn a_new_subscriber_has_no_checkpoint_and_gets_one_that_is_updated_in_plac
     let subscription = bus.subscribe(recorder).await.unwrap();
     for text in ["one", "two"] {
         let at = say(&store, text).await;
-        bus.wait_for("projection:new", at).await.unwrap();
+        bus.wait_for("projection:new", GlobalSequence(at)).await.unwrap();
         assert_eq!(store.checkpoint("projection:new").await.unwrap().unwrap().global_sequence, at);
     }
     subscription.unsubscribe().await.unwrap();
@@ -150,7 +150,7 @@ async fn catching_up_with_many_events_stores_progress_after_each_batch() {
     let recorder = Recorder::new("projection:batches");
     bus.subscribe(recorder.clone()).await.unwrap().caught_up().await.unwrap();
     assert_eq!(recorder.sequences().len(), 250);
-    bus.wait_for("projection:batches", 250).await.unwrap();
+    bus.wait_for("projection:batches", GlobalSequence(250)).await.unwrap();
     let moves: Vec<i64> =
         sqlx::query_scalar("SELECT at FROM moves ORDER BY at").fetch_all(&mut connection).await.unwrap();
     assert!(moves.len() >= 3, "{moves:?}");
@@ -190,7 +190,7 @@ async fn a_table_of_checkpoints_that_was_emptied_by_hand_means_redelivery() {
     let mut connection = db.connection().await;
     db.execute(&mut connection, "TRUNCATE {s}.event_bus_checkpoints").await;
     let at = say(bus.store(), "b").await;
-    bus.wait_for("projection:again", at).await.unwrap();
+    bus.wait_for("projection:again", GlobalSequence(at)).await.unwrap();
     eventually("it has begun again", async || recorder.texts().ends_with(&["a".to_owned(), "b".to_owned()])).await;
     let after = bus.store().checkpoint("projection:again").await.unwrap().unwrap().term;
     assert!(after.number > before.number, "an old term does not come back: {before:?} {after:?}");
@@ -207,7 +207,7 @@ async fn a_filtered_subscriber_follows_the_log_though_it_wants_nothing_of_it() {
     for n in 0..20 {
         at = say(bus.store(), &n.to_string()).await;
     }
-    bus.wait_for("projection:filtered", at).await.unwrap();
+    bus.wait_for("projection:filtered", GlobalSequence(at)).await.unwrap();
     assert!(recorder.texts().is_empty());
 }
 
@@ -219,7 +219,7 @@ async fn starting_at_the_end_sees_what_comes_and_nothing_of_what_was() {
     let recorder = Recorder::with("projection:end", SubscriberOptions::new().start(StartAt::End));
     bus.subscribe(recorder.clone()).await.unwrap();
     let at = say(bus.store(), "after").await;
-    bus.wait_for("projection:end", at).await.unwrap();
+    bus.wait_for("projection:end", GlobalSequence(at)).await.unwrap();
     assert_eq!(recorder.texts(), ["after"]);
     let other = Recorder::with("projection:position", SubscriberOptions::new().start(StartAt::After(end)));
     bus.subscribe(other.clone()).await.unwrap().caught_up().await.unwrap();
@@ -252,7 +252,7 @@ async fn starting_at_the_end_does_not_lose_what_an_open_transaction_brings() {
     let options = SubscriberOptions::new().start(StartAt::End);
     bus.subscribe(observer.with_options(options)).await.unwrap();
     tx.commit().await.unwrap();
-    bus.wait_for("projection:end", early).await.unwrap();
+    bus.wait_for("projection:end", GlobalSequence(early)).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), [late.global_sequence, early]);
 }
 
@@ -299,10 +299,10 @@ async fn a_checkpoint_that_somebody_else_holds_keeps_only_its_own_subscriber_wai
     for n in 0..5 {
         at = say(bus.store(), &n.to_string()).await;
     }
-    bus.wait_for_within("projection:free", at, Duration::from_secs(4)).await.unwrap();
-    assert!(bus.wait_for_within("projection:held", at, Duration::from_millis(50)).await.is_err());
+    bus.wait_for_within("projection:free", GlobalSequence(at), Duration::from_secs(4)).await.unwrap();
+    assert!(bus.wait_for_within("projection:held", GlobalSequence(at), Duration::from_millis(50)).await.is_err());
     db.execute(&mut connection, "ROLLBACK").await;
-    bus.wait_for("projection:held", at).await.unwrap();
+    bus.wait_for("projection:held", GlobalSequence(at)).await.unwrap();
     assert_eq!(held.texts().len(), 5, "nothing was handed over twice for it");
 }
 

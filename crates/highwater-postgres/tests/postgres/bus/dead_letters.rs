@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use highwater::backend::{Checkpoints, Log, NewRecord};
-use highwater::{Append, FailurePolicy, LetterQuery, LetterState, SubscriberOptions, SubscriptionState};
+use highwater::{
+    Append, FailurePolicy, GlobalSequence, LetterQuery, LetterState, SubscriberOptions, SubscriptionState,
+};
 use highwater_contract::delivered;
 use sqlx::Row;
 use uuid::Uuid;
@@ -20,7 +22,7 @@ async fn a_transient_failure_is_retried_and_leaves_no_letter() {
     recorder.fail("shaky", 2);
     let at = say(bus.store(), "shaky").await;
     bus.subscribe(recorder.clone()).await.unwrap();
-    assert_eq!(bus.wait_for("projection:transient", at).await.unwrap().dead_letter, None);
+    assert_eq!(bus.wait_for("projection:transient", GlobalSequence(at)).await.unwrap().dead_letter, None);
     assert_eq!(recorder.texts(), ["shaky"]);
     assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 0);
 }
@@ -37,9 +39,9 @@ async fn a_persistent_failure_goes_to_the_dead_letters_and_the_checkpoint_goes_o
     let at = bus.store().append(&append).await.unwrap().global_sequence;
     let after = say(bus.store(), "good").await;
     bus.subscribe(recorder.clone()).await.unwrap();
-    let waited = bus.wait_for("projection:persistent", at).await.unwrap();
+    let waited = bus.wait_for("projection:persistent", GlobalSequence(at)).await.unwrap();
     assert_eq!(waited.dead_letter.map(|letter| letter.event_id), Some(event_id));
-    bus.wait_for("projection:persistent", after).await.unwrap();
+    bus.wait_for("projection:persistent", GlobalSequence(after)).await.unwrap();
     assert_eq!(recorder.texts(), ["good"], "processing goes on");
     let mut connection = db.connection().await;
     let row = sqlx::query(
@@ -75,7 +77,7 @@ async fn a_letter_that_cannot_be_written_keeps_the_checkpoint_where_it_is() {
     let stored = bus.store().checkpoint("projection:unburied").await.unwrap().unwrap();
     assert_eq!(stored.global_sequence, before);
     // Whatever was wrong passes before the letter can be written: then there is none.
-    bus.wait_for("projection:unburied", bad).await.unwrap();
+    bus.wait_for("projection:unburied", GlobalSequence(bad)).await.unwrap();
     assert_eq!(recorder.texts(), ["before", "bad"]);
 }
 
@@ -96,7 +98,7 @@ async fn an_undecodable_event_is_kept_with_its_raw_payload() {
     let at = bus.store().append(&Append::to(record.stream_id).record(record.clone())).await.unwrap().global_sequence;
     let recorder = Recorder::new("projection:undecodable");
     bus.subscribe(recorder.clone()).await.unwrap();
-    let letter = bus.wait_for("projection:undecodable", at).await.unwrap().dead_letter.unwrap();
+    let letter = bus.wait_for("projection:undecodable", GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
     assert_eq!(letter.retry_count, 0, "trying again is no use");
     let detail = bus.dead_letters().show(letter.id).await.unwrap();
     assert_eq!(detail.record.unwrap().data, raw);
@@ -112,7 +114,7 @@ async fn an_error_that_cannot_be_stored_as_it_is_does_not_keep_its_letter_from_b
         Err(format!("nul \0 and {}", "long ".repeat(100_000)).into())
     });
     bus.subscribe(observer).await.unwrap();
-    let letter = bus.wait_for("projection:nul", at).await.unwrap().dead_letter.unwrap();
+    let letter = bus.wait_for("projection:nul", GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
     let message = letter.error_message.unwrap();
     assert!(message.starts_with("nul \u{fffd} and long") && message.len() < 10_000);
 }
@@ -127,7 +129,7 @@ async fn letters_are_replayed_by_the_subscriber_though_another_process_asks() {
     let append = Append::to(stream).events((1..=3).map(|n| note(n.to_string())));
     let at = worker.store().append(&append).await.unwrap().global_sequence;
     worker.subscribe(recorder.clone()).await.unwrap();
-    worker.wait_for("projection:parked", at).await.unwrap();
+    worker.wait_for("projection:parked", GlobalSequence(at)).await.unwrap();
     assert!(recorder.texts().is_empty(), "all of the stream waits behind its first event");
 
     let office = bus(&db, quick()).await;
@@ -140,7 +142,7 @@ async fn letters_are_replayed_by_the_subscriber_though_another_process_asks() {
     let replayed = letters.list(&query).await.unwrap();
     assert!(replayed.iter().all(|letter| letter.resolved_by.as_deref() == Some("anna")));
     let next = worker.store().append(&Append::to(stream).event(note("4"))).await.unwrap().global_sequence;
-    worker.wait_for("projection:parked", next).await.unwrap();
+    worker.wait_for("projection:parked", GlobalSequence(next)).await.unwrap();
     assert_eq!(recorder.texts(), ["1", "2", "3", "4"], "the stream is not parked any more");
 }
 
@@ -166,7 +168,7 @@ async fn a_retrying_subscriber_delays_nobody_else() {
         at = say(bus.store(), &N.fetch_add(1, Ordering::Relaxed).to_string()).await;
     }
     for (n, other) in others.iter().enumerate() {
-        bus.wait_for(&format!("projection:{n}"), at).await.unwrap();
+        bus.wait_for(&format!("projection:{n}"), GlobalSequence(at)).await.unwrap();
         assert_eq!(other.texts().len(), 10);
     }
 }
@@ -195,11 +197,11 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
         recorder.fail("bad", 1);
         append(stream, "bad").await;
         let parked = append(stream, "behind").await;
-        bus.wait_for("projection:emptied", parked).await.unwrap();
+        bus.wait_for("projection:emptied", GlobalSequence(parked)).await.unwrap();
         assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 2);
         db.execute(&mut by_hand, delete).await;
         let after = append(stream, &format!("after {round}")).await;
-        bus.wait_for("projection:emptied", after).await.unwrap();
+        bus.wait_for("projection:emptied", GlobalSequence(after)).await.unwrap();
         // Parked, if at all, only until it is noticed that there is nothing to wait behind.
         eventually("it waits behind nothing", async || {
             bus.dead_letters().count(&LetterQuery::default()).await.unwrap() == 0
@@ -212,7 +214,7 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
     recorder.fail("old", 1);
     append(stream, "old").await;
     let behind = append(stream, "behind").await;
-    bus.wait_for("projection:emptied", behind).await.unwrap();
+    bus.wait_for("projection:emptied", GlobalSequence(behind)).await.unwrap();
     db.execute(&mut by_hand, "UPDATE {s}.event_bus_dlq SET parks = false WHERE state = 'dead'").await;
     append(stream, "after it").await;
     eventually("nothing is parked", async || {
@@ -229,6 +231,6 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
     super::until(&subscription, |state| matches!(state, SubscriptionState::Halted { .. })).await;
     db.execute(&mut by_hand, "TRUNCATE {s}.event_bus_dlq CASCADE").await;
     subscription.resume().await.unwrap();
-    bus.wait_for("projection:emptied", third).await.unwrap();
+    bus.wait_for("projection:emptied", GlobalSequence(third)).await.unwrap();
     assert_eq!(recorder.texts().last().map(String::as_str), Some("third"));
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, Error, Event, LetterQuery, ReliableDeliveryConfig, SubscriberOptions, TransactionalProjection,
+    Append, BoxError, Error, Event, GlobalSequence, LetterQuery, ReliableDeliveryConfig, SubscriberOptions,
+    TransactionalProjection,
 };
 use highwater_contract::delivered;
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore, PgTx};
@@ -98,7 +99,7 @@ async fn an_sql_error_that_a_handler_swallows_does_not_lose_the_event() {
     let counting = Counting::new(&db, "projection:swallow", quick(), swallow).await;
     let at = say(bus.store(), "x").await;
     bus.subscribe(counting).await.unwrap();
-    bus.wait_for("projection:swallow", at).await.unwrap();
+    bus.wait_for("projection:swallow", GlobalSequence(at)).await.unwrap();
     assert_eq!((counted(&db).await, letters(&bus).await.len()), (vec![at as i64], 0));
 }
 
@@ -150,7 +151,7 @@ async fn a_handler_that_hangs_in_the_server_is_given_up_and_its_lock_let_go() {
     let counting = Counting::new(&db, "projection:hang", config, hang).await;
     let at = say(bus.store(), "x").await;
     bus.subscribe(counting).await.unwrap();
-    bus.wait_for("projection:hang", at).await.unwrap();
+    bus.wait_for("projection:hang", GlobalSequence(at)).await.unwrap();
     assert_eq!((counted(&db).await, letters(&bus).await.len()), (vec![1], 0));
 }
 
@@ -162,7 +163,7 @@ async fn a_handler_that_panics_in_its_transaction_leaves_nothing_behind_and_is_t
     let counting = Counting::new(&db, "projection:panic", quick(), panic).await;
     let at = say(bus.store(), "x").await;
     bus.subscribe(counting).await.unwrap();
-    bus.wait_for("projection:panic", at).await.unwrap();
+    bus.wait_for("projection:panic", GlobalSequence(at)).await.unwrap();
     assert_eq!((counted(&db).await, letters(&bus).await.len()), (vec![1], 0));
 }
 
@@ -190,7 +191,7 @@ async fn an_append_in_a_handlers_transaction_is_stored_with_it_and_others_hear_o
     let counting = Counting::new(&db, "saga:answers", patient, answer).await;
     bus.subscribe(counting).await.unwrap().caught_up().await.unwrap();
     let at = say(bus.store(), "question").await;
-    bus.wait_for("saga:answers", at + 1).await.unwrap();
+    bus.wait_for("saga:answers", GlobalSequence(at + 1)).await.unwrap();
     let all: Vec<i64> = counted(&db).await;
     assert_eq!(all.len(), 2, "question and answer, each once: {all:?}");
 }
@@ -216,7 +217,7 @@ async fn an_append_that_would_wait_for_the_handlers_own_transaction_is_a_typed_e
     let counting = Counting::new(&db, "saga:stuck", ReliableDeliveryConfig { max_retries: 0, ..quick() }, stuck).await;
     let at = say(bus.store(), "x").await;
     bus.subscribe(counting).await.unwrap();
-    let letter = bus.wait_for("saga:stuck", at).await.unwrap().dead_letter.unwrap();
+    let letter = bus.wait_for("saga:stuck", GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
     assert!(letter.error_message.unwrap().contains("stream held"));
 }
 
@@ -320,7 +321,7 @@ async fn an_event_that_meets_a_full_disk_waits_until_there_is_room() {
     let counting = Counting::new(&db, "projection:counted", quick(), act).await;
     let subscription = bus.subscribe(counting.clone()).await.unwrap();
     let done = say(bus.store(), "a").await;
-    bus.wait_for_within("projection:counted", done, Duration::from_secs(60)).await.unwrap();
+    bus.wait_for_within("projection:counted", GlobalSequence(done), Duration::from_secs(60)).await.unwrap();
     assert!(counting.calls.load(Ordering::SeqCst) > ATTEMPTS);
     assert_eq!(counted(&db).await, [1]);
     assert!(letters(&bus).await.is_empty());
@@ -349,7 +350,8 @@ async fn handlers_that_hang_in_all_transactions_keep_no_other_subscribers_dead_l
     }
     bus.subscribe(failing.clone()).await.unwrap();
     let within = Duration::from_secs(8);
-    let waited = bus.wait_for_within("projection:fails", at, within).await.expect("its dead letter is written");
+    let waited =
+        bus.wait_for_within("projection:fails", GlobalSequence(at), within).await.expect("its dead letter is written");
     let letter = waited.dead_letter.expect("it is written").id;
     // Nor what becomes of it: replayed in vain, then with success, and another one discarded.
     let done = async |filed: highwater::Filed<'_>| tokio::time::timeout(within, filed.done()).await.unwrap().unwrap();
@@ -360,7 +362,7 @@ async fn handlers_that_hang_in_all_transactions_keep_no_other_subscribers_dead_l
     assert_eq!(failing.texts(), ["x"]);
     failing.fail("y", u32::MAX);
     let at = say(bus.store(), "y").await;
-    let waited = bus.wait_for_within("projection:fails", at, within).await.unwrap();
+    let waited = bus.wait_for_within("projection:fails", GlobalSequence(at), within).await.unwrap();
     let discarded = desk.discard(waited.dead_letter.unwrap().id, "not needed").await.unwrap();
     assert_eq!(done(discarded).await.done, 1);
 }

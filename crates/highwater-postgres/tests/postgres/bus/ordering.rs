@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::Log;
-use highwater::{Append, EventStore};
+use highwater::{Append, EventStore, GlobalSequence};
 use uuid::Uuid;
 
 use super::{Recorder, batched, bus, quick};
@@ -64,7 +64,7 @@ async fn a_subscriber_waits_for_an_open_transaction_and_goes_on_when_it_ends() {
         let append = Append::to(Uuid::now_v7()).event(note("open"));
         let (_, _unsent) = bus.store().append_on(&mut tx, &append).await.unwrap();
         let beyond = super::say(bus.store(), "beyond").await;
-        let waited = bus.wait_for_within("projection:waits", beyond, Duration::from_millis(100)).await;
+        let waited = bus.wait_for_within("projection:waits", GlobalSequence(beyond), Duration::from_millis(100)).await;
         assert!(waited.unwrap_err().to_string().contains("it is at"), "the error says how far it is");
         assert_eq!(recorder.texts().len(), seen);
         assert_eq!(bus.store().open_writers().await.unwrap().len(), 1, "and who is waited for can be seen");
@@ -73,7 +73,7 @@ async fn a_subscriber_waits_for_an_open_transaction_and_goes_on_when_it_ends() {
         } else {
             tx.rollback().await.unwrap();
         }
-        bus.wait_for("projection:waits", beyond).await.unwrap();
+        bus.wait_for("projection:waits", GlobalSequence(beyond)).await.unwrap();
         assert_eq!(recorder.texts().len(), seen + if committed { 2 } else { 1 });
     }
 }
@@ -100,6 +100,6 @@ async fn health_names_the_open_transaction_that_everybody_waits_for() {
     let progress = subscription.progress().await.unwrap();
     assert!(progress.frontier >= progress.position);
     tx.rollback().await.unwrap();
-    bus.wait_for("projection:waits", beyond).await.unwrap();
+    bus.wait_for("projection:waits", GlobalSequence(beyond)).await.unwrap();
     crate::support::eventually("all is well", async || bus.health().await.is_ready()).await;
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::backend::Log;
-use highwater::{EventStore, FailurePolicy, SubscriberOptions};
+use highwater::{EventStore, FailurePolicy, GlobalSequence, SubscriberOptions};
 use highwater_contract::delivered;
 use highwater_postgres::{PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
@@ -81,7 +81,9 @@ async fn survive(outage: Outage) {
         let back = Instant::now();
         let done = store_until_it_works(&store).await;
         for subscription in &subscriptions {
-            bus.wait_for_within(subscription.subscriber_id(), done, Duration::from_secs(20)).await.unwrap();
+            bus.wait_for_within(subscription.subscriber_id(), GlobalSequence(done), Duration::from_secs(20))
+                .await
+                .unwrap();
         }
         assert!(back.elapsed() < Duration::from_secs(5), "they went on only after {:?}", back.elapsed());
     }
@@ -157,7 +159,7 @@ async fn what_was_buried_survives_a_crash_of_the_server_though_the_database_says
     recorder.fail("bad", u32::MAX);
     let subscription = bus.subscribe(recorder).await.unwrap();
     let at = super::say(bus.store(), "bad").await;
-    bus.wait_for("projection:buried", at).await.unwrap();
+    bus.wait_for("projection:buried", GlobalSequence(at)).await.unwrap();
     server.crash().unwrap();
     server.start_again().unwrap();
     let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();

@@ -1,6 +1,7 @@
 //! One process of the server is killed, as the out-of-memory killer does it: the server recovers by itself, under the same
 //! start time, and has lost what was committed without waiting for the disk.
 
+use highwater::GlobalSequence;
 use std::time::Duration;
 
 use highwater::backend::{Checkpoints, Log};
@@ -64,10 +65,10 @@ async fn a_checkpoint_that_a_killed_backend_has_taken_back_is_stored_again() {
     // Whether a checkpoint has reached the disk by itself is a matter of chance.
     for _ in 0..10 {
         let at = say_again(bus.store()).await;
-        bus.wait_for_within("projection:each", at, Duration::from_secs(10)).await.unwrap();
+        bus.wait_for_within("projection:each", GlobalSequence(at), Duration::from_secs(10)).await.unwrap();
         let seen = recorder.sequences().len();
         kill_a_backend(&server, &db).await;
-        bus.wait_for_within("projection:each", at, Duration::from_secs(10)).await.unwrap();
+        bus.wait_for_within("projection:each", GlobalSequence(at), Duration::from_secs(10)).await.unwrap();
         assert_eq!(stored(&db.store().await, "projection:each").await, at, "another process sees it as well");
         subscription.caught_up().await.unwrap();
         lost |= recorder.sequences().len() > seen;
@@ -89,19 +90,19 @@ async fn numbers_that_are_issued_again_after_a_backend_was_killed_are_delivered(
     let mut issued_again = false;
     for _ in 0..10 {
         let last = say_again(bus.store()).await;
-        bus.wait_for_within("projection:each", last, Duration::from_secs(10)).await.unwrap();
+        bus.wait_for_within("projection:each", GlobalSequence(last), Duration::from_secs(10)).await.unwrap();
         let mut careless = db.connection().await;
         // From here on everything about the sequence is new to the write-ahead log, and is lost with it.
         db.execute(&mut careless, "CHECKPOINT; SET synchronous_commit = off").await;
         for _ in 0..3 {
             db.execute(&mut careless, INSERT).await;
         }
-        bus.wait_for_within("projection:each", last + 3, Duration::from_secs(10)).await.unwrap();
+        bus.wait_for_within("projection:each", GlobalSequence(last + 3), Duration::from_secs(10)).await.unwrap();
         kill_a_backend(&server, &db).await;
         let first = say_again(bus.store()).await;
         let next = say_again(bus.store()).await;
         for at in [first, next] {
-            bus.wait_for_within("projection:each", at, Duration::from_secs(10)).await.unwrap();
+            bus.wait_for_within("projection:each", GlobalSequence(at), Duration::from_secs(10)).await.unwrap();
         }
         let again = recorder
             .sequences()
@@ -136,11 +137,11 @@ async fn what_a_handler_has_committed_without_waiting_for_the_disk_is_done_again
     let mut lost = false;
     for _ in 0..10 {
         let at = say_again(bus.store()).await;
-        bus.wait_for_within("projection:careless", at, Duration::from_secs(10)).await.unwrap();
+        bus.wait_for_within("projection:careless", GlobalSequence(at), Duration::from_secs(10)).await.unwrap();
         kill_a_backend(&server, &db).await;
         lost |= stored(&db.store().await, "projection:careless").await < at;
         let next = say_again(bus.store()).await;
-        bus.wait_for_within("projection:careless", next, Duration::from_secs(10)).await.unwrap();
+        bus.wait_for_within("projection:careless", GlobalSequence(next), Duration::from_secs(10)).await.unwrap();
         let all: Vec<i64> =
             crate::support::sequences(&db.store().await).await.into_iter().map(|at| at as i64).collect();
         assert_eq!(counted(&db).await, all, "each event once");

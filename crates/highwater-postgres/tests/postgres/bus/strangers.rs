@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::backend::{Diagnose, Log, OpenWriter};
-use highwater::{Cause, Overview, Problem, Subscription, explain};
+use highwater::{Cause, EventStore, Problem, Subscription};
 use highwater_postgres::PgEventBus;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions};
@@ -94,11 +94,11 @@ async fn is_named_everywhere(db: &Db, role: Option<&str>, statements: &[&str], l
     assert!(early.is_err(), "ten committed events have not been handled");
 
     let store = db.store().await;
-    let overview = Overview::of(&store).await.unwrap();
+    let overview = store.overview().await.unwrap();
     let seen = &overview.subscribers[0];
     assert_eq!((seen.state(), seen.lag_events), ("held back", head - handled));
     assert!(overview.open_writers.len() == 1 && stranger.is(&overview.open_writers[0]), "{overview:?}");
-    let explained = explain(&store, ID).await.unwrap();
+    let explained = store.explain(ID).await.unwrap();
     assert!(matches!(&explained.causes[0], Cause::WaitingForWriters { head: said, .. } if *said == head));
     let who = format!("process {} (role {}, application nightly, open for ", stranger.pid, stranger.role);
     assert!(explained.to_string().contains(&who), "{explained}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, DeadLetters, Log};
 use highwater::{
-    Append, Error, EventBus, EventTypes, InstanceMode, LetterQuery, Problem, ReliableDeliveryConfig, SubscriberOptions,
-    SubscriptionState,
+    Append, Error, EventBus, EventTypes, GlobalSequence, InstanceMode, LetterQuery, Problem, ReliableDeliveryConfig,
+    SubscriberOptions, SubscriptionState,
 };
 use highwater_contract::{Call, Flaky, Verdict};
 use highwater_postgres::{PgEventBus, PgEventStore};
@@ -49,7 +49,7 @@ async fn who_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on() {
     assert_eq!(last, 8);
     let is_told = |state| matches!(state, SubscriptionState::Disconnected { error } if error.contains("event 7"));
     eventually("it says what is wrong", async || is_told(stopped.state())).await;
-    bus.wait_for("projection:some", last).await.unwrap();
+    bus.wait_for("projection:some", GlobalSequence(last)).await.unwrap();
     let health = bus.health().await;
     let named = |problem: &Problem| {
         matches!(problem, Problem::Disconnected { subscriber_id, error }
@@ -66,14 +66,14 @@ async fn who_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on() {
     let (before, began) = (reads.load(Ordering::SeqCst), tokio::time::Instant::now());
     for _ in 0..3 {
         let at = store.append(&Append::to(SOUND).event(Note::Struck)).await.unwrap().global_sequence;
-        bus.wait_for("projection:some", at).await.unwrap();
+        bus.wait_for("projection:some", GlobalSequence(at)).await.unwrap();
     }
     let reads = reads.load(Ordering::SeqCst) - before;
     assert!(reads as u64 <= 30 + 10 * began.elapsed().as_secs(), "{reads} reads in {:?}", began.elapsed());
     // Mended by hand, it goes on by itself.
     let mend = "UPDATE {s}.events SET stream_version = 5, data = '{\"text\":\"x\"}' WHERE global_sequence = 7";
     db.execute(&mut by_hand, mend).await;
-    bus.wait_for("projection:all", last).await.unwrap();
+    bus.wait_for("projection:all", GlobalSequence(last)).await.unwrap();
     assert_eq!(all.sequences(), [1, 2, 3, 7]);
     bus.shutdown().await.unwrap();
 }
@@ -86,7 +86,7 @@ async fn after(sql: &str, mode: InstanceMode) -> (Db, PgEventStore, PgEventBus) 
     let bus = PgEventBus::with_config(store.clone(), config.clone());
     for id in ["projection:x", "projection:other"] {
         bus.subscribe(Recorder::new(id)).await.unwrap();
-        bus.wait_for(id, 5).await.unwrap();
+        bus.wait_for(id, GlobalSequence(5)).await.unwrap();
     }
     bus.shutdown().await.unwrap();
     db.execute(&mut db.connection().await, sql).await;
@@ -105,7 +105,7 @@ async fn a_checkpoint_that_cannot_be_read_is_never_0() {
         let stopped = bus.subscribe(one.clone()).await;
         bus.subscribe(other.clone()).await.unwrap();
         let at = say(&store, "on").await;
-        bus.wait_for("projection:other", at).await.unwrap();
+        bus.wait_for("projection:other", GlobalSequence(at)).await.unwrap();
         match stopped {
             Err(error) => assert!(named(&error), "{error:?}"),
             Ok(stopped) => {

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use highwater::ReliableDeliveryConfig;
+use highwater::{GlobalSequence, ReliableDeliveryConfig};
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 
@@ -199,7 +199,7 @@ async fn a_leader_whose_connections_are_forgotten_stands_by_and_leads_again() {
     let at = say(&store, "the end").await;
     // A read that was under way is given up after 30 seconds.
     let patient = ReliableDeliveryConfig { wait_timeout: Duration::from_secs(60), ..coordinated() };
-    PgEventBus::with_config(store.clone(), patient).wait_for(COUNTED, at).await.unwrap();
+    PgEventBus::with_config(store.clone(), patient).wait_for(COUNTED, GlobalSequence(at)).await.unwrap();
     assert!(first.state().term().is_some(), "it leads again");
     let all: Vec<i64> = sequences(&store).await.into_iter().map(|at| at as i64).collect();
     assert_eq!(counted(&db).await, all, "every event counts once");

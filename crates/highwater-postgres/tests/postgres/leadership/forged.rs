@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use highwater::backend::{Diagnose, LeaderHold, Leadership, Severity};
-use highwater::{Cause, Problem, ReliableDeliveryConfig, explain};
+use highwater::{Cause, EventStore, GlobalSequence, Problem, ReliableDeliveryConfig};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use uuid::Uuid;
 
@@ -85,7 +85,7 @@ async fn a_stranger_that_has_the_lock_is_named_by_health_and_why_and_doctor_and_
     let recorder = Recorder::new(ID);
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();
     let at = say(&store, "before").await;
-    bus.wait_for(ID, at).await.unwrap();
+    bus.wait_for(ID, GlobalSequence(at)).await.unwrap();
     subscription.unsubscribe().await.unwrap();
     let mut connection = forger.connection().await;
     let pid = forger.lock(&mut connection, ID).await;
@@ -108,7 +108,7 @@ async fn a_stranger_that_has_the_lock_is_named_by_health_and_why_and_doctor_and_
     assert_eq!((holder.pid, &holder.role), (Some(pid.cast_unsigned()), &Some(forger.role.clone())));
     assert_eq!(holder.application_name.as_deref(), Some("forgery"));
     let named = format!("process {pid} (forgery, role \"{}\")", forger.role);
-    let explained = explain(&store, ID).await.unwrap();
+    let explained = store.explain(ID).await.unwrap();
     assert!(matches!(explained.causes[0], Cause::LockHeld { .. }), "{explained}");
     assert!(explained.to_string().contains(&named), "{explained}");
     let findings = store.diagnose().await.unwrap();
@@ -116,7 +116,7 @@ async fn a_stranger_that_has_the_lock_is_named_by_health_and_why_and_doctor_and_
     assert_eq!((found.severity, found.topic), (Severity::Bad, "subscribers"));
     // It goes, and all is as it was.
     drop(connection);
-    bus.wait_for(ID, at).await.unwrap();
+    bus.wait_for(ID, GlobalSequence(at)).await.unwrap();
     assert_eq!(recorder.texts(), ["before", "meanwhile"]);
     let led = leader(&store, ID).await.map(|leader| leader.hold);
     assert_eq!(led, Some(LeaderHold::Held));

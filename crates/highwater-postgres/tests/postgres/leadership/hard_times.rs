@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater::{ReliableDeliveryConfig, SubscriptionState};
+use highwater::{GlobalSequence, ReliableDeliveryConfig, SubscriptionState};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use sqlx::Connection;
 use throwaway_postgres::ThrowawayPostgres;
@@ -68,7 +68,7 @@ async fn idle_connections_are_not_ended_by_a_setting_of_the_role() {
     let bus = PgEventBus::with_config(store, coordinated());
     let subscription = bus.subscribe(Recorder::new("projection:a")).await.unwrap();
     let at = say(bus.store(), "x").await;
-    bus.wait_for("projection:a", at).await.unwrap();
+    bus.wait_for("projection:a", GlobalSequence(at)).await.unwrap();
     assert!(subscription.state().term().is_some());
 }
 
@@ -85,7 +85,7 @@ async fn nobody_leads_on_a_server_that_has_become_read_only() {
     server.set("default_transaction_read_only", "off").unwrap();
     eventually("it leads again", async || subscription.state().term() > term).await;
     let at = say(bus.store(), "x").await;
-    bus.wait_for("projection:a", at).await.unwrap();
+    bus.wait_for("projection:a", GlobalSequence(at)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +197,7 @@ async fn an_instance_whose_runtime_hangs_gets_nothing_more() {
     eventually("it is not counted any more", async || shown(&db).await == 1).await;
     let at = say(there.store(), "x").await;
     for n in 0..6 {
-        there.wait_for(&format!("projection:{n}"), at).await.unwrap();
+        there.wait_for(&format!("projection:{n}"), GlobalSequence(at)).await.unwrap();
     }
     assert!(all_live().await, "who works leads");
     release.send(()).unwrap();

@@ -1,5 +1,6 @@
 //! Three instances, and a server that goes away.
 
+use highwater::GlobalSequence;
 use std::time::Duration;
 
 use highwater_postgres::{PgEventBus, PgEventStore};
@@ -45,7 +46,7 @@ impl Three {
     async fn have_everything(&self, db: &Db, store: &PgEventStore) {
         let at = say(store, "the end").await;
         for subscriber_id in ["projection:each", "projection:within"] {
-            self.buses[0].wait_for_within(subscriber_id, at, Duration::from_secs(20)).await.unwrap();
+            self.buses[0].wait_for_within(subscriber_id, GlobalSequence(at), Duration::from_secs(20)).await.unwrap();
             let leading = || self.buses.iter().filter_map(|bus| bus.subscription(subscriber_id)?.state().term());
             // It may change hands once more, on a machine that is busy enough.
             eventually(&format!("one leads for {subscriber_id}"), async || leading().count() == 1).await;

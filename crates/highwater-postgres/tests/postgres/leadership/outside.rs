@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::{Checkpoints, LeaderHold, Log, explain_with_patience};
-use highwater::{Cause, Claim, Error, Overview, Repair, SubscriberOverview, explain};
+use highwater::{Cause, Claim, Error, EventStore, GlobalSequence, SubscriberOverview};
 use highwater_postgres::{PgEventBus, PgEventStore};
 
 use super::processes::{caught_up, effects};
@@ -12,7 +12,7 @@ use crate::bus::{Recorder, quick, say};
 use crate::support::{Db, eventually, one, sequences};
 
 async fn seen(store: &PgEventStore, subscriber_id: &str) -> Option<SubscriberOverview> {
-    let overview = Overview::of(store).await.unwrap();
+    let overview = store.overview().await.unwrap();
     overview.subscribers.into_iter().find(|it| it.subscriber_id == subscriber_id)
 }
 
@@ -47,12 +47,12 @@ async fn another_process_is_seen_with_what_it_does_and_how_it_ended() {
     .await;
     worker.thaw();
     let bus = PgEventBus::with_config(store.clone(), quick());
-    bus.wait_for(EFFECTS, at).await.unwrap();
+    bus.wait_for(EFFECTS, GlobalSequence(at)).await.unwrap();
 
     let pid = worker.pid();
     worker.kill();
     is(&store, EFFECTS, "nobody leads").await;
-    let said = explain(&store, EFFECTS).await.unwrap().to_string();
+    let said = store.explain(EFFECTS).await.unwrap().to_string();
     assert!(said.contains("Nobody processes for it.") && said.contains(&format!("Process {pid} on ")), "{said}");
 
     let next = Job::new(&db, "b").start();
@@ -78,7 +78,7 @@ async fn an_open_transaction_that_is_waited_for_is_named() {
     let head = store.append(&one()).await.unwrap().global_sequence;
     // Also by who has not seen it begin.
     for store in [store, db.store().await] {
-        let explained = explain(&store, "projection:orders").await.unwrap();
+        let explained = store.explain("projection:orders").await.unwrap();
         let Cause::WaitingForWriters { head: to, writers, .. } = &explained.causes[0] else {
             panic!("{explained}");
         };
@@ -109,10 +109,10 @@ async fn how_far_the_log_is_settled_is_seen_by_who_comes_while_a_transaction_is_
     db.insert(&mut tx).await; // draws 13
     store.append(&one()).await.unwrap();
     let fresh = db.store().await;
-    let overview = Overview::of(&fresh).await.unwrap();
+    let overview = fresh.overview().await.unwrap();
     assert_eq!((overview.frontier, overview.head, overview.open_writers.len()), (12, 14, 1));
     assert_eq!(overview.subscribers[0].lag_events, 12, "it counts against what is committed");
-    let explained = explain(&fresh, "projection:orders").await.unwrap();
+    let explained = fresh.explain("projection:orders").await.unwrap();
     let waits =
         |cause: &Cause| matches!(cause, Cause::WaitingForWriters { lag_events: 10, frontier: 12, head: 14, .. });
     let (waiting, catching_up) = (
@@ -121,7 +121,7 @@ async fn how_far_the_log_is_settled_is_seen_by_who_comes_while_a_transaction_is_
     );
     assert!(waiting.is_some() && waiting < catching_up, "{explained}");
     tx.commit().await.unwrap();
-    let overview = Overview::of(&fresh).await.unwrap();
+    let overview = fresh.overview().await.unwrap();
     assert_eq!((overview.frontier, overview.head, overview.subscribers[0].lag_events), (14, 14, 12));
 }
 
@@ -137,11 +137,11 @@ async fn a_forced_move_fences_another_process_which_goes_on_from_there() {
     let all = sequences(&store).await;
     let half = all[all.len() / 2];
     let before = store.checkpoint(EFFECTS).await.unwrap().unwrap();
-    let refused = Repair::of(&store).set_checkpoint(EFFECTS, half).await;
+    let refused = store.repair().set_checkpoint(EFFECTS, half).await;
     assert!(matches!(&refused, Err(Error::Led { leader: Some(_), .. })), "{refused:?}");
     assert_eq!(store.checkpoint(EFFECTS).await.unwrap().unwrap().term, before.term, "nothing was changed");
 
-    let moved = Repair::of(&store).by("anna").force().set_checkpoint(EFFECTS, half).await.unwrap();
+    let moved = store.repair().by("anna").force().set_checkpoint(EFFECTS, half).await.unwrap();
     let leader = moved.fenced.unwrap();
     assert!(workers.iter().any(|worker| worker.pid() == leader.instance.pid));
     eventually("what lies behind comes again", async || {
@@ -158,7 +158,7 @@ async fn a_forced_move_fences_another_process_which_goes_on_from_there() {
     let [a, b] = workers;
     a.stop().await;
     b.stop().await;
-    let moved = Repair::of(&store).reset(EFFECTS).await.unwrap();
+    let moved = store.repair().reset(EFFECTS).await.unwrap();
     assert_eq!((moved.to, moved.fenced), (0, None));
     let again = Job::new(&db, "c").start();
     caught_up(&store).await;

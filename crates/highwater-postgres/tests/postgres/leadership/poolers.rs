@@ -1,7 +1,7 @@
 //! A real PgBouncer between.
 
 use highwater::backend::Wakeups;
-use highwater::{Error, EventStore};
+use highwater::{Error, EventStore, GlobalSequence};
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use throwaway_postgres::{PoolMode, ThrowawayPgBouncer, ThrowawayPostgres};
 
@@ -51,7 +51,7 @@ async fn listening_through_a_pooler_that_lends_out_sessions_falls_back_to_lookin
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();
     eventually("it is said", async || store.push_degraded().is_some_and(|why| why.contains("pooler"))).await;
     let at = say(&direct, "x").await;
-    bus.wait_for("projection:a", at).await.unwrap();
+    bus.wait_for("projection:a", GlobalSequence(at)).await.unwrap();
     assert_eq!(recorder.sequences(), [at], "it is found by looking");
     let told = subscription.progress().await.unwrap().push_degraded;
     assert!(told.as_ref().is_some_and(|why| why.contains("leadership_url")), "{told:?}");
@@ -75,10 +75,10 @@ async fn a_pooler_in_session_mode_works() {
     let stands_by = buses[1].subscribe(recorders[1].clone()).await.unwrap();
     eventually("the second stands by", async || stands_by.state().is_standby()).await;
     let first = say(buses[1].store(), "x").await;
-    buses[1].wait_for("projection:a", first).await.unwrap();
+    buses[1].wait_for("projection:a", GlobalSequence(first)).await.unwrap();
     buses[0].shutdown().await.unwrap();
     let second = say(buses[1].store(), "y").await;
-    buses[1].wait_for("projection:a", second).await.unwrap();
+    buses[1].wait_for("projection:a", GlobalSequence(second)).await.unwrap();
     assert_eq!((recorders[0].sequences(), recorders[1].sequences()), (vec![first], vec![second]));
     let events = buses[1].store().read_all_events_since::<Note>(0).collect().await.unwrap();
     assert_eq!(events.len(), 2);

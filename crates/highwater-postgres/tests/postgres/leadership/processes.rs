@@ -1,5 +1,6 @@
 //! Processes that are killed, frozen, stopped and cut off while they lead.
 
+use highwater::GlobalSequence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +74,7 @@ pub async fn caught_up(store: &PgEventStore) {
     let bus = PgEventBus::with_config(store.clone(), quick());
     let at = say(store, "the end").await;
     for subscriber_id in [COUNTED, EFFECTS] {
-        bus.wait_for(subscriber_id, at).await.unwrap();
+        bus.wait_for(subscriber_id, GlobalSequence(at)).await.unwrap();
     }
 }
 

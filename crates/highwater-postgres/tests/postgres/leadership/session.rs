@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::{
-    BoxError, Claim, Coordinator, Event, InstanceMode, ProjectorCoordinator, ReliableDeliveryConfig, SubscriptionState,
+    BoxError, Claim, Coordinator, Event, GlobalSequence, InstanceMode, ProjectorCoordinator, ReliableDeliveryConfig,
+    SubscriptionState,
 };
 use highwater_postgres::{PgConfig, PgEventBus};
 
@@ -51,7 +52,7 @@ async fn a_single_instance_takes_no_lock() {
     let bus = bus(&db, quick()).await;
     let at = say(bus.store(), "x").await;
     bus.subscribe(Recorder::new("projection:a")).await.unwrap();
-    bus.wait_for("projection:a", at).await.unwrap();
+    bus.wait_for("projection:a", GlobalSequence(at)).await.unwrap();
     assert_eq!(holders(&db, "projection:a").await, []);
     let leaders = highwater::backend::Leadership::leaders(bus.store()).await.unwrap();
     assert_eq!(leaders[0].hold, highwater::backend::LeaderHold::Unknown, "{leaders:?}");
@@ -93,7 +94,7 @@ async fn a_lock_connection_that_is_killed_costs_leadership_at_once_and_it_is_got
     let recorder = Recorder::new("projection:a");
     let subscription = one.subscribe(recorder.clone()).await.unwrap();
     let first = say(one.store(), "x").await;
-    one.wait_for("projection:a", first).await.unwrap();
+    one.wait_for("projection:a", GlobalSequence(first)).await.unwrap();
     let term = subscription.state().term().unwrap();
     let [(pid, _)] = holders(&db, "projection:a").await[..] else { panic!("one session holds the lock") };
     let mut connection = db.connection().await;
@@ -101,7 +102,7 @@ async fn a_lock_connection_that_is_killed_costs_leadership_at_once_and_it_is_got
     // The pool lives on, so events could go on being handled; but somebody else might be at it.
     eventually("it leads again, with a new term", async || subscription.state().term().is_some_and(|t| t > term)).await;
     let second = say(one.store(), "y").await;
-    one.wait_for("projection:a", second).await.unwrap();
+    one.wait_for("projection:a", GlobalSequence(second)).await.unwrap();
     assert_eq!(recorder.sequences(), [first, second]);
     let [(new, _)] = holders(&db, "projection:a").await[..] else { panic!("one session holds the lock") };
     assert_ne!(new, pid);
@@ -125,7 +126,7 @@ async fn a_lock_connection_that_is_killed_again_and_again_loses_no_event() {
             }
         }
     }
-    buses[0].wait_for("projection:a", *all.last().unwrap()).await.unwrap();
+    buses[0].wait_for("projection:a", GlobalSequence(*all.last().unwrap())).await.unwrap();
     let mut seen: Vec<u64> = recorders.iter().flat_map(|recorder| recorder.sequences()).collect();
     seen.sort_unstable();
     seen.dedup();
@@ -168,7 +169,7 @@ async fn a_handler_that_hogs_the_runtime_does_not_cost_leadership() {
         }
     });
     let at = say(hogged.store(), "x").await;
-    hogged.wait_for("projection:hog", at).await.unwrap();
+    hogged.wait_for("projection:hog", GlobalSequence(at)).await.unwrap();
     eventually("the other has ended", async || other.is_finished()).await;
     other.join().unwrap();
     assert_eq!((subscription.state().term(), calls.load(Ordering::SeqCst)), (term, 1));
@@ -217,7 +218,7 @@ async fn a_coordinated_instance_takes_over_from_a_single_one_for_good() {
     let leads = coordinated.subscribe(Recorder::new("projection:a")).await.unwrap();
     eventually("it is live", async || leads.state().is_live()).await;
     let at = say(single.store(), "x").await;
-    coordinated.wait_for("projection:a", at).await.unwrap();
+    coordinated.wait_for("projection:a", GlobalSequence(at)).await.unwrap();
     eventually("the older one halts", async || matches!(halted.state(), SubscriptionState::Halted { .. })).await;
     assert!(leads.state().is_live());
 }

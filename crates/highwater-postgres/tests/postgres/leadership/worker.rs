@@ -5,7 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{BoxError, Event, Projection, ReliableDeliveryConfig, SubscriberOptions, TransactionalProjection};
+use highwater::{
+    BoxError, Event, GlobalSequence, Projection, ReliableDeliveryConfig, SubscriberOptions, TransactionalProjection,
+};
 use highwater_contract::delivered;
 use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
@@ -210,7 +212,7 @@ async fn a_worker_processes_until_it_is_told_to_stop() {
     let bus = PgEventBus::new(store.clone());
     let at = say(&store, "x").await;
     for subscriber_id in [COUNTED, EFFECTS] {
-        bus.wait_for(subscriber_id, at).await.unwrap();
+        bus.wait_for(subscriber_id, GlobalSequence(at)).await.unwrap();
         let leader = leader(&store, subscriber_id).await.unwrap();
         assert_eq!((leader.instance.pid, &*leader.instance.host), (worker.pid(), hostname().trim()));
     }

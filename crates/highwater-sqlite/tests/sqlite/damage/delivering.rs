@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, DeadLetters, Log};
 use highwater::{
-    Append, Error, Event, EventBus, EventTypes, InstanceMode, LetterQuery, Problem, ReliableDeliveryConfig,
-    SubscriberOptions, SubscriptionState, observer_fn,
+    Append, Error, Event, EventBus, EventTypes, GlobalSequence, InstanceMode, LetterQuery, Problem,
+    ReliableDeliveryConfig, SubscriberOptions, SubscriptionState, observer_fn,
 };
 use highwater_contract::{Call, Flaky, Verdict};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
@@ -76,14 +76,14 @@ async fn who_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on() {
     let (before, began) = (reads.load(Ordering::SeqCst), tokio::time::Instant::now());
     for _ in 0..3 {
         let at = store.append(&Append::to(SOUND).event(Deed::Undone)).await.unwrap().global_sequence;
-        bus.wait_for("projection:some", at).await.unwrap();
+        bus.wait_for("projection:some", GlobalSequence(at)).await.unwrap();
     }
     let reads = reads.load(Ordering::SeqCst) - before;
     assert!(reads as u64 <= 20 + 10 * began.elapsed().as_secs(), "{reads} reads in {:?}", began.elapsed());
     // Mended by hand, it goes on by itself.
     let mend = "UPDATE events SET stream_version = 5, data = '{\"what\":\"x\"}' WHERE global_sequence = 7";
     execute(&mut by_hand, mend).await;
-    bus.wait_for("projection:all", last).await.unwrap();
+    bus.wait_for("projection:all", GlobalSequence(last)).await.unwrap();
     assert_eq!(all.lock().unwrap()[5..7], [7, 8]);
     bus.shutdown().await.unwrap();
 }
@@ -98,7 +98,7 @@ async fn an_event_whose_content_is_damaged_goes_to_the_letters() {
     let bus = SqliteEventBus::with_config(store.clone(), quick());
     let seen = Seen::default();
     bus.subscribe(observer_fn("projection:all", recorder(&seen))).await.unwrap();
-    bus.wait_for("projection:all", 5).await.unwrap();
+    bus.wait_for("projection:all", GlobalSequence(5)).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), [1, 3, 4, 5]);
     assert_eq!(store.letters(&LetterQuery::of("projection:all")).await.unwrap().len(), 1);
     bus.shutdown().await.unwrap();
@@ -112,7 +112,7 @@ async fn after(sql: &'static str, mode: InstanceMode) -> (Folder, SqliteEventSto
     let bus = SqliteEventBus::with_config(store.clone(), config.clone());
     for id in ["projection:x", "projection:other"] {
         bus.subscribe(observer_fn(id, recorder(&Seen::default()))).await.unwrap();
-        bus.wait_for(id, 3).await.unwrap();
+        bus.wait_for(id, GlobalSequence(3)).await.unwrap();
     }
     bus.shutdown().await.unwrap();
     execute(&mut connection(&folder.database()).await, sql).await;
@@ -218,6 +218,6 @@ async fn a_replay_of_a_letter_that_is_damaged_or_without_an_event_fails_and_the_
         "{outcome:?}"
     );
     let at = store.append(&Append::to(SOUND).event(Deed::Undone)).await.unwrap().global_sequence;
-    bus.wait_for("projection:x", at).await.unwrap();
+    bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
     bus.shutdown().await.unwrap();
 }
