@@ -1,10 +1,10 @@
 //! How a command fails: one sentence on stderr, and an exit code that says what kind of failure it was.
 
-use std::error::Error as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use highwater::Error;
+use highwater::backend::chain;
 
 /// The kinds of failure. Documented in `arguments::EXIT_CODES` and in docs/cli.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl From<Error> for Failure {
             Error::Denied { .. } => "; let somebody do it who may, or grant what is missing",
             _ => "",
         };
-        Self::new(exit, format!("{}{advice}", crate::words::for_the_shell(&describe(&error))))
+        Self::new(exit, format!("{}{advice}", crate::words::for_the_shell(&chain(&error))))
     }
 }
 
@@ -148,21 +148,6 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// An error with what lies beneath, each said once.
-pub(crate) fn describe(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        source = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +156,7 @@ mod tests {
     fn a_source_is_said_once() {
         let source = io::Error::other("no route to host");
         let error = Error::Unavailable { action: "connect", source: source.into() };
-        assert_eq!(describe(&error), "unavailable: cannot connect: no route to host");
+        assert_eq!(chain(&error), "unavailable: cannot connect: no route to host");
     }
 
     #[test]

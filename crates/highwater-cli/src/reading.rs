@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::backend::{Backend, ReadLimit, Record};
+use highwater::backend::{Backend, Backoff, ReadLimit, Record};
 use highwater::{Error, EventTypes, Overview};
 
 use crate::failure::{Failure, note};
@@ -23,14 +23,22 @@ pub(crate) struct Reading<'a> {
     pub(crate) after: u64,
     incarnation: Option<u64>,
     waiting: Option<Instant>,
-    pause: Duration,
+    pause: Backoff,
     told: bool,
 }
 
 impl<'a> Reading<'a> {
     pub(crate) fn new(store: &'a dyn Backend, after: u64, types: &[String]) -> Self {
         let types = if types.is_empty() { EventTypes::All } else { EventTypes::only(types.to_vec()) };
-        Self { store, types, after, incarnation: None, waiting: None, pause: LOOK_AGAIN.0, told: false }
+        Self {
+            store,
+            types,
+            after,
+            incarnation: None,
+            waiting: None,
+            pause: Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1),
+            told: false,
+        }
     }
 
     /// What there is now. `None`: nothing new, or nothing that could be shown yet.
@@ -44,7 +52,8 @@ impl<'a> Reading<'a> {
             return Ok(None);
         }
         self.after = page.complete_to;
-        (self.waiting, self.pause, self.told) = (None, LOOK_AGAIN.0, false);
+        (self.waiting, self.told) = (None, false);
+        self.pause.reset();
         Ok(Some(page.records))
     }
 
@@ -72,8 +81,7 @@ impl<'a> Reading<'a> {
                 note(&format!("waiting for what is still being written, after {}: {}", self.after, who.join("; ")));
             }
         }
-        tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LOOK_AGAIN.1);
+        tokio::time::sleep(self.pause.next_delay()).await;
         Ok(())
     }
 

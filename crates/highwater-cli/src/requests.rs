@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use highwater::backend::{Backend, LeaderHold, Request};
+use highwater::backend::{Backend, Backoff, LeaderHold, Request};
 use highwater::{Bus, Error, ReliableDeliveryConfig, RequestOutcome};
 use serde_json::json;
 use tokio::time::Instant;
@@ -100,7 +100,7 @@ async fn wait_for(
     deadline: Instant,
     told: &mut BTreeSet<String>,
 ) -> Result<Request, Failure> {
-    let mut pause = LOOK_AGAIN.0;
+    let mut pause = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
     loop {
         let request = store.request(id).await?.ok_or(Error::NotFound { what: "request", id })?;
         if request.outcome.is_some() {
@@ -115,8 +115,7 @@ async fn wait_for(
         if Instant::now() >= deadline {
             return Ok(request);
         }
-        tokio::time::sleep_until(deadline.min(Instant::now() + pause)).await;
-        pause = (pause * 2).min(LOOK_AGAIN.1);
+        tokio::time::sleep_until(deadline.min(Instant::now() + pause.next_delay())).await;
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub use crate::append_queue::{AppendQueue, Appender, Backlog, QueuedAppend};
+pub use crate::backoff::Backoff;
 pub use crate::checkpoints::{
     Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, StateColumns, Taken, Term,
 };
@@ -16,7 +17,7 @@ pub use crate::dead_letters::{Ask, AskColumns, DeadLetters, LetterAttempt, Lette
 #[doc(hidden)]
 pub use crate::delivery::after_commit::appended_in_handler;
 pub use crate::diagnose::{Diagnose, Finding, Planned, Severity, diagnose_rows, diagnose_subscribers};
-pub use crate::error::SharedError;
+pub use crate::error::{SharedError, chain};
 pub use crate::explain::explain_with_patience;
 pub use crate::leadership::{
     Candidate, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Member, Moment, Seen,

@@ -13,6 +13,20 @@ pub use shared::SharedError;
 /// Any error, boxed, as sources and handlers carry it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
+/// An error with its sources, in one line. What a source only repeats is left out.
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for source in std::iter::successors(error.source(), |error| error.source()) {
+        let said = source.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+    }
+    text
+}
+
 /// What can go wrong with a log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -127,7 +141,7 @@ pub enum Error {
 
     /// A stored event does not fit the type it is read as.
     #[error(
-        "cannot decode event {event_id} ({event_type} v{schema_version}, stream {stream_id} version {stream_version})"
+        "cannot decode event {event_id} ({event_type} v{schema_version}, stream {stream_id} version {stream_version}): {source}"
     )]
     Undecodable {
         /// The event.

@@ -116,7 +116,6 @@ impl<D, const N: usize> Decision<D> for [D; N] {
 
 /// Why [`execute`](crate::EventStore::execute) stored nothing.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ExecuteError<E> {
     /// The decision was no.
     #[error("rejected: {0}")]

@@ -43,6 +43,7 @@
 mod append;
 mod append_queue;
 pub mod backend;
+mod backoff;
 mod bus;
 mod checkpoints;
 pub mod codec;

@@ -18,6 +18,13 @@ use crate::{
 /// [`TransactionalProjection`], either of them in an [`Arc`], or a function by [`observer_fn`].
 ///
 /// `Kind` is only there to tell these apart and is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be subscribed to this bus",
+    label = "implements neither `Projection<D>` nor `EventObserver<D>` nor `TransactionalProjection<D, Tx>` for the bus's transactions",
+    note = "`D` is the enum of its events, and must implement `serde::Deserialize`",
+    note = "a transactional projection must be written for the transaction of the bus's store: `PgTx`, `SqliteTx` or `MemoryTx`",
+    note = "for a closure: `observer_fn(\"projection:name\", |event: Event<MyEvent>| async move {{ Ok(()) }})`"
+)]
 pub trait IntoSubscriber<B: Transactional, Kind> {
     /// Makes a subscriber of it.
     ///

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use highwater::Error;
-use highwater::backend::{Backend, Record, Wakeup};
+use highwater::backend::{Backend, Record, Wakeup, chain};
 
 use crate::arguments::Global;
-use crate::failure::{Failure, describe, note};
+use crate::failure::{Failure, note};
 use crate::output::Output;
 use crate::reading::{self, Reading};
 use crate::record::Listing;
@@ -110,7 +110,7 @@ impl Tail {
                 }
                 Err(error) if error.is_retryable() || matches!(error, Error::Interrupted { .. }) => {
                     if !lost {
-                        note(&format!("{}; trying again until it works", describe(&error)));
+                        note(&format!("{}; trying again until it works", chain(&error)));
                     }
                     lost = true;
                     tokio::time::sleep(TRY_AGAIN).await;

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use clap::Args;
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
-use highwater::backend::Backend;
+use highwater::backend::{Backend, chain};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::history::History;
 use self::screen::Screen;
 use crate::arguments::Global;
-use crate::failure::{Exit, Failure, describe};
+use crate::failure::{Exit, Failure};
 
 /// Keys that wait to be looked at.
 const KEYS_MAX: usize = 64;
@@ -67,7 +67,7 @@ impl Top {
         // A look of its own, so that keys are heard also while the database does not answer.
         let look = async || {
             tokio::time::sleep(interval).await;
-            store.overview().await.map_err(|error| describe(&error))
+            store.overview().await.map_err(|error| chain(&error))
         };
         let mut looking = Box::pin(look());
         loop {

@@ -11,7 +11,7 @@ use super::{Bus, unled};
 use crate::delivery::status::Ends;
 use crate::log::named_writers;
 use crate::overview::ends;
-use crate::{Error, LockHolder, OpenWriter, Progress, SubscriptionState};
+use crate::{Error, LockHolder, OpenWriter, Progress, SubscriptionState, chain};
 
 /// How long the log may take to answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -152,7 +152,7 @@ impl Bus {
                 Some(ends)
             }
             Ok(Err(error)) => {
-                problems.push(Problem::Unreachable { error: describe(&error) });
+                problems.push(Problem::Unreachable { error: chain(&error) });
                 None
             }
             Err(_) => {
@@ -233,9 +233,4 @@ fn problem(subscriber_id: &str, progress: &Progress, lag_max: Duration) -> Optio
         }
         _ => None,
     }
-}
-
-fn describe(error: &Error) -> String {
-    use std::error::Error as _;
-    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

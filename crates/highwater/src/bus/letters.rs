@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Bus;
-use crate::{Ask, DeadLetter, Error, Invalid, LetterDetail, LetterQuery, Request, RequestOutcome};
+use crate::{Ask, Backoff, DeadLetter, Error, Invalid, LetterDetail, LetterQuery, Request, RequestOutcome};
 
 /// How long to wait before looking at a request again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
@@ -213,7 +213,7 @@ impl Filed<'_> {
     pub async fn done(self) -> Result<RequestOutcome, Error> {
         let timeout = self.bus.inner.config.wait_timeout;
         let deadline = Instant::now() + timeout;
-        let mut pause = LOOK_AGAIN.0;
+        let mut pause = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
         loop {
             let request = self.bus.backend().request(self.id).await?;
             let request = request.ok_or(Error::NotFound { what: "request", id: self.id })?;
@@ -230,10 +230,9 @@ impl Filed<'_> {
                 }
                 None => {
                     self.bus.inner.not_within(&request.subscriber_id, "done() of a request")?;
-                    tokio::time::sleep(pause).await;
+                    tokio::time::sleep(pause.next_delay()).await;
                 }
             }
-            pause = (pause * 2).min(LOOK_AGAIN.1);
         }
     }
 }

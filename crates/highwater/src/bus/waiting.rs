@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Bus, Entry};
-use crate::{DeadLetter, Error, GlobalSequence, LeaderHold, LetterQuery, LetterState, SubscriptionState};
+use crate::{Backoff, DeadLetter, Error, GlobalSequence, LeaderHold, LetterQuery, LetterState, SubscriptionState};
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -44,7 +44,7 @@ impl Bus {
         let GlobalSequence(global_sequence) = event.into();
         crate::subscriber::check_id(subscriber_id)?;
         let deadline = Instant::now() + timeout;
-        let (mut pause, mut told) = (LOOK_AGAIN.0, false);
+        let (mut pause, mut told) = (Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1), false);
         loop {
             let late = Instant::now() >= deadline;
             // The first look is not cut short: who waits for no time at all still wants an answer.
@@ -66,10 +66,9 @@ impl Bus {
             }
             // Where it runs in this process, it says by itself when it is there.
             tokio::select! {
-                () = tokio::time::sleep_until(deadline.min(Instant::now() + pause)) => {}
+                () = tokio::time::sleep_until(deadline.min(Instant::now() + pause.next_delay())) => {}
                 () = self.there(subscriber_id, global_sequence), if !told => told = true,
             }
-            pause = (pause * 2).min(LOOK_AGAIN.1);
         }
     }
 

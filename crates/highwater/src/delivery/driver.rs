@@ -22,15 +22,15 @@ pub(crate) use self::signals::Signals;
 use super::catch_up::CatchUp;
 use super::handling::Failure;
 use super::itself;
-use super::journal::{Journal, chain};
+use super::journal::Journal;
 use super::machine::{Machine, Now, Policy, Reaction, Step, Wish};
-use super::retry::Backoff;
 use super::status::{Rate, Status, SubscriptionState};
 use super::tail::{Seat, Tail};
 use super::writer::{Outcome, Writer};
 use crate::subscriber::Handler;
 use crate::{
-    Backend, Error, EventTypes, Fence, ProjectorCoordinator, Record, ReliableDeliveryConfig, Request, Subscriber,
+    Backend, Backoff, Error, EventTypes, Fence, ProjectorCoordinator, Record, ReliableDeliveryConfig, Request,
+    Subscriber, chain,
 };
 
 /// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
@@ -372,9 +372,9 @@ impl Driver {
         // Told once when it begins, and not at every attempt.
         let (_, mut backoff) = self.trouble.take().unwrap_or_else(|| {
             self.journal.disconnected(&text);
-            (text.clone(), Backoff::new())
+            (text.clone(), Backoff::of_backend())
         });
-        let delay = backoff.next();
+        let delay = backoff.next_delay();
         self.trouble = Some((text, backoff));
         self.publish(false);
         tokio::select! {

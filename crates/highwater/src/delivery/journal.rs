@@ -2,28 +2,13 @@
 
 use std::time::Duration;
 
-use crate::{BoxError, Error, Record};
+use crate::{BoxError, Error, Record, chain};
 
 /// Writes down what happens to one subscriber.
 #[derive(Debug)]
 pub(super) struct Journal {
     span: tracing::Span,
     catching_up: bool,
-}
-
-/// An error with everything behind it, in one line.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let said = error.to_string();
-        if !text.ends_with(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        source = error.source();
-    }
-    text
 }
 
 impl Journal {

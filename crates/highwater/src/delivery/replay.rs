@@ -11,11 +11,10 @@ use uuid::Uuid;
 use super::after_commit::noting;
 use super::driver::{Driver, Trouble};
 use super::handling::{Failure, Pace, call, call_within};
-use super::journal::chain;
 use crate::subscriber::{Decoder, Handler};
 use crate::{
     Ask, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterDetail, LetterQuery, LetterState, Record, Request,
-    RequestOutcome, StartAt,
+    RequestOutcome, StartAt, chain,
 };
 
 /// Letters that are looked at together.

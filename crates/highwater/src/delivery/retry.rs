@@ -12,25 +12,6 @@ pub(crate) fn delay(config: &ReliableDeliveryConfig, retry: u32, random: f64) ->
     full.mul_f64(1.0 - config.retry_jitter * random)
 }
 
-/// Waits for a backend that does not answer: twice as long each time, up to a second.
-#[derive(Debug)]
-pub(crate) struct Backoff(Duration);
-
-impl Backoff {
-    const FIRST: Duration = Duration::from_millis(20);
-    const LAST: Duration = Duration::from_secs(1);
-
-    pub(crate) fn new() -> Self {
-        Self(Self::FIRST)
-    }
-
-    pub(crate) fn next(&mut self) -> Duration {
-        let delay = self.0;
-        self.0 = (delay * 2).min(Self::LAST);
-        delay
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

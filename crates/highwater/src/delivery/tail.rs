@@ -11,9 +11,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::delivery::retry::Backoff;
 use crate::log::named_writers;
-use crate::{Backend, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
+use crate::{Backend, Backoff, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
 /// How long to wait before looking again whether an open writer has ended; at first, and at most. A rollback tells nobody.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -121,8 +120,8 @@ impl Tail {
         let mut wakeup = backend.wakeups();
         // The highest number that somebody has hinted at, and one that was seen to be committed.
         let (mut hint, mut checked) = (0, 0);
-        let mut look_again = LOOK_AGAIN.0;
-        let mut backoff = Backoff::new();
+        let mut look_again = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
+        let mut backoff = Backoff::of_backend();
         let mut life = 0;
         let mut held_back = HeldBack::default();
         loop {
@@ -136,9 +135,9 @@ impl Tail {
             }
             match backend.read_all(position, &EventTypes::All, self.limit).await {
                 Ok(page) => {
-                    backoff = Backoff::new();
+                    backoff.reset();
                     if self.take_in(page, position, epoch) {
-                        look_again = LOOK_AGAIN.0;
+                        look_again.reset();
                         held_back.over();
                         continue;
                     }
@@ -146,13 +145,13 @@ impl Tail {
                 Err(error) => {
                     tracing::debug!(%error, "the shared tail cannot read");
                     self.failed(&error);
-                    tokio::time::sleep(backoff.next()).await;
+                    tokio::time::sleep(backoff.next_delay()).await;
                     continue;
                 }
             }
             // Looked for long enough: is there anything at all? Hints are not to be trusted, and a real one is never higher
             // than what is committed.
-            if hint > position && look_again == LOOK_AGAIN.1 && hint != checked {
+            if hint > position && look_again.is_at_limit() && hint != checked {
                 match backend.head().await {
                     Ok(head) => (hint, checked) = (hint.min(head), hint.min(head)),
                     Err(error) => tracing::debug!(%error, "the shared tail cannot tell where the log ends"),
@@ -163,10 +162,13 @@ impl Tail {
                 true => held_back.seen(&*backend, position, hint).await,
                 false => held_back.over(),
             }
-            let pause = if hint > position { look_again } else { self.poll_interval };
-            look_again = if hint > position { (look_again * 2).min(LOOK_AGAIN.1) } else { LOOK_AGAIN.0 };
+            let pause = if hint > position { look_again.next_delay() } else { self.poll_interval };
+            if hint <= position {
+                look_again.reset();
+            }
             if let Some(new) = self.doze(&mut wakeup, position, pause).await {
-                (hint, look_again) = (hint.max(new), LOOK_AGAIN.0);
+                hint = hint.max(new);
+                look_again.reset();
             }
         }
     }
@@ -200,7 +202,7 @@ impl Tail {
     fn failed(&self, error: &Error) {
         let mut state = self.state();
         if !matches!(error, Error::Damaged { .. }) {
-            state.error = Some(super::journal::chain(error));
+            state.error = Some(crate::chain(error));
             return;
         }
         *state = state.next();

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::{Driver, Trouble};
-use crate::delivery::journal::chain;
-use crate::delivery::retry::Backoff;
-use crate::{Claim, Error, Fence, LeadershipGuard, Taken};
+use crate::{Backoff, Claim, Error, Fence, LeadershipGuard, Taken, chain};
 
 /// After how long being fenced is forgotten.
 const UNDISTURBED: Duration = Duration::from_secs(10);
@@ -144,8 +142,8 @@ impl Driver {
         self.publish(false);
         let now = tokio::time::Instant::now();
         let lately = self.fenced.take().filter(|(fenced, _)| now - *fenced < UNDISTURBED);
-        let (_, mut backoff) = lately.unwrap_or((now, Backoff::new()));
-        let delay = backoff.next();
+        let (_, mut backoff) = lately.unwrap_or((now, Backoff::of_backend()));
+        let delay = backoff.next_delay();
         self.fenced = Some((now, backoff));
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
