@@ -1,13 +1,13 @@
-//! A run as one page that needs nothing but itself: no script, no network. The timeline is SVG made here.
+//! A run as one page. The timeline is SVG made here.
 
 mod axis;
-mod html;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
-use self::html::escape;
+use highwater_pages::escape;
+
 use crate::evidence::{Evidence, Violation};
 use crate::summary::Summary;
 
@@ -29,22 +29,25 @@ pub fn page(seed: u64, evidence: &Evidence, summary: &Summary, violations: &[Vio
         summary.minutes,
         evidence.faults.len()
     );
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>Highwater under faults: seed {seed}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<p class=\"soft\">Highwater under faults</p>\n<h1 class=\"{class}\">{verdict}</h1>\n<p>{}</p>\n</header>\n\
-         <main>\n{}{}<section><h2>The run</h2>\n{}</section>\n<section><h2>Faults and takeovers</h2>\n{}</section>\n\
-         <section><h2>The schedule</h2>\n{}</section>\n</main>\n\
-         <footer>The same run again: <code>chaos/run --seed {seed} --backend {}</code></footer>\n</body>\n</html>\n",
-        escape(&about),
+    let header = format!(
+        "<p class=\"soft\">Highwater under faults</p>\n<h1 class=\"{class}\">{verdict}</h1>\n<p>{}</p>\n",
+        escape(&about)
+    );
+    let main = format!(
+        "{}{}<section><h2>The run</h2>\n{}</section>\n<section><h2>Faults and takeovers</h2>\n{}</section>\n\
+         <section><h2>The schedule</h2>\n{}</section>\n",
         broken(violations),
         tables::cards(summary),
         timeline::timeline(evidence),
         tables::faults(summary),
         tables::schedule(evidence),
-        escape(&summary.setting.backend),
-    )
+    );
+    let footer = format!(
+        "The same run again: <code>chaos/run --seed {seed} --backend {}</code>",
+        escape(&summary.setting.backend)
+    );
+    let title = format!("Highwater under faults: seed {seed}");
+    highwater_pages::page(&title, STYLE, [&header, &main, &footer])
 }
 
 /// What is broken: the first with its evidence, the others on request.

@@ -16,13 +16,7 @@ pub(crate) fn number(figure: f64) -> String {
     };
     let text = format!("{:.decimals$}", figure.abs());
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(whole, part)| (whole, Some(part)));
-    let mut grouped = if figure < 0.0 { "-".to_owned() } else { String::new() };
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
+    let grouped = format!("{}{}", if figure < 0.0 { "-" } else { "" }, highwater_pages::number(whole));
     fraction.map_or(grouped.clone(), |part| format!("{grouped}.{part}"))
 }
 

@@ -1,21 +1,30 @@
-//! What a run found, as one page that needs nothing but itself: no script, no network. Plots are SVG made here, and beside
-//! each stands its table.
+//! What a run found, as one page. Plots are SVG made here, and beside each stands its table.
 
 mod axes;
 mod bars;
 mod curves;
-mod html;
+mod drawn;
 mod latency;
 mod people;
 mod tables;
 
-use self::html::escape;
+use highwater_pages::escape;
+
 use super::baseline;
 use super::figures::{self, Verdict};
 use super::grid;
 use super::results::{Kind, Results, Scenario};
 
 const STYLE: &str = include_str!("page/style.css");
+
+/// What the bars are.
+const BARS: [(&str, &str); 5] = [
+    ("f-ours", "Highwater"),
+    ("f-ours-best", "Highwater at its best"),
+    ("f-raw", "raw driver"),
+    ("f-best-peer", "best other library"),
+    ("f-peer", "other libraries"),
+];
 
 /// The whole page; with what changed since an earlier run, if there is one.
 pub(crate) fn render(results: &Results, baseline: Option<&Results>) -> String {
@@ -53,7 +62,6 @@ pub(crate) fn render(results: &Results, baseline: Option<&Results>) -> String {
 }
 
 fn whole(results: &Results, sections: &[(String, String, String)]) -> String {
-    let date = escape(&results.date);
     let links: String = sections
         .iter()
         .map(|(id, title, _)| format!("<a href=\"#{}\">{}</a>", anchor(id), escape(short(title))))
@@ -69,15 +77,18 @@ fn whole(results: &Results, sections: &[(String, String, String)]) -> String {
     } else {
         ""
     };
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Highwater compared, {date}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header>\n<h1>Highwater beside other event stores</h1>\n<p class=\"soft\">{date} · commit <code>{}</code> · took {}</p>\n{quick}{}\
-         <nav aria-label=\"Sections\">{links}</nav>\n</header>\n<main>\n{body}</main>\n<footer>Made by <code>bench/run compare</code>. The figures are in the file of the same name that ends in .json.</footer>\n</body>\n</html>\n",
+    let header = format!(
+        "<h1>Highwater beside other event stores</h1>\n<p class=\"soft\">{} · commit <code>{}</code> · took {}</p>\n{quick}{}\
+         <nav aria-label=\"Sections\">{links}</nav>\n",
+        escape(&results.date),
         escape(&results.commit),
         figures::duration(results.seconds),
         cards(results)
-    )
+    );
+    let title = format!("Highwater compared, {}", results.date);
+    let footer =
+        "Made by <code>bench/run compare</code>. The figures are in the file of the same name that ends in .json.";
+    highwater_pages::page(&title, STYLE, [&header, &body, footer])
 }
 
 /// What to know when nothing else is read.
@@ -98,33 +109,27 @@ fn cards(results: &Results) -> String {
     } else {
         ("", "not measured")
     };
-    let mut out = card(class, told, "events that Highwater lost, reordered or doubled");
     let wrong =
         results.contestants.iter().filter(|who| who.kind == Kind::Peer && grid::went_wrong(results, &who.id)).count();
     let peers = results.contestants.iter().filter(|who| who.kind == Kind::Peer && who.not_measured.is_none()).count();
-    out += &card("", &format!("{wrong} of {peers}"), "other libraries lost, reordered or doubled some");
     let count = |wanted| results.ratios.iter().filter(|ratio| figures::verdict(ratio) == Some(wanted)).count();
     let [reached, missed, open] = [Verdict::Reached, Verdict::Missed, Verdict::NotMeasured].map(count);
-    let class = if missed > 0 { "bad" } else { "good" };
+    let goals = if missed > 0 { "bad" } else { "good" };
     let not = if open > 0 { format!(", {open} not measured") } else { String::new() };
-    out += &card(
-        class,
-        &format!("{reached} of {}", reached + missed + open),
-        &format!("goals reached, {missed} missed{not}"),
-    );
     let absent = results.contestants.iter().filter(|who| who.not_measured.is_some()).count();
     let measured = results.contestants.len() - absent;
-    out += &card("", &measured.to_string(), &format!("contestants measured, {absent} not"));
-    format!("<div class=\"cards\">\n{out}</div>\n")
-}
-
-fn card(class: &str, figure: &str, text: &str) -> String {
-    format!("<div class=\"card {class}\"><b>{}</b><span>{}</span></div>\n", escape(figure), escape(text))
+    highwater_pages::cards(&[
+        (class, told.to_owned(), "events that Highwater lost, reordered or doubled".to_owned()),
+        ("", format!("{wrong} of {peers}"), "other libraries lost, reordered or doubled some".to_owned()),
+        (goals, format!("{reached} of {}", reached + missed + open), format!("goals reached, {missed} missed{not}")),
+        ("", measured.to_string(), format!("contestants measured, {absent} not")),
+    ])
 }
 
 fn measured(results: &Results, scenario: &Scenario) -> String {
     let bars = bars::plots(results, scenario);
-    let key = if bars.is_empty() { "" } else { KEY };
+    let wrong = "<span>! lost, reordered or doubled events in G</span>";
+    let key = if bars.is_empty() { String::new() } else { highwater_pages::key(BARS, wrong) };
     let plots = format!("{bars}{key}{}{}", latency::plots(results, scenario), curves::plots(results, scenario));
     format!(
         "{}{plots}<details open><summary>Figures</summary>\n{}</details>\n",
@@ -133,14 +138,16 @@ fn measured(results: &Results, scenario: &Scenario) -> String {
     )
 }
 
-/// What the bars are.
-const KEY: &str = "<div class=\"key\">\
-    <span><svg viewBox=\"0 0 22 12\" aria-hidden=\"true\"><rect class=\"f-ours\" width=\"22\" height=\"12\" rx=\"2\"/></svg>Highwater</span>\
-    <span><svg viewBox=\"0 0 22 12\" aria-hidden=\"true\"><rect class=\"f-ours-best\" width=\"22\" height=\"12\" rx=\"2\"/></svg>Highwater at its best</span>\
-    <span><svg viewBox=\"0 0 22 12\" aria-hidden=\"true\"><rect class=\"f-raw\" width=\"22\" height=\"12\" rx=\"2\"/></svg>raw driver</span>\
-    <span><svg viewBox=\"0 0 22 12\" aria-hidden=\"true\"><rect class=\"f-best-peer\" width=\"22\" height=\"12\" rx=\"2\"/></svg>best other library</span>\
-    <span><svg viewBox=\"0 0 22 12\" aria-hidden=\"true\"><rect class=\"f-peer\" width=\"22\" height=\"12\" rx=\"2\"/></svg>other libraries</span>\
-    <span>! lost, reordered or doubled events in G</span></div>\n";
+/// A plot under its title and unit.
+fn figure(title: &str, unit: &str, plot: &str) -> String {
+    let (title, unit) = (escape(title), escape(unit));
+    format!("<figure><figcaption>{title} <small>{unit}</small></figcaption>{plot}</figure>\n")
+}
+
+/// A unit, and which way is better.
+fn unit(unit: &str, higher_is_better: bool) -> String {
+    format!("{unit}, {} is better", if higher_is_better { "more" } else { "less" })
+}
 
 fn sizes(scenario: &Scenario) -> String {
     format!("<p class=\"sizes\">{}</p>\n", escape(&scenario.sizes))

@@ -1,7 +1,8 @@
 //! The figures of a run, and everything that was done to it.
 
+use highwater_pages::{number, text_table};
+
 use super::axis::Axis;
-use super::html::{escape, number, table};
 use crate::evidence::Evidence;
 use crate::summary::{Summary, span};
 
@@ -11,7 +12,9 @@ pub(super) fn cards(summary: &Summary) -> String {
     let slowest = summary.takeovers.values().map(|times| times.max).max_by(f64::total_cmp);
     let slowest = slowest.map_or("–".to_owned(), |seconds| format!("{seconds:.1} s"));
     let letters: Vec<String> =
-        summary.letters.iter().map(|(state, count)| format!("{} {state}", number(*count))).collect();
+        summary.letters.iter().map(|(state, count)| format!("{} {state}", number(count))).collect();
+    let letters =
+        if letters.is_empty() { "dead letters".to_owned() } else { format!("dead letters: {}", letters.join(", ")) };
     let all: u64 = summary.letters.values().sum();
     let cards = [
         (number(summary.events), "events in the log".to_owned()),
@@ -27,23 +30,10 @@ pub(super) fn cards(summary: &Summary) -> String {
         (caught_up, "after the last fault until everybody had caught up; 15 s are allowed".to_owned()),
         (slowest, "the slowest takeover".to_owned()),
         (number(summary.delivered_twice), "effects that came again, which is allowed after a takeover".to_owned()),
-        (
-            number(all),
-            if letters.is_empty() {
-                "dead letters".to_owned()
-            } else {
-                format!("dead letters: {}", letters.join(", "))
-            },
-        ),
+        (number(all), letters),
         (number(summary.rebuilds), "rebuilds under load".to_owned()),
     ];
-    let cards: String = cards
-        .into_iter()
-        .map(|(figure, text)| {
-            format!("<div class=\"card\"><b>{}</b><span>{}</span></div>\n", escape(&figure), escape(&text))
-        })
-        .collect();
-    format!("<div class=\"cards\">\n{cards}</div>\n")
+    highwater_pages::cards(&cards.map(|(figure, text)| ("", figure, text)))
 }
 
 /// Faults by kind, and how long takeovers took after them.
@@ -63,17 +53,9 @@ pub(super) fn faults(summary: &Summary) -> String {
             row
         })
         .collect();
-    let head = [
-        ("fault", false),
-        ("count", true),
-        ("not done", true),
-        ("takeovers", true),
-        ("median", true),
-        ("p99", true),
-        ("max", true),
-    ];
+    let head = ["fault", "#count", "#not done", "#takeovers", "#median", "#p99", "#max"];
     let note = "<p class=\"soft\">A takeover counts from the beginning of the fault to the first effect by another instance.</p>\n";
-    table("Faults by kind", &head, &rows) + note
+    text_table("Faults by kind", &head, &rows) + note
 }
 
 /// Every fault, in the order of the schedule.
@@ -91,6 +73,6 @@ pub(super) fn schedule(evidence: &Evidence) -> String {
             vec![fault.n.to_string(), axis.time(fault.from), format!("{seconds:.1} s"), fault.kind.clone(), what]
         })
         .collect();
-    let head = [("", true), ("at", true), ("for", true), ("fault", false), ("what", false)];
-    format!("<details><summary>{} faults</summary>\n{}</details>\n", rows.len(), table("Schedule", &head, &rows))
+    let head = ["#", "#at", "#for", "fault", "what"];
+    format!("<details><summary>{} faults</summary>\n{}</details>\n", rows.len(), text_table("Schedule", &head, &rows))
 }

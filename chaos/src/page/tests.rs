@@ -1,3 +1,5 @@
+use highwater_pages::balanced;
+
 use super::*;
 use crate::evidence::{Done, Sample};
 use crate::sample;
@@ -6,33 +8,6 @@ use crate::summary::Setting;
 fn render(evidence: &Evidence, violations: &[Violation]) -> String {
     let setting = Setting { seed: 7, backend: "postgres <16>".to_owned(), instances: 2 };
     page(7, evidence, &Summary::new(setting, evidence, violations), violations)
-}
-
-/// Every tag is closed, in order; within it attributes are in quotes.
-fn balanced(html: &str) -> Result<usize, String> {
-    let (mut open, mut seen, mut rest) = (Vec::new(), 0, html);
-    while let Some(at) = rest.find('<') {
-        let tag = &rest[at + 1..];
-        let end = tag.find('>').ok_or("a tag without an end")?;
-        let (inside, after) = (&tag[..end], &tag[end + 1..]);
-        rest = after;
-        seen += 1;
-        if inside.contains('<') || inside.matches('"').count() % 2 == 1 {
-            return Err(format!("a tag that is none: {inside}"));
-        }
-        if let Some(name) = inside.strip_prefix('/') {
-            let last = open.pop();
-            if last != Some(name) {
-                return Err(format!("{name} closes {last:?}"));
-            }
-        } else if !inside.ends_with('/') {
-            let name = inside.split_whitespace().next().unwrap_or_default();
-            if !["!DOCTYPE", "meta"].contains(&name) {
-                open.push(name);
-            }
-        }
-    }
-    if open.is_empty() { Ok(seen) } else { Err(format!("left open: {open:?}")) }
 }
 
 fn violation() -> Violation {

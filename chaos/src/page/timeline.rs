@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use highwater_pages::{escape, label, number, svg};
+
 use super::axis::{Axis, COLUMNS, LEFT, RIGHT};
-use super::html::{escape, number};
 use crate::evidence::{Done, Evidence, Sample};
 use crate::summary::{acknowledged, span};
 
@@ -30,7 +31,7 @@ pub(super) fn timeline(evidence: &Evidence) -> String {
     }
     let mut body = String::new();
     let mut y = 30.0;
-    let title = |y: f64, text: &str| format!("<text class=\"strong\" x=\"0\" y=\"{y:.0}\">{text}</text>\n");
+    let title = |y: f64, text: &str| label("strong", (0.0, y), text) + "\n";
     body += &title(y - 8.0, "Acknowledged appends a second");
     body += &rate(evidence, axis, y);
     y += RATE + 36.0;
@@ -48,15 +49,13 @@ pub(super) fn timeline(evidence: &Evidence) -> String {
     let mut ground = gaps(&evidence.samples, axis, y);
     for (x, text) in axis.ticks() {
         ground += &format!("<path class=\"axis\" d=\"M{x:.1} 30V{y:.0}\"/>");
-        ground += &format!("<text class=\"soft middle num\" x=\"{x:.1}\" y=\"{:.0}\">{text}</text>\n", y + 16.0);
+        ground += &label("soft middle num", (x, y + 16.0), &text);
     }
+    let told = "Throughput, faults by kind, and for each subscriber who leads and how far it is behind, over minutes and seconds.";
     format!(
-        "{}<figure class=\"timeline\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline\">\
-         <svg viewBox=\"0 0 1160 {:.0}\" role=\"img\"><title>Timeline of the run</title>\
-         <desc>Throughput, faults by kind, and for each subscriber who leads and how far it is behind, over minutes and seconds.</desc>\n\
-         {ground}{body}</svg></div></figure>\n",
+        "{}<figure class=\"timeline\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline\">{}</div></figure>\n",
         key(evidence),
-        y + 26.0
+        svg((1_160.0, y + 26.0), "Timeline of the run", told, &(ground + &body))
     )
 }
 
@@ -66,27 +65,24 @@ fn key(evidence: &Evidence) -> String {
     let mut instances: Vec<u32> = led.collect();
     instances.sort_unstable();
     instances.dedup();
-    let swatch = |class: &str, text: &str| {
-        format!(
-            "<span><svg viewBox=\"0 0 22 12\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"22\" height=\"12\" rx=\"2\"/></svg>{text}</span>"
-        )
-    };
-    let mut out: String =
-        instances.into_iter().map(|instance| swatch(&colour(instance), &format!("instance {instance}"))).collect();
-    out += &swatch("nobody", "nobody leads");
-    out += &swatch("gap", "the database did not answer");
-    out += &swatch("fault", "fault");
-    out += &swatch("fault server", "fault of the whole database");
-    format!("<div class=\"key\">{out}</div>\n")
+    let named: Vec<_> =
+        instances.into_iter().map(|instance| (colour(instance), format!("instance {instance}"))).collect();
+    let others = [
+        ("nobody", "nobody leads"),
+        ("gap", "the database did not answer"),
+        ("fault", "fault"),
+        ("fault server", "fault of the whole database"),
+    ];
+    highwater_pages::key(named.iter().map(|(class, text)| (&**class, &**text)).chain(others), "")
 }
 
 fn colour(instance: u32) -> String {
     format!("i{}", instance.saturating_sub(1) % COLOURS + 1)
 }
 
-/// What stands to the left of a lane.
-fn name(text: &str, y: f64) -> String {
-    format!("<text class=\"end\" x=\"{}\" y=\"{y:.1}\">{}</text>", LEFT - 10.0, escape(text))
+/// What stands to the left of a lane: its name (`end`), or a figure (`soft end num`).
+fn beside(class: &str, y: f64, text: &str) -> String {
+    label(class, (LEFT - 10.0, y), text)
 }
 
 fn rate(evidence: &Evidence, axis: Axis, y: f64) -> String {
@@ -102,18 +98,17 @@ fn rate(evidence: &Evidence, axis: Axis, y: f64) -> String {
     }
     let most = columns.iter().copied().max().unwrap_or(0);
     let values: Vec<Option<u64>> = columns.into_iter().map(Some).collect();
-    let most_text = number(most);
     let bottom = y + RATE;
     format!(
         "<path class=\"axis\" d=\"M{LEFT} {bottom:.1}H{RIGHT}\"/>{}{}{}\n",
         area(&values, most, y, RATE),
-        format_args!("<text class=\"soft end num\" x=\"{}\" y=\"{:.1}\">{most_text}</text>", LEFT - 10.0, y + 10.0),
-        format_args!("<text class=\"soft end num\" x=\"{}\" y=\"{bottom:.1}\">0</text>", LEFT - 10.0),
+        beside("soft end num", y + 10.0, &number(most)),
+        beside("soft end num", bottom, "0"),
     )
 }
 
 fn fault_lane(kind: &str, faults: &[&Done], axis: Axis, y: f64) -> String {
-    let mut out = name(kind, y + 12.0);
+    let mut out = beside("end", y + 12.0, kind);
     for fault in faults {
         let (from, to) = (axis.x(fault.from), axis.x(fault.to));
         let server = if fault.server { " server" } else { "" };
@@ -157,7 +152,7 @@ fn lane(id: &str, evidence: &Evidence, axis: Axis, y: f64) -> String {
     }
     fill(&mut lags);
     let most = lags.iter().flatten().copied().max().unwrap_or(0);
-    let mut out = name(id, y + 12.0);
+    let mut out = beside("end", y + 12.0, id);
     for (from, to, leader) in leaders {
         let (class, told) = leader.map_or_else(
             || ("nobody".to_owned(), "nobody leads".to_owned()),
@@ -171,8 +166,7 @@ fn lane(id: &str, evidence: &Evidence, axis: Axis, y: f64) -> String {
             axis.time(to)
         );
     }
-    let told = format!("up to {} behind", number(most));
-    out += &format!("<text class=\"soft end num\" x=\"{}\" y=\"{:.1}\">{told}</text>", LEFT - 10.0, y + 28.0);
+    out += &beside("soft end num", y + 28.0, &format!("up to {} behind", number(most)));
     out + &area(&lags, most, y + BAND + 6.0, LANE - BAND - 12.0) + "\n"
 }
 

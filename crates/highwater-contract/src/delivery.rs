@@ -12,6 +12,7 @@ pub(crate) mod players;
 pub(crate) mod rebuilding;
 pub(crate) mod reporting;
 pub(crate) mod resuming;
+pub(crate) mod spreading;
 pub(crate) mod steering;
 pub(crate) mod troubled;
 pub(crate) mod waiting;

@@ -321,6 +321,8 @@ macro_rules! for_each_case {
                 whoever_has_lost_leadership_handles_nothing_more [29, 30];
                 a_subscriber_that_nobody_leads_is_a_problem_that_names_who_has_its_lock [26, 30, 36];
                 however_often_leaders_die_everything_counts_once [19, 20, 29];
+            }
+            spreading {
                 the_work_is_spread [31];
                 without_spread_everything_stays_where_it_is [31];
                 subscribers_go_where_they_prefer_to_be [31];

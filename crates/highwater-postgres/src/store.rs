@@ -14,7 +14,6 @@ use crate::appender;
 use crate::checkpoints::Writer;
 use crate::config::PgConfig;
 use crate::connect::{self, Connector, Resting, Server};
-use crate::deliver;
 use crate::error::{failed, in_time};
 use crate::hosts::{self, Hosts, Watch};
 use crate::own_pool::{ANSWER_TIMEOUT, OwnPool};
@@ -22,6 +21,7 @@ use crate::reader::Readers;
 use crate::schema::SchemaName;
 use crate::settled::Settled;
 use crate::sql::Sql;
+use crate::transactions;
 use crate::wakeups::PgWakeups;
 
 /// How long a connection of the pool may take to come back.
@@ -124,11 +124,11 @@ impl PgEventStore {
         };
         let server = who_answers(&pool, &connector).await?;
         let direct = direct(&connector, &server, &config).await?;
-        let deliveries = deliver::pool(&hosts, &sql, &config, config.transaction_connections_max);
-        let closings = deliver::pool(&hosts, &sql, &config, deliver::CLOSINGS_MAX);
+        let deliveries = transactions::pool(&hosts, &sql, &config, config.transaction_connections_max);
+        let closings = transactions::pool(&hosts, &sql, &config, transactions::CLOSINGS_MAX);
         let application = pool_options(&hosts, &sql, &config, true)
             .connect_lazy_with(hosts.options(hosts.primary(), Some(APPLICATION)));
-        let delivering = Some(deliver::PURPOSE);
+        let delivering = Some(transactions::PURPOSE);
         let led =
             [(&pool, None), (&application, Some(APPLICATION)), (&deliveries, delivering), (&closings, delivering)];
         hosts.lead(led.map(|(pool, purpose)| (pool.clone(), purpose)).to_vec());

@@ -91,7 +91,7 @@ impl Checkpoints for SqliteEventStore {
 
 async fn store_report(tx: &mut SqliteConnection, report: &Report) -> Result<(), sqlx::Error> {
     let state = StateColumns::of(&report.state);
-    let query = sqlx::query(sql::report_store)
+    let query = sqlx::query(sql::reports_store)
         .bind(&report.subscriber_id)
         .bind(signed(report.term))
         .bind(state.state)
@@ -172,7 +172,7 @@ async fn store(tx: &mut SqliteConnection, write: &CheckpointWrite) -> Result<Opt
     if fence.incarnation != 0 {
         return Ok(Some(Refused::Interrupted));
     }
-    let stored = sqlx::query(sql::checkpoint_store)
+    let stored = sqlx::query(sql::checkpoint_store_one)
         .bind(&*fence.subscriber_id)
         .bind(signed(fence.term.number))
         .bind(fence.term.nonce)

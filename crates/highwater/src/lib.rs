@@ -70,13 +70,13 @@ mod repair;
 mod store;
 mod stored;
 mod subscriber;
+mod transactions;
 pub mod transfer;
 mod upcast;
 mod wakeups;
 mod wrapper;
 
 pub use append::{Append, Appended, ExpectedVersion, GlobalSequence, Position, stream_id};
-pub use backend::Transactional;
 pub use bus::{Bus, DeadLetterDesk, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
 pub use checkpoints::Claim;
 pub use codec::EventTypes;
@@ -97,6 +97,7 @@ pub use paging::EventStream;
 pub use repair::{Moved, Repair};
 pub use store::EventStore;
 pub use subscriber::{IntoSubscriber, ObserverFn, observer_fn};
+pub use transactions::Transactional;
 pub use upcast::Upcasters;
 
 // Inside, everything is at hand.

@@ -1,12 +1,12 @@
 //! The backend for tests, and the oracle the others are compared with: the whole contract, in the obvious way.
 
-mod backend;
 mod checkpoints;
 mod dead_letters;
 mod delivery;
 mod diagnose;
 mod leadership;
 mod log;
+mod transactions;
 mod transfer;
 mod unit_of_work;
 mod wakeups;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-pub use backend::MemoryTx;
+pub use transactions::MemoryTx;
 pub use unit_of_work::MemoryUnitOfWork;
 
 use crate::{Limits, Upcasters};

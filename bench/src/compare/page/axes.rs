@@ -1,10 +1,11 @@
 //! The ground that curves are drawn on.
 
-use super::super::figures;
-use super::html::escape;
+use highwater_pages::{label, svg};
 
-pub(super) const WIDTH: f64 = 480.0;
-pub(super) const HEIGHT: f64 = 280.0;
+use super::super::figures;
+
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 280.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 466.0;
 const TOP: f64 = 14.0;
@@ -86,26 +87,25 @@ fn step(highest: f64) -> f64 {
         }
 }
 
-/// The beginning of a plot: title, description, lines across, and what stands along the bottom.
-pub(super) fn open(title: &str, desc: &str, y: Scale, bottom: &[(f64, String)], label: &str) -> String {
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{}</title><desc>{}</desc>",
-        escape(title),
-        escape(desc)
-    );
+/// A plot: title, description, lines across, what stands along the bottom, and the curves.
+pub(super) fn plot(
+    (title, told): (&str, &str),
+    y: Scale,
+    (bottom, along): (&[(f64, String)], &str),
+    curves: &str,
+) -> String {
+    let mut out = String::new();
     for tick in y.ticks() {
         let at = y.y(tick);
         out += &format!("<path class=\"axis\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/>");
-        let text = escape(&figures::short(tick));
-        out += &format!("<text class=\"soft end num\" x=\"{}\" y=\"{:.1}\">{text}</text>", LEFT - 7.0, at + 4.0);
+        out += &label("soft end num", (LEFT - 7.0, at + 4.0), &figures::short(tick));
     }
     for (at, text) in bottom {
         out += &format!("<path class=\"axis\" d=\"M{at:.1} {BOTTOM}V{}\"/>", BOTTOM + 5.0);
-        out +=
-            &format!("<text class=\"soft middle num\" x=\"{at:.1}\" y=\"{}\">{}</text>", BOTTOM + 19.0, escape(text));
+        out += &label("soft middle num", (*at, BOTTOM + 19.0), text);
     }
-    let middle = f64::midpoint(LEFT, RIGHT);
-    out + &format!("<text class=\"soft middle\" x=\"{middle}\" y=\"{}\">{}</text>", BOTTOM + 37.0, escape(label))
+    out += &label("soft middle", (f64::midpoint(LEFT, RIGHT), BOTTOM + 37.0), along);
+    svg((WIDTH, HEIGHT), title, told, &(out + curves))
 }
 
 /// A line through places.

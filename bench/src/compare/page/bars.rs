@@ -1,9 +1,12 @@
 //! A case as bars, with whiskers from the lowest round to the highest.
 
+use highwater_pages::{cut, escape, label};
+
 use super::super::figures;
 use super::super::grid::{self, Grid};
 use super::super::results::{Contestant, Kind, Results, Row, Scenario};
-use super::html::{cut, escape, fill};
+use super::drawn::fill;
+use super::{figure, unit};
 
 const WIDTH: f64 = 460.0;
 /// Where bars begin, and where the longest ends.
@@ -30,35 +33,25 @@ pub(super) fn plots(results: &Results, scenario: &Scenario) -> String {
         if bars.is_empty() || bars.iter().all(|(_, row, _)| row.at.is_some()) {
             continue;
         }
-        let direction = if column.higher_is_better { "more is better" } else { "less is better" };
-        out += &format!(
-            "<figure><figcaption>{} <small>{}, {direction}</small></figcaption>{}</figure>\n",
-            escape(&column.title),
-            escape(column.unit),
-            svg(&format!("{}: {}", scenario.title, column.title), column.unit, direction, &bars, results)
-        );
+        let unit = unit(column.unit, column.higher_is_better);
+        let plot = svg(&format!("{}: {}", scenario.title, column.title), &unit, &bars, results);
+        out += &figure(&column.title, &unit, &plot);
     }
     if out.is_empty() { out } else { format!("<div class=\"plots\">\n{out}</div>\n") }
 }
 
-fn svg(title: &str, unit: &str, direction: &str, bars: &[(&Contestant, &Row, bool)], results: &Results) -> String {
+fn svg(title: &str, unit: &str, bars: &[(&Contestant, &Row, bool)], results: &Results) -> String {
     let top = bars.iter().filter_map(|(_, row, _)| Some(row.spread()?.1)).fold(0.0, f64::max);
     let height = STEP * bars.len() as f64 + 6.0;
     let told: Vec<String> = bars
         .iter()
         .map(|(who, row, _)| format!("{} {}", who.id, figures::with_spread(row).unwrap_or_default()))
         .collect();
-    let desc = format!("{unit}, {direction}. {}.", told.join("; "));
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"><title>{}</title><desc>{}</desc>",
-        escape(title),
-        escape(&desc)
-    );
-    out += &format!("<path class=\"axis\" d=\"M{LEFT} 2V{}\"/>", height - 2.0);
+    let mut out = format!("<path class=\"axis\" d=\"M{LEFT} 2V{}\"/>", height - 2.0);
     for (at, (who, row, best_peer)) in bars.iter().enumerate() {
         out += &bar(who, row, *best_peer, STEP * at as f64 + 4.0, top, results);
     }
-    out + "</svg>"
+    highwater_pages::svg((WIDTH, height), title, &format!("{unit}. {}.", told.join("; ")), &out)
 }
 
 fn bar(who: &Contestant, row: &Row, best_peer: bool, y: f64, top: f64, results: &Results) -> String {
@@ -69,11 +62,7 @@ fn bar(who: &Contestant, row: &Row, best_peer: bool, y: f64, top: f64, results: 
     let wrong = if grid::went_wrong(results, &who.id) { " !" } else { "" };
     let text = figures::with_spread(row).unwrap_or_default();
     let mut out = format!("<g><title>{}: {} {}</title>", escape(&who.id), escape(&text), escape(&row.unit));
-    out += &format!(
-        "<text class=\"end{strong}\" x=\"{}\" y=\"{base:.1}\">{}{wrong}</text>",
-        LEFT - 8.0,
-        escape(&cut(&who.id, NAME_MAX))
-    );
+    out += &label(&format!("end{strong}"), (LEFT - 8.0, base), &(cut(&who.id, NAME_MAX) + wrong));
     out += &format!(
         "<rect class=\"{}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{THICK}\" rx=\"2\"/>",
         fill(who, best_peer),
@@ -86,5 +75,5 @@ fn bar(who: &Contestant, row: &Row, best_peer: bool, y: f64, top: f64, results: 
             "<path class=\"whisker\" d=\"M{from:.1} {middle:.1}H{to:.1}M{from:.1} {up:.1}V{down:.1}M{to:.1} {up:.1}V{down:.1}\"/>"
         );
     }
-    out + &format!("<text class=\"end num{strong}\" x=\"{WIDTH}\" y=\"{base:.1}\">{}</text></g>", escape(&text))
+    out + &label(&format!("end num{strong}"), (WIDTH, base), &text) + "</g>"
 }

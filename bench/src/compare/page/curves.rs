@@ -1,9 +1,12 @@
 //! Growth: a curve for each contestant over events in the log or processes, on a logarithmic axis.
 
+use highwater_pages::escape;
+
 use super::super::figures;
 use super::super::results::{Results, Row, Scenario};
 use super::axes::{self, Scale};
-use super::html::{curve, dot, escape};
+use super::drawn::{curve, dot};
+use super::{figure, unit};
 
 /// From how many times the lowest on the highest needs a logarithmic axis too.
 const LOG_FROM: f64 = 12.0;
@@ -21,13 +24,8 @@ pub(super) fn plots(results: &Results, scenario: &Scenario) -> String {
     let mut out = String::new();
     for family in families(scenario) {
         let Some(row) = family.rows.first() else { continue };
-        let direction = if row.higher_is_better { "more is better" } else { "less is better" };
-        out += &format!(
-            "<figure><figcaption>{} <small>{}, {direction}</small></figcaption>{}</figure>\n",
-            escape(&family.title),
-            escape(&row.unit),
-            svg(results, scenario, &family)
-        );
+        let unit = unit(&row.unit, row.higher_is_better);
+        out += &figure(&family.title, &unit, &svg(results, scenario, &family));
     }
     if out.is_empty() { out } else { format!("<div class=\"plots\">\n{out}</div>\n{}", key(results, scenario)) }
 }
@@ -110,12 +108,12 @@ fn svg(results: &Results, scenario: &Scenario, family: &Family<'_>) -> String {
         curves += "</g>";
     }
     let title = format!("{}: {}", scenario.title, family.title);
-    format!("{}{curves}</svg>", axes::open(&title, &told.join("; "), y, &bottom, &label))
+    axes::plot((&title, &told.join("; ")), y, (&bottom, &label), &curves)
 }
 
 /// Which curve is whose.
 pub(super) fn key(results: &Results, scenario: &Scenario) -> String {
-    let mut out = String::from("<div class=\"key\">");
+    let mut out = String::new();
     for contestant in &results.contestants {
         let drawn = |row: &Row| row.contestant == contestant.id && (row.at.is_some() || !row.distribution.is_empty());
         if scenario.rows.iter().any(drawn) {
@@ -128,7 +126,7 @@ pub(super) fn key(results: &Results, scenario: &Scenario) -> String {
             );
         }
     }
-    out + "</div>\n"
+    highwater_pages::key([], &out)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Latencies: how many of a hundred, of a thousand … took at most so long, on two logarithmic axes.
 
+use highwater_pages::escape;
+
 use super::super::figures;
 use super::super::results::{Results, Row, Scenario};
 use super::axes::{self, Scale};
 use super::curves::key;
-use super::html::{curve, dot, escape};
+use super::drawn::{curve, dot};
 
 /// What is marked along the bottom.
 const PARTS: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -20,11 +22,11 @@ pub(super) fn plots(results: &Results, scenario: &Scenario) -> String {
     if cases.is_empty() {
         return String::new();
     }
-    let figures: String = cases.iter().map(|case| figure(results, scenario, case)).collect();
+    let figures: String = cases.iter().map(|case| distribution(results, scenario, case)).collect();
     format!("<h3>Distributions</h3>\n<div class=\"plots\">\n{figures}</div>\n{}", key(results, scenario))
 }
 
-fn figure(results: &Results, scenario: &Scenario, case: &str) -> String {
+fn distribution(results: &Results, scenario: &Scenario, case: &str) -> String {
     let rows: Vec<&Row> = scenario.rows.iter().filter(|row| row.case == case && !row.distribution.is_empty()).collect();
     let all = || rows.iter().flat_map(|row| &row.distribution).filter(|(_, micros)| *micros > 0.0);
     let low = all().map(|(_, micros)| micros / 1e3).fold(f64::INFINITY, f64::min);
@@ -53,12 +55,9 @@ fn figure(results: &Results, scenario: &Scenario, case: &str) -> String {
     // The distribution is of all, whichever percentile the case is named after.
     let title = case.split_once(" at ").map_or(case, |(_, rate)| rate);
     let desc = format!("Latency in ms. {}", told.join("; "));
-    let open =
-        axes::open(&format!("{}, {title}", scenario.title), &desc, y, &bottom, "of the events took at most so long");
-    format!(
-        "<figure><figcaption>{} <small>ms, logarithmic, less is better</small></figcaption>{open}{curves}</svg></figure>\n",
-        escape(title)
-    )
+    let full = format!("{}, {title}", scenario.title);
+    let plot = axes::plot((&full, &desc), y, (&bottom, "of the events took at most so long"), &curves);
+    super::figure(title, "ms, logarithmic, less is better", &plot)
 }
 
 /// Half a step beyond the last percentile that somebody has: there the highest is drawn.

@@ -1,8 +1,9 @@
 //! Who was compared, on what, and how.
 
+use highwater_pages::{escape, link};
+
 use super::super::figures;
 use super::super::results::{Contestant, Kind, Results};
-use super::html::{escape, link};
 
 /// Everybody who was measured.
 pub(super) fn contestants(results: &Results) -> String {

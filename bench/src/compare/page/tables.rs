@@ -1,27 +1,23 @@
 //! Tables of the page: scenarios, goals, changes.
 
+use highwater_pages::{escape, table};
+
 use super::super::baseline::{self, Comparison};
 use super::super::figures::{self, Verdict};
-use super::super::grid::{self, Cell, Grid, Line};
+use super::super::grid::{self, Cell, Column, Grid, Line};
 use super::super::results::{Kind, Results, Scenario};
-use super::html::escape;
 
 /// A scenario with all its figures and notes.
 pub(super) fn scenario(results: &Results, scenario: &Scenario) -> String {
     let (grid, correctness) = (Grid::new(results, scenario), grid::is_correctness(scenario));
-    let mut out = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures of {}\"><table><thead><tr><th>contestant</th>",
-        escape(&scenario.title)
-    );
-    for column in &grid.columns {
+    let title = |column: &Column<'_>| {
         let less = if column.higher_is_better { "" } else { ", less is better" };
-        out += &format!("<th class=\"n\">{}<small>{}{less}</small></th>", escape(&column.title), escape(column.unit));
-    }
-    out += "</tr></thead><tbody>\n";
-    for line in &grid.lines {
-        out += &row(line, grid.columns.len(), correctness);
-    }
-    out += "</tbody></table></div>\n";
+        format!("#{}<small>{}{less}</small>", escape(&column.title), escape(column.unit))
+    };
+    let titles: Vec<String> = grid.columns.iter().map(title).collect();
+    let titles: Vec<&str> = ["contestant"].into_iter().chain(titles.iter().map(String::as_str)).collect();
+    let rows: String = grid.lines.iter().map(|line| row(line, grid.columns.len(), correctness)).collect();
+    let mut out = table(&format!("Figures of {}", scenario.title), "", &titles, &rows);
     if !grid.notes.is_empty() {
         let notes: String = grid.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
         out += &format!("<ol class=\"notes\">{notes}</ol>\n");
@@ -64,10 +60,7 @@ fn cell(cell: &Cell<'_>, correctness: bool) -> String {
 
 /// What was to be reached, and what was.
 pub(super) fn goals(results: &Results) -> String {
-    let mut out = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ratios and goals\"><table class=\"tight\"><thead><tr><th>ratio</th>\
-         <th>goal</th><th class=\"n\">value<small>lowest–highest round</small></th><th>against</th></tr></thead><tbody>\n",
-    );
+    let mut rows = String::new();
     for ratio in &results.ratios {
         let badge = figures::verdict(ratio).map_or_else(String::new, |verdict| {
             let class = match verdict {
@@ -77,7 +70,7 @@ pub(super) fn goals(results: &Results) -> String {
             };
             format!(" <span class=\"badge {class}\">{}</span>", verdict.text())
         });
-        out += &format!(
+        rows += &format!(
             "<tr><th scope=\"row\"><code>{}</code></th><td>{}{badge}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
             escape(&ratio.name),
             escape(&figures::goal(ratio)),
@@ -85,7 +78,8 @@ pub(super) fn goals(results: &Results) -> String {
             escape(&ratio.against)
         );
     }
-    out + "</tbody></table></div>\n"
+    let titles = ["ratio", "goal", "#value<small>lowest–highest round</small>", "against"];
+    table("Ratios and goals", "tight", &titles, &rows)
 }
 
 /// What is different from an earlier run.
@@ -100,11 +94,10 @@ pub(super) fn changes(comparison: &Comparison) -> String {
     if comparison.changes.is_empty() {
         return out;
     }
-    out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Changes\"><table class=\"tight\"><thead><tr><th>case</th>\
-            <th>contestant</th><th class=\"n\">before</th><th class=\"n\">now</th><th class=\"n\">change</th><th></th><th>figures</th></tr></thead><tbody>\n";
+    let mut rows = String::new();
     for change in &comparison.changes {
         let (class, told) = if change.better { ("good", "better") } else { ("bad", "worse") };
-        out += &format!(
+        rows += &format!(
             "<tr><td>{} · {}</td><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td><span class=\"badge {class}\">{told}</span></td><td>{}</td></tr>\n",
             escape(&change.scenario),
@@ -116,5 +109,6 @@ pub(super) fn changes(comparison: &Comparison) -> String {
             escape(&change.basis())
         );
     }
-    out + "</tbody></table></div>\n"
+    let titles = ["case", "contestant", "#before", "#now", "#change", "", "figures"];
+    out + &table("Changes", "tight", &titles, &rows)
 }

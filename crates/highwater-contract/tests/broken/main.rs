@@ -62,7 +62,7 @@ enum Part {
 
 impl Part {
     fn of<H>(case: &Case<H>) -> Self {
-        const DELIVERY: [&str; 19] = [
+        const DELIVERY: [&str; 20] = [
             "checkpoints",
             "transactions",
             "dead_letters",
@@ -79,6 +79,7 @@ impl Part {
             "rebuilding",
             "fencing",
             "instances",
+            "spreading",
             "reporting",
             "steering",
             "troubled",

@@ -8,7 +8,7 @@ mod connections;
 mod crashes;
 mod damage;
 mod delivery_contracts;
-mod doctor;
+mod diagnose;
 mod forger;
 mod hosts;
 mod initialize;

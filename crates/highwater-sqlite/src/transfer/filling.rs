@@ -106,7 +106,7 @@ impl SqliteFilling {
             for checkpoint in checkpoints {
                 // Terms are new ones: nobody leads here.
                 let term = draw_term(tx).await?;
-                let row = sqlx::query(sql::filling_checkpoint)
+                let row = sqlx::query(sql::filling_checkpoints)
                     .bind(&checkpoint.subscriber_id)
                     .bind(signed(checkpoint.global_sequence))
                     .bind(checkpoint.event_id)
@@ -115,7 +115,7 @@ impl SqliteFilling {
                     .bind(Uuid::from_u128(fastrand::u128(..)));
                 row.execute(&mut *tx).await?;
                 if checkpoint.paused {
-                    let pause = sqlx::query(sql::filling_pause).bind(&checkpoint.subscriber_id).bind(now());
+                    let pause = sqlx::query(sql::filling_pauses).bind(&checkpoint.subscriber_id).bind(now());
                     pause.execute(&mut *tx).await?;
                 }
             }
@@ -129,7 +129,7 @@ impl SqliteFilling {
         self.write(self.filled_to, async |tx| {
             for detail in details {
                 let letter = &detail.letter;
-                let row = sqlx::query(sql::filling_letter)
+                let row = sqlx::query(sql::filling_letters)
                     .bind(letter.id)
                     .bind(&letter.subscriber_id)
                     .bind(letter.event_id)
@@ -165,7 +165,7 @@ impl SqliteFilling {
         check_requests(requests)?;
         self.write(self.filled_to, async |tx| {
             for request in requests {
-                filing(sql::filling_request, request).execute(&mut *tx).await?;
+                filing(sql::filling_requests, request).execute(&mut *tx).await?;
             }
             Ok(())
         })

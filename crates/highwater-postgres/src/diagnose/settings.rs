@@ -24,7 +24,7 @@ struct Setting {
 
 pub(super) async fn settings(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("read the settings of the server", e);
-    let rows = sqlx::query(store.inner.sql.doctor_settings.clone()).fetch_all_in_time(&store.inner.own_pool).await;
+    let rows = sqlx::query(store.inner.sql.diagnose_settings.clone()).fetch_all_in_time(&store.inner.own_pool).await;
     let settings = rows.and_then(|rows| {
         let setting = |row: &sqlx::postgres::PgRow| {
             Ok(Setting {
@@ -48,7 +48,7 @@ pub(super) async fn settings(store: &PgEventStore) -> Result<Vec<Finding>, Error
 /// the lock already.
 async fn timeouts(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("read the time-outs of the database", e);
-    let rows = sqlx::query(store.inner.sql.doctor_timeouts.clone()).fetch_all_in_time(&store.inner.own_pool).await;
+    let rows = sqlx::query(store.inner.sql.diagnose_timeouts.clone()).fetch_all_in_time(&store.inner.own_pool).await;
     let mut findings = Vec::new();
     for row in rows.map_err(read_failed)? {
         if row.try_get("bounded").map_err(read_failed)? {

@@ -27,7 +27,7 @@ pub(super) async fn round_trip(store: &PgEventStore) -> Result<Vec<Finding>, Err
         let mut best = Duration::MAX;
         for _ in 0..ROUND_TRIPS {
             let asked = Instant::now();
-            sqlx::query(store.inner.sql.doctor_ping.clone()).execute(&mut *connection).await?;
+            sqlx::query(store.inner.sql.diagnose_ping.clone()).execute(&mut *connection).await?;
             best = best.min(asked.elapsed());
         }
         Ok(best)
@@ -50,7 +50,7 @@ fn distance(round_trip: Duration) -> Finding {
 /// Which server it is.
 pub(super) async fn server(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("ask the server what it is", e);
-    let row = sqlx::query(store.inner.sql.doctor_server.clone()).fetch_one_in_time(&store.inner.own_pool).await;
+    let row = sqlx::query(store.inner.sql.diagnose_server.clone()).fetch_one_in_time(&store.inner.own_pool).await;
     let row = row.map_err(read_failed)?;
     let version: i32 = row.try_get("version").map_err(read_failed)?;
     let text: String = row.try_get("version_text").map_err(read_failed)?;
@@ -84,7 +84,7 @@ fn age_of(version: i32, text: &str) -> Finding {
 /// Whether others on the way can read along.
 pub(super) async fn encryption(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("see whether the connection is encrypted", e);
-    let row = sqlx::query(store.inner.sql.doctor_server.clone()).fetch_one_in_time(&store.inner.own_pool).await;
+    let row = sqlx::query(store.inner.sql.diagnose_server.clone()).fetch_one_in_time(&store.inner.own_pool).await;
     let encrypted = row.and_then(|row| row.try_get("encrypted")).map_err(read_failed)?;
     let hosts = store.inner.connector.hosts();
     Ok(vec![secrecy(&hosts.options(hosts.primary(), None), encrypted)])

@@ -6,10 +6,10 @@ use sqlx::Row;
 
 use super::words;
 use crate::config::PgConfig;
-use crate::deliver;
 use crate::error::failed;
 use crate::own_pool::InTime;
 use crate::store::PgEventStore;
+use crate::transactions;
 
 /// One each that notifies, listens, stores checkpoints, leads, watches another instance and watches for the primary.
 const CONNECTIONS_BESIDES: i64 = 6;
@@ -21,7 +21,7 @@ const RATE_SECONDS_MIN: f64 = 3_600.0;
 /// Whether another instance finds room.
 pub(super) async fn connections(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("count connections", e);
-    let row = sqlx::query(store.inner.sql.doctor_connections.clone()).fetch_one_in_time(&store.inner.own_pool).await;
+    let row = sqlx::query(store.inner.sql.diagnose_connections.clone()).fetch_one_in_time(&store.inner.own_pool).await;
     let row = row.map_err(read_failed)?;
     let mut left = Vec::new();
     for (whose, limit, used) in [
@@ -48,7 +48,7 @@ fn room((whose, limit, used): (&str, i64, i64), config: &PgConfig) -> Finding {
     let needed = config.append_connections_max as i64
         + config.read_connections_max as i64
         + 2 * i64::from(config.pool_connections_max)
-        + i64::from(config.transaction_connections_max + deliver::CLOSINGS_MAX)
+        + i64::from(config.transaction_connections_max + transactions::CLOSINGS_MAX)
         + CONNECTIONS_BESIDES;
     let found =
         format!("{used} of the {limit} connections of {whose} are open; one more instance needs up to {needed}");
@@ -66,7 +66,7 @@ fn room((whose, limit, used): (&str, i64, i64), config: &PgConfig) -> Finding {
 pub(super) async fn slots(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "replication slots";
     let read_failed = |e| failed("look at replication slots", e);
-    let rows = sqlx::query(store.inner.sql.doctor_slots.clone())
+    let rows = sqlx::query(store.inner.sql.diagnose_slots.clone())
         .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
@@ -93,7 +93,7 @@ pub(super) async fn slots(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
 /// How large the log is.
 pub(super) async fn growth(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("measure the log", e);
-    let row = sqlx::query(store.inner.sql.doctor_growth.clone())
+    let row = sqlx::query(store.inner.sql.diagnose_growth.clone())
         .fetch_one_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
@@ -116,7 +116,7 @@ pub(super) async fn growth(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
 /// How many numbers are left.
 pub(super) async fn sequences(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("look at the sequences", e);
-    let asking = sqlx::query(store.inner.sql.doctor_sequences.clone()).bind(store.inner.schema.as_str());
+    let asking = sqlx::query(store.inner.sql.diagnose_sequences.clone()).bind(store.inner.schema.as_str());
     let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {

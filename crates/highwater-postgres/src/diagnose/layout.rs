@@ -41,7 +41,7 @@ pub(super) async fn filling(store: &PgEventStore) -> Result<Vec<Finding>, Error>
 /// Indexes: those of ours by what they are, those of others by whether they are of use.
 pub(super) async fn indexes(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("look at the indexes", e);
-    let asking = sqlx::query(store.inner.sql.doctor_indexes.clone()).bind(store.inner.schema.as_str());
+    let asking = sqlx::query(store.inner.sql.diagnose_indexes.clone()).bind(store.inner.schema.as_str());
     let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
@@ -79,7 +79,7 @@ fn index(kind: &str, unique: bool, said: String) -> Finding {
 /// Columns, by what they hold.
 pub(super) async fn columns(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "columns";
-    let others: Vec<String> = sqlx::query_scalar(store.inner.sql.doctor_columns.clone())
+    let others: Vec<String> = sqlx::query_scalar(store.inner.sql.diagnose_columns.clone())
         .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(|e| failed("look at the columns", e))?;
@@ -93,7 +93,7 @@ pub(super) async fn columns(store: &PgEventStore) -> Result<Vec<Finding>, Error>
 /// Constraints, by what they say.
 pub(super) async fn constraints(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "constraints";
-    let missing: Vec<String> = sqlx::query_scalar(store.inner.sql.doctor_constraints.clone())
+    let missing: Vec<String> = sqlx::query_scalar(store.inner.sql.diagnose_constraints.clone())
         .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(|e| failed("look at the constraints", e))?;

@@ -1,33 +1,6 @@
-//! Pieces of HTML. Whatever comes from outside goes through [`escape`].
+//! How contestants are drawn.
 
 use super::super::results::{Contestant, Kind};
-
-/// Text that stays text, also within quotes.
-pub(super) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            letter if letter.is_control() => safe.push(' '),
-            letter => safe.push(letter),
-        }
-    }
-    safe
-}
-
-/// A link, if it is an address of the web; otherwise text.
-pub(super) fn link(address: &str) -> String {
-    let safe = escape(address);
-    if address.starts_with("https://") || address.starts_with("http://") {
-        format!("<a href=\"{safe}\" rel=\"noreferrer\">{safe}</a>")
-    } else {
-        safe
-    }
-}
 
 /// How a contestant is drawn as a bar.
 pub(super) fn fill(contestant: &Contestant, best_peer: bool) -> &'static str {
@@ -83,25 +56,4 @@ fn is_best(contestant: &Contestant) -> bool {
 fn among(contestants: &[Contestant], kind: Kind, id: &str) -> usize {
     let alike = contestants.iter().filter(|contestant| contestant.kind == kind);
     alike.take_while(|contestant| contestant.id != id).count()
-}
-
-/// At most so many letters.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_stays_text() {
-        assert_eq!(escape("<a b=\"c\">'&\u{7}"), "&lt;a b=&quot;c&quot;&gt;&#39;&amp; ");
-        assert_eq!(link("javascript:alert(1)"), "javascript:alert(1)");
-        assert!(link("https://docs.rs/x?a&b").starts_with("<a href=\"https://docs.rs/x?a&amp;b\""));
-        assert_eq!(cut("abcdef", 4), "abc…");
-    }
 }

@@ -12,7 +12,7 @@ const EVENTS_MAX: i64 = 100_000;
 
 /// Rows that nothing of ours has written.
 pub(super) async fn rows(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
-    let damaged = sqlx::query_as(store.inner.sql.doctor_rows.clone())
+    let damaged = sqlx::query_as(store.inner.sql.diagnose_rows.clone())
         .bind(EVENTS_MAX)
         .bind(store.inner.schema.as_str())
         .fetch_all_in_time(&store.inner.own_pool)

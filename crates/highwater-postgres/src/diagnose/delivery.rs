@@ -15,7 +15,7 @@ pub(super) async fn letters(store: &PgEventStore) -> Result<Vec<Finding>, Error>
     let read_failed = |e| failed("count dead letters", e);
     let retention = ReliableDeliveryConfig::default().dead_letter_retention;
     let before = chrono::Utc::now() - retention;
-    let asking = sqlx::query(store.inner.sql.doctor_letters.clone()).bind(before);
+    let asking = sqlx::query(store.inner.sql.diagnose_letters.clone()).bind(before);
     let row = asking.fetch_one_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let count = |column| row.try_get::<i64, _>(column).map_err(read_failed);
     let (dead, parked) = (count("dead")?, count("parked")?);

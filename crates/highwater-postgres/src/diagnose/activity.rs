@@ -59,7 +59,7 @@ fn writer(writer: &OpenWriter) -> Option<Finding> {
 pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "transactions";
     let read_failed = |e| failed("see who is at work", e);
-    let asking = sqlx::query(store.inner.sql.doctor_transactions.clone()).bind(OPEN_MAX.as_secs_f64());
+    let asking = sqlx::query(store.inner.sql.diagnose_transactions.clone()).bind(OPEN_MAX.as_secs_f64());
     let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings = Vec::new();
     for row in rows {
@@ -91,11 +91,11 @@ pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, E
 pub(super) async fn vacuum(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "vacuum";
     let read_failed = |e| failed("look at what vacuum has to do", e);
-    let database: i64 = sqlx::query_scalar(store.inner.sql.doctor_database_age.clone())
+    let database: i64 = sqlx::query_scalar(store.inner.sql.diagnose_database_age.clone())
         .fetch_one_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
-    let asking = sqlx::query(store.inner.sql.doctor_tables.clone()).bind(store.inner.schema.as_str());
+    let asking = sqlx::query(store.inner.sql.diagnose_tables.clone()).bind(store.inner.schema.as_str());
     let rows = asking.fetch_all_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
     let mut findings: Vec<Finding> = wraparound("the database", database).into_iter().collect();
     for row in rows {

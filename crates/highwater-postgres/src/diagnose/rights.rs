@@ -19,14 +19,14 @@ struct Missing {
 
 pub(super) async fn rights(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("see what the role may do", e);
-    let row = sqlx::query(store.inner.sql.doctor_role.clone())
+    let row = sqlx::query(store.inner.sql.diagnose_role.clone())
         .fetch_one_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;
     let role: String = row.try_get("role").map_err(read_failed)?;
     let (sees_others, owns): (bool, bool) =
         (row.try_get("sees_others").map_err(read_failed)?, row.try_get("owns").map_err(read_failed)?);
-    let rows = sqlx::query(store.inner.sql.doctor_rights.clone())
+    let rows = sqlx::query(store.inner.sql.diagnose_rights.clone())
         .fetch_all_in_time(&store.inner.own_pool)
         .await
         .map_err(read_failed)?;

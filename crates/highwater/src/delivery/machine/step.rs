@@ -1,0 +1,84 @@
+//! What the machine is told, and what it says.
+
+use std::time::Duration;
+
+use crate::FailurePolicy;
+
+/// What the machine has to know of the configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    pub(crate) on_failure: FailurePolicy,
+    pub(crate) max_retries: u32,
+    /// Events that may be delivered again after a crash: the size of a batch.
+    pub(crate) batch: usize,
+    /// How long a transaction should take, at most.
+    pub(crate) within: Duration,
+    /// Events and checkpoint are one transaction.
+    pub(crate) transactional: bool,
+    pub(crate) parked_per_stream_max: u64,
+    pub(crate) parked_max: u64,
+}
+
+/// What is wanted from outside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Wish {
+    #[default]
+    Run,
+    Pause,
+    Stop,
+}
+
+/// What the driver knows at the moment of a step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Now {
+    /// The checkpoint has lagged behind for as long as it may.
+    pub(crate) overdue: bool,
+    /// The next page is there already.
+    pub(crate) more: bool,
+    /// Somebody has asked for something.
+    pub(crate) asked: bool,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Get the right to process, and the checkpoint.
+    Take,
+    /// Wait for a page; meanwhile a checkpoint that is being stored may arrive, or become overdue.
+    Read,
+    /// Hand so many events over: [`Machine::front`].
+    Handle { count: usize },
+    /// Begin to store the checkpoint.
+    Store,
+    /// Wait for the checkpoint that is being stored.
+    AwaitStore,
+    /// The event in front has failed for good: write a letter. `park`: those behind it in its stream are to wait.
+    Bury { park: bool },
+    /// The event in front waits behind an earlier one of its stream: write a letter.
+    Park,
+    /// Wait until the event in front is due again.
+    Sleep,
+    /// Do what was asked for.
+    Serve,
+    /// Let leadership go: another instance is to go on.
+    Yield,
+    /// Do nothing until something is wanted.
+    Rest,
+    /// It is over.
+    End,
+}
+
+/// What an error of the store means for who leads. The machine has drawn its own conclusions already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    /// Everything stays as it is: the same again, later.
+    Retry,
+    /// What was read and remembered is void, and leadership is not: the checkpoint is read again, later.
+    Reread,
+    /// Leadership is given back, and claimed anew.
+    StartAgain,
+    /// Another instance leads: leadership is given back, and waited for.
+    StandBack,
+    /// Another process has taken over, and nothing says who may: it stops until it is resumed.
+    Halt,
+}

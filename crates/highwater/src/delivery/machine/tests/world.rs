@@ -1,0 +1,266 @@
+//! The machine against a world in which everything goes wrong at random.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+/// What is durable, and what has been seen.
+#[derive(Clone)]
+struct World {
+    log: Vec<Record>,
+    checkpoint: u64,
+    /// Open letters by event, with whether they park their stream.
+    letters: BTreeMap<u64, bool>,
+    /// How often each event was taken in, by a handler that is not transactional.
+    seen: BTreeMap<u64, u32>,
+    /// What a transactional handler has committed.
+    model: BTreeSet<u64>,
+    /// Since the process was last started: what was handed over and taken in, in order.
+    order: Vec<u64>,
+}
+
+/// Runs a subscriber to the end of the log while handlers fail, letters cannot be written, checkpoints are lost, answers
+/// are lost, servers are replaced, processes die, and people pause, stop and ask for replays.
+fn survive(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let on_failure = [FailurePolicy::DeadLetter, FailurePolicy::ParkStream][random.usize(..2)];
+    let policy = Policy {
+        on_failure,
+        max_retries: random.u32(..3),
+        batch: [1, 2, 5, 50][random.usize(..4)],
+        transactional: random.bool(),
+        ..policy()
+    };
+    let mut at = 0;
+    let log = (0..random.usize(1..120)).map(|_| {
+        at += random.u64(1..4);
+        record(at, random.u128(..5))
+    });
+    let mut world = World {
+        log: log.collect(),
+        checkpoint: 0,
+        letters: BTreeMap::new(),
+        seen: BTreeMap::new(),
+        model: BTreeSet::new(),
+        order: Vec::new(),
+    };
+    let poison: BTreeSet<u64> =
+        world.log.iter().filter(|_| random.u8(..12) == 0).map(|record| record.global_sequence).collect();
+    let mut machine = Machine::new(policy.clone());
+    let mut storing: Option<u64> = None;
+    // As it was a while ago: what a server that recovers may go back to.
+    let mut before = world.clone();
+    for _ in 0..20_000 {
+        if world.checkpoint >= at && storing.is_none() {
+            break;
+        }
+        match random.u32(..400) {
+            0 => {
+                // The process dies. At most a batch that was handled is not in the checkpoint.
+                let again = world.order.iter().filter(|sequence| **sequence > world.checkpoint).count();
+                assert!(again <= policy.batch, "seed {seed}: {again} events again, batch {}", policy.batch);
+                machine = Machine::new(policy.clone());
+                storing = None;
+                world.order.clear();
+                continue;
+            }
+            1 => {
+                // Whatever the store says. Leading or not, it goes on from what is stored.
+                let error = match random.u8(..5) {
+                    0 => fenced(Some(7)),
+                    1 => fenced(None),
+                    2 => Error::UnknownOutcome { source: "lost".into() },
+                    3 => Error::Interrupted { reason: "another life".to_owned() },
+                    _ => Error::Unavailable { action: "answer", source: "away".into() },
+                };
+                match machine.on_error(&error, random.bool()) {
+                    Reaction::Retry => {}
+                    Reaction::Halt => {
+                        // To be resumed is to claim leadership anew.
+                        machine.on_interrupted();
+                        (storing, world.order) = (None, Vec::new());
+                    }
+                    Reaction::Reread | Reaction::StartAgain | Reaction::StandBack => {
+                        (storing, world.order) = (None, Vec::new());
+                    }
+                }
+                continue;
+            }
+            2 => machine.on_wish(Wish::Pause),
+            3..=6 => machine.on_wish(Wish::Run),
+            7 => machine.on_asked_to_yield(random.u8(..4) > 0),
+            8 => before = world.clone(),
+            // The server has lost what was committed, and the machine has not been told. (What is written without a
+            // transaction names the life of the server; that is the driver's to find out.)
+            9 if policy.transactional && storing.is_none() => {
+                world = World { seen: world.seen, order: world.order, ..before.clone() };
+                // What was handled within a transaction is lost with it.
+                world.order.retain(|sequence| *sequence <= world.checkpoint);
+            }
+            _ => {}
+        }
+        if let Some(to) = storing.filter(|_| random.bool()) {
+            let arrived = random.u8(..10) > 0;
+            if arrived {
+                world.checkpoint = world.checkpoint.max(to);
+            }
+            machine.on_stored(arrived);
+            storing = None;
+        }
+        let asked = random.u8(..50) == 0;
+        let now = Now { overdue: random.u8(..5) == 0, more: random.bool(), asked };
+        match machine.step(now) {
+            Step::Take => machine.on_taken(world.checkpoint, world.parked()),
+            Step::Read => {
+                let after = machine.handled();
+                let size = random.usize(1..10);
+                let records: Vec<Record> =
+                    world.log.iter().filter(|record| record.global_sequence > after).take(size).cloned().collect();
+                let complete_to = records.last().map_or(after, |last| last.global_sequence);
+                machine.on_page(Arc::new(records), complete_to);
+            }
+            Step::Handle { count } if policy.transactional => {
+                transact(&mut machine, &mut world, &poison, count, &mut random);
+            }
+            Step::Handle { count } => {
+                let (records, range) = machine.front(count);
+                let records = &records[range];
+                let fails = |record: &&Record| poison.contains(&record.global_sequence);
+                let done = records.iter().position(|record| fails(&record)).unwrap_or(records.len());
+                for record in &records[..done] {
+                    world.take_in(record, &machine);
+                }
+                machine.on_handled(done);
+                if done < records.len() {
+                    machine.on_failed(random.u8(..4) == 0, "poison");
+                }
+            }
+            Step::Store if !machine.continues_from(world.checkpoint) => interrupt(&mut machine, &mut world),
+            Step::Store => storing = Some(machine.on_storing().0),
+            Step::AwaitStore => {}
+            Step::Bury { .. } | Step::Park if random.u8(..5) == 0 => machine.on_bury_failed(),
+            Step::Bury { .. } | Step::Park | Step::Serve if !machine.continues_from(world.checkpoint) => {
+                interrupt(&mut machine, &mut world);
+            }
+            step @ (Step::Bury { .. } | Step::Park) => {
+                assert!(storing.is_none(), "seed {seed}: a checkpoint in flight could overtake the letter's");
+                let (records, range) = machine.front(1);
+                let record = &records[range.start];
+                let parks = step != Step::Bury { park: false };
+                world.letters.insert(record.global_sequence, parks);
+                world.checkpoint = record.global_sequence;
+                machine.on_buried(world.parked().get(&record.stream_id).copied().unwrap_or(0));
+            }
+            Step::Sleep => machine.on_due(),
+            Step::Serve => {
+                assert!(storing.is_none(), "seed {seed}: a checkpoint in flight could overtake a replay's");
+                world.replay(&mut machine);
+            }
+            Step::Rest => machine.on_wish(Wish::Run),
+            Step::Yield => {
+                let again = world.order.iter().filter(|sequence| **sequence > world.checkpoint).count();
+                assert!(storing.is_none() && again == 0, "seed {seed}: whoever goes on does {again} events again");
+                machine.on_not_leading();
+                world.order.clear();
+            }
+            Step::End => unreachable!("nobody wished for it"),
+        }
+        let open = |record: &&Record| record.global_sequence <= world.checkpoint && !world.is_done(record, &policy);
+        assert!(
+            world.log.iter().find(open).is_none(),
+            "seed {seed}: the checkpoint has passed an event that is not done"
+        );
+    }
+    assert!(world.checkpoint >= at, "seed {seed}: it never gets to the end");
+}
+
+fn interrupt(machine: &mut Machine, world: &mut World) {
+    machine.on_interrupted();
+    world.order.clear();
+}
+
+/// One transaction: begins by looking at what is stored, commits everything or nothing, and the answer may be lost.
+fn transact(
+    machine: &mut Machine,
+    world: &mut World,
+    poison: &BTreeSet<u64>,
+    count: usize,
+    random: &mut fastrand::Rng,
+) {
+    if !machine.continues_from(world.checkpoint) {
+        return interrupt(machine, world);
+    }
+    let (records, range) = machine.front(count);
+    let records: Vec<Record> = records[range].to_vec();
+    let to = machine.position_after(count);
+    machine.on_took(count, Duration::from_millis(random.u64(..2_000)));
+    let new: Vec<&Record> = records.iter().filter(|record| record.global_sequence > world.checkpoint).collect();
+    if new.iter().any(|record| poison.contains(&record.global_sequence)) {
+        if count == 1 {
+            machine.on_failed(random.u8(..4) == 0, "poison");
+        } else {
+            machine.on_batch_failed(count);
+        }
+        return;
+    }
+    if !new.is_empty() {
+        for record in new {
+            assert!(world.model.insert(record.global_sequence), "an event is in the model twice");
+            world.take_in(record, machine);
+        }
+        world.checkpoint = to;
+    }
+    // A lost answer: the same batch comes again.
+    if random.u8(..6) > 0 {
+        machine.on_committed(count);
+    }
+}
+
+impl World {
+    fn parked(&self) -> HashMap<Uuid, u64> {
+        let mut parked = HashMap::new();
+        for (sequence, _) in self.letters.iter().filter(|(_, parks)| **parks) {
+            let record = self.log.iter().find(|record| record.global_sequence == *sequence);
+            *parked.entry(record.map_or(Uuid::nil(), |record| record.stream_id)).or_default() += 1;
+        }
+        parked
+    }
+
+    fn take_in(&mut self, record: &Record, machine: &Machine) {
+        assert!(
+            !self.parked().contains_key(&record.stream_id),
+            "an event overtook one that its stream is parked behind"
+        );
+        assert!(self.order.last().is_none_or(|last| *last < record.global_sequence), "out of order");
+        assert!(record.global_sequence > machine.handled(), "handed over although it was done");
+        self.order.push(record.global_sequence);
+        *self.seen.entry(record.global_sequence).or_default() += 1;
+    }
+
+    fn is_done(&self, record: &Record, policy: &Policy) -> bool {
+        let taken_in = if policy.transactional {
+            self.model.contains(&record.global_sequence)
+        } else {
+            self.seen.contains_key(&record.global_sequence)
+        };
+        taken_in || self.letters.contains_key(&record.global_sequence)
+    }
+
+    /// Everything that waits is taken in now, in order.
+    fn replay(&mut self, machine: &mut Machine) {
+        for (sequence, _) in std::mem::take(&mut self.letters) {
+            self.seen.insert(sequence, 1);
+            self.model.insert(sequence);
+        }
+        for stream in self.log.iter().map(|record| record.stream_id).collect::<BTreeSet<_>>() {
+            machine.on_parked_left(stream, 0);
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_nothing_is_passed_over_doubled_in_a_transaction_or_out_of_order() {
+    for seed in 0..3_000 {
+        survive(seed);
+    }
+}

@@ -1,0 +1,135 @@
+//! The fenced transaction: what begins it, what it is while it is open, and what closes it.
+
+use std::any::Any;
+use std::fmt;
+
+use uuid::Uuid;
+
+use crate::{Backend, Error, Invalid, NewLetter, RequestOutcome, Term};
+
+/// A backend with the type of its transactions, which transactional projections are handed. Only subscribing needs it: the
+/// engine knows transactions as [`OpenTx`].
+pub trait Transactional: Backend + Clone {
+    /// An open transaction. What [`begin`](Backend::begin) opens is one of these.
+    type Tx: Send + 'static;
+}
+
+/// An open transaction, whatever its type is.
+pub struct OpenTx(Box<dyn Any + Send>);
+
+impl OpenTx {
+    /// A transaction of that type.
+    #[must_use]
+    pub fn new<Tx: Send + 'static>(tx: Tx) -> Self {
+        Self(Box::new(tx))
+    }
+
+    /// The transaction, to work in.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is of another type.
+    pub fn get<Tx: 'static>(&mut self) -> Result<&mut Tx, Error> {
+        self.0.downcast_mut().ok_or_else(another_backend)
+    }
+
+    /// The transaction, to be closed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is of another type.
+    pub fn into_inner<Tx: 'static>(self) -> Result<Tx, Error> {
+        self.0.downcast().map(|tx| *tx).map_err(|_| another_backend())
+    }
+}
+
+impl fmt::Debug for OpenTx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenTx")
+    }
+}
+
+fn another_backend() -> Error {
+    Invalid::Setting { name: "tx", reason: "the transaction was begun by another backend".to_owned() }.into()
+}
+
+/// A fenced transaction that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// The transaction.
+    pub tx: OpenTx,
+    /// The checkpoint as it is: events up to here have been handled.
+    pub global_sequence: u64,
+    /// Whether the letter asked about is still open; true when none was.
+    pub letter_open: bool,
+}
+
+/// The last statement of a fenced transaction.
+#[derive(Debug, Clone, Copy)]
+pub enum Closing<'a> {
+    /// Events have been handled.
+    Advance {
+        /// Where the checkpoint was when the transaction began. Anything else now is [`Error::Fenced`].
+        from: u64,
+        /// Where it goes.
+        to: u64,
+        /// The last event.
+        event_id: Option<Uuid>,
+    },
+    /// An event could not be handled, or waits behind one that could not: a letter, and the checkpoint moves on.
+    Bury {
+        /// The letter.
+        letter: &'a NewLetter,
+        /// As in [`Advance`](Self::Advance).
+        from: u64,
+    },
+    /// A letter's event was handed over again and taken in.
+    Replayed {
+        /// The letter.
+        letter: Uuid,
+        /// Who asked for it.
+        by: &'a str,
+    },
+    /// A letter's event was handed over again and failed again.
+    ReplayFailed {
+        /// The letter.
+        letter: Uuid,
+        /// Who asked for it.
+        by: &'a str,
+        /// The new error, free of NUL and cut.
+        error: &'a str,
+    },
+    /// A letter's event is done without.
+    Discarded {
+        /// The letter.
+        letter: Uuid,
+        /// Who asked for it.
+        by: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
+    /// A request has been dealt with.
+    Finished {
+        /// The request.
+        request: Uuid,
+        /// What came of it.
+        outcome: &'a RequestOutcome,
+    },
+    /// The subscriber goes on from elsewhere: its checkpoint is set, its term is raised, and its open letters beyond that
+    /// place are archived, because it sees those events anew. Letters up to there stay as they are.
+    Reset {
+        /// After which position it goes on.
+        to: u64,
+        /// Who asked for it.
+        by: &'a str,
+        /// The new term's nonce, by which it is known again should the answer be lost.
+        nonce: Uuid,
+    },
+}
+
+/// What closing a transaction gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed {
+    /// The term that holds now: another one after a reset.
+    pub term: Term,
+    /// Letters of the same stream that are still open and park it; for closings that concern a letter, and else 0.
+    pub parked_left: u64,
+}

@@ -1,0 +1,90 @@
+//! Contracts are the rows and backends the columns: who knows one cell finds the others.
+
+use crate::source::{RUST, read, root};
+
+/// `transactions` is the fenced transaction.
+const ROWS: [&str; 8] =
+    ["log", "wakeups", "checkpoints", "leadership", "dead_letters", "transfer", "diagnose", "transactions"];
+
+const COLUMNS: [&str; 5] = [
+    "crates/highwater/src",
+    "crates/highwater/src/memory",
+    "crates/highwater-sqlite/src",
+    "crates/highwater-postgres/src",
+    "crates/highwater-contract/src",
+];
+
+/// Where the contracts are, by the names of their traits.
+const TRAITS: [(&str, &str); 8] = [
+    ("Log", "log"),
+    ("Wakeups", "wakeups"),
+    ("Checkpoints", "checkpoints"),
+    ("Leadership", "leadership"),
+    ("DeadLetters", "dead_letters"),
+    ("Transfer", "transfer"),
+    ("Diagnose", "diagnose"),
+    ("Backend", "backend"),
+];
+
+/// Who may still queue without a limit.
+const UNBOUNDED: [&str; 2] =
+    ["crates/highwater-postgres/src/leadership/candidate.rs", "crates/highwater-postgres/src/wakeups.rs"];
+
+#[test]
+fn every_contract_has_the_same_file_in_every_column() {
+    let cells = ROWS.iter().flat_map(|row| COLUMNS.map(|column| format!("{column}/{row}.rs")));
+    let missing: Vec<String> = cells.filter(|cell| !root().join(cell).is_file()).collect();
+    assert!(missing.is_empty(), "the grid has holes: {missing:#?}");
+}
+
+#[test]
+fn no_contract_has_a_method_that_a_backend_could_forget() {
+    for (name, file) in TRAITS {
+        let text = read(&format!("crates/highwater/src/{file}.rs"));
+        let defaults = defaults(body(&text, name));
+        assert!(defaults.is_empty(), "{name} has bodies for {defaults:?}: every backend has to say what it does");
+    }
+}
+
+/// What stands within the braces of a trait, without comments.
+fn body(text: &str, name: &str) -> String {
+    let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.join("\n");
+    let start = [":", " "].iter().find_map(|after| code.find(&format!("pub trait {name}{after}")));
+    let start = start.unwrap_or_else(|| panic!("there is no trait {name}"));
+    let open = start + code[start..].find('{').expect("a trait has a body");
+    let mut depth = 0_usize;
+    let inside = code[open..].split_inclusive(['{', '}']).take_while(|part| {
+        depth = if part.ends_with('{') { depth + 1 } else { depth.saturating_sub(1) };
+        depth > 0
+    });
+    inside.collect()
+}
+
+/// The methods whose signature ends with a body and not with a semicolon.
+fn defaults(body: String) -> Vec<String> {
+    let methods = body.split("fn ").skip(1);
+    let with_body = methods.filter(|method| {
+        // A semicolon within brackets is that of an array.
+        let mut brackets = 0_i32;
+        let end = method.chars().find(|letter| {
+            brackets += i32::from(*letter == '[') - i32::from(*letter == ']');
+            brackets == 0 && [';', '{'].contains(letter)
+        });
+        end == Some('{')
+    });
+    with_body.map(|method| method.split(['(', '<']).next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_body_is_found_where_there_is_one() {
+    let text = "pub trait Some: Send {\n    // fn c() {}\n    fn a(&self) -> [u8; 2];\n    fn b<T>(&self) { if x { y } }\n}\nfn d() {}";
+    assert_eq!(defaults(body(text, "Some")), ["b"]);
+}
+
+#[test]
+fn every_queue_has_a_limit() {
+    let without = |text: &str| text.contains("unbounded_channel") || text.contains("mpsc::unbounded");
+    let found: Vec<&str> = RUST.iter().filter(|file| without(&file.text)).map(|file| file.path.as_str()).collect();
+    assert_eq!(found, UNBOUNDED, "queues without a limit; take off the list what has one now");
+}
