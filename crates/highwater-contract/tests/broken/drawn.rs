@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use highwater::backend::{
-    Backend, BoxFuture, DeadLetters, Filling, OpenWriter, Page, ReadLimit, StreamPage, StreamRead, Transfer, Wakeup,
-    Wrapper,
+    Backend, BoxFuture, DeadLetters, Filling, OpenWriter, Page, ReadLimit, Record, StreamPage, StreamRead, Transfer,
+    Wakeup, Wrapper,
 };
 use highwater::{
     Append, Appended, BoxError, Error, EventTypes, LetterDetail, MemoryEventStore, MemoryTx, Transactional, Upcasters,
@@ -111,6 +111,10 @@ impl Wrapper for Drawn {
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move { Ok(self.shared.state().read_all(after, types, limit, self.shared.flaw)) })
+    }
+
+    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+        Box::pin(async move { Ok(self.shared.state().record(event_id)) })
     }
 
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
