@@ -64,6 +64,7 @@
 //!
 //! - [`suite!`]: the tests. [`cases`]: the same as values, each with the guarantees it checks.
 //! - [`Flaky`]: any backend, with calls that fail and answers that are lost.
+//! - [`damage`]: what a store says whose tables were changed by hand, for backends on SQL.
 //! - [`history`]: random operations, run against a store and compared with an oracle, or run at once and explained.
 //!
 //! What this crate deliberately does not check is what only one backend can show: crashes of a server, other processes,
@@ -71,6 +72,7 @@
 
 mod case;
 mod checkpoints;
+pub mod damage;
 mod dead_letters;
 mod delivery;
 mod diagnose;

@@ -8,8 +8,8 @@ use highwater::backend::Log;
 use highwater::{Append, CheckpointMode, Event, EventStore, InstanceMode, ReliableDeliveryConfig};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use serde::{Deserialize, Serialize};
-use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection};
 use uuid::Uuid;
 
 /// A folder that is removed with everything in it.
@@ -103,8 +103,8 @@ pub async fn connection(path: &Path) -> SqliteConnection {
     SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(path).create_if_missing(true)).await.unwrap()
 }
 
-pub async fn execute(connection: &mut SqliteConnection, sql: &'static str) {
-    sqlx::raw_sql(sql).execute(connection).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+pub async fn execute(connection: &mut SqliteConnection, sql: &str) {
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
 /// Retries within milliseconds.

@@ -1,0 +1,505 @@
+//! A store whose tables somebody has changed by hand: readers and subscribers that meet the damage say so, `diagnose` names
+//! it with what to do, nothing spins, and everybody else goes on.
+//!
+//! For backends on SQL with tables like Highwater's own. One says in [`ByHand`] how its tables are changed, and gets the
+//! tests from [`damage_suite!`](crate::damage_suite).
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Log, ReadLimit, Severity};
+use highwater::{
+    Append, CheckpointMode, Error, EventBus, EventStore, EventTypes, InstanceMode, LetterQuery, MemoryEventStore,
+    Problem, ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState, Transactional, transfer,
+};
+use uuid::Uuid;
+
+use crate::delivery::players::{Observer, end, in_state, one};
+use crate::support::{Ledger, eventually, store, within};
+use crate::{Call, Flaky, Verdict};
+
+/// The stream whose second event is damaged, and one that is left alone.
+const DAMAGED: Uuid = Uuid::from_u128(0xd);
+const SOUND: Uuid = Uuid::from_u128(0x5);
+
+/// Changes a store's tables behind its back.
+pub trait ByHand: Sized {
+    /// The backend.
+    type Store: Transactional;
+
+    /// Takes every constraint from the log: with them a database refuses most of what is done here.
+    const UNBOUND: &'static str;
+    /// Lets rows in that a constraint would keep out, and leaves the log otherwise bound. Comes before them.
+    const LOOSE: &'static str;
+    /// The time now.
+    const NOW: &'static str;
+    /// Damages to an event that only this database can hold.
+    const EVENTS: &'static [Damage];
+    /// A part of what `diagnose` says when event 1 is gone, and when event 2 is.
+    const MISSING: [&'static str; 2];
+    /// A part of what `diagnose` says when event 3 has the largest version there is.
+    const LARGEST: &'static str;
+    /// Damages beside the log that only this database can hold, and a part of what `diagnose` says of them.
+    const BESIDE: &'static [(&'static str, &'static str, Severity)];
+    /// Other ways to bring a subscriber's term out of step.
+    const TERMS: &'static [&'static str];
+    /// How often the log may be read while three events are delivered.
+    const READS: u64;
+
+    /// A new, empty store, which goes with what is returned beside it.
+    fn fresh() -> impl Future<Output = (Self, Self::Store)>;
+
+    /// Runs statements on a connection of their own.
+    fn execute(&self, sql: &str) -> impl Future<Output = ()>;
+
+    /// An id, as a value in a statement.
+    fn id(id: Uuid) -> String;
+
+    /// A number, as `diagnose` quotes it.
+    fn quoted(number: i64) -> String;
+}
+
+/// What is set in event 2, what readers of everything and of its stream are told, and a part of what `diagnose` says.
+pub type Damage = (&'static str, Told, Told, &'static str);
+
+/// What `diagnose` has nothing to say of: only who knows the enum can.
+pub const FINE: &str = "";
+
+/// What a reader is told of the event that was damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// It cannot be read at all.
+    Damaged,
+    /// It can be read, and does not fit the enum.
+    Undecodable,
+    /// The table is not as it was made.
+    Unfit,
+    /// Nothing: it is not there, is none of those that were asked for, or looks like any other.
+    Nothing,
+}
+
+impl Told {
+    /// What was told by this read.
+    ///
+    /// # Panics
+    /// For an error that damage does not come as.
+    pub fn by<T>(read: &Result<T, Error>) -> Self {
+        match read {
+            Ok(_) => Self::Nothing,
+            Err(Error::Damaged { .. }) => Self::Damaged,
+            Err(Error::Undecodable { .. }) => Self::Undecodable,
+            Err(Error::Unfit { .. }) => Self::Unfit,
+            Err(other) => panic!("no kind of error for this: {other:?}"),
+        }
+    }
+
+    /// What a reader of everything is told.
+    pub async fn by_all<S: EventStore>(store: &S) -> Self {
+        Self::by(&store.read_all_events_since::<Ledger>(0).collect().await)
+    }
+}
+
+/// `Opened` three times in one stream (1, 2, 3), then `Closed` twice in another (4, 5).
+pub async fn history<D: ByHand>() -> (D, D::Store) {
+    let (by_hand, log) = D::fresh().await;
+    for _ in 1..=3 {
+        store(&log, &Append::to(DAMAGED).event(Ledger::opened())).await;
+    }
+    store(&log, &Append::to(SOUND).events([Ledger::Closed, Ledger::Closed])).await;
+    (by_hand, log)
+}
+
+/// Checks that something is said to be so bad, and what to do about it.
+///
+/// # Panics
+/// When it is not.
+pub async fn assert_named<S: Diagnose>(store: &S, said: &str, severity: Severity) {
+    let findings = store.diagnose().await.expect("a damaged store can be looked at");
+    let found = findings.iter().find(|finding| finding.found.contains(said));
+    let found = found.unwrap_or_else(|| panic!("nobody says {said:?}: {findings:#?}"));
+    assert_eq!(found.severity, severity, "{found}");
+    assert!(found.advice.is_some(), "{found}");
+}
+
+/// Damages to an event that every database can hold.
+const EVENTS: [Damage; 7] = {
+    use Told::{Damaged, Nothing, Undecodable};
+    [
+        ("metadata = '[]'", Undecodable, Undecodable, "event 2: its metadata"),
+        ("stream_version = NULL", Damaged, Damaged, "event 2: its version"),
+        ("stream_version = 0", Damaged, Damaged, "event 2: its version"),
+        ("stream_version = -2", Damaged, Damaged, "event 2: its version"),
+        ("schema_version = -1", Damaged, Damaged, "event 2: its schema version"),
+        (
+            "id = (SELECT other.id FROM events other WHERE other.global_sequence = 1)",
+            Nothing,
+            Nothing,
+            "event 2: its id is that of 1 others",
+        ),
+        ("global_sequence = -7", Nothing, Damaged, "event -7: its number"),
+    ]
+};
+
+#[doc(hidden)]
+pub async fn a_reader_of_a_damaged_event_is_told_and_diagnose_names_it<D: ByHand>() {
+    for damage in EVENTS.iter().chain(D::EVENTS) {
+        let (by_hand, store) = history::<D>().await;
+        by_hand.execute(D::UNBOUND).await;
+        by_hand.execute(&format!("UPDATE events SET {} WHERE global_sequence = 2", damage.0)).await;
+        assert_told(&store, damage).await;
+    }
+}
+
+/// Checks what readers and `diagnose` say, and that nobody else is concerned.
+async fn assert_told<S: Transactional>(log: &S, (done, of_all, of_stream, said): &Damage) {
+    let all = log.read_all_events_since::<Ledger>(0).collect().await;
+    assert_eq!(Told::by(&all), *of_all, "{done}: {all:?}");
+    let stream = log.read_events::<Ledger>(DAMAGED).collect().await;
+    assert_eq!(Told::by(&stream), *of_stream, "{done}: {stream:?}");
+    if let (Told::Damaged, Err(error)) = (of_all, all) {
+        let why = std::error::Error::source(&error).expect("it says why").to_string();
+        assert!(why.starts_with("event 2: ") && !error.is_retryable(), "{done}: {error:?}");
+        let before =
+            log.read_all(0, &EventTypes::All, ReadLimit::events(100)).await.expect("it lies before the damage");
+        assert_eq!((before.records.len(), before.complete_to), (1, 1), "{done}: what lies before it can be read");
+    }
+    if *said == FINE {
+        let findings = log.diagnose().await.expect("a damaged store can be looked at");
+        assert!(!findings.iter().any(|finding| finding.found.contains("event 2")), "{done}: {findings:#?}");
+    } else {
+        assert_named(log, said, Severity::Bad).await;
+    }
+    // Who does not meet it does not care.
+    let sound = log.read_events::<Ledger>(SOUND).collect().await;
+    assert_eq!(sound.expect("this stream is sound").len(), 2, "{done}");
+    let closed = log.read_all(0, &EventTypes::only(["Closed"]), ReadLimit::events(100)).await;
+    assert_eq!(closed.expect("these events are sound").records.len(), 2, "{done}");
+    store(log, &Append::to(SOUND).event(Ledger::Closed)).await;
+    // A damaged store is not copied as if nothing were the matter. What is numbered below 1 is not exported at all.
+    let mut lines = Vec::new();
+    let copied = match transfer::export(log, &mut lines, |_| ()).await {
+        Ok(_) => transfer::import(&MemoryEventStore::new(), &lines[..], |_| ()).await.map(drop),
+        Err(error) => Err(error),
+    };
+    assert!(copied.is_err() || *said == FINE || done.contains("-7"), "{done}: it was exported and imported");
+}
+
+#[doc(hidden)]
+pub async fn missing_events_are_missed<D: ByHand>() {
+    for (gone, said) in (1..).zip(D::MISSING) {
+        let (by_hand, store) = history::<D>().await;
+        by_hand.execute(&format!("DELETE FROM events WHERE global_sequence = {gone}")).await;
+        assert_told(&store, &("an event is gone", Told::Nothing, Told::Damaged, said)).await;
+        // What is left can be appended to all the same: nothing waits for a lock on a row that is not there.
+        let append = Append::to(DAMAGED).event(Ledger::Closed);
+        let appended = within("an append", store.append(&append)).await.expect("nothing speaks against it");
+        assert_eq!(appended.stream_version, 4);
+    }
+}
+
+#[doc(hidden)]
+pub async fn a_stream_that_cannot_be_counted_on_from_says_so_and_others_go_on<D: ByHand>() {
+    let (by_hand, log) = history::<D>().await;
+    by_hand.execute("UPDATE events SET stream_version = 9223372036854775807 WHERE global_sequence = 3").await;
+    let refused = within("an append", log.append(&Append::to(DAMAGED).event(Ledger::Closed))).await;
+    assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    store(&log, &Append::to(SOUND).event(Ledger::Closed)).await;
+    assert_named(&log, D::LARGEST, Severity::Bad).await;
+}
+
+fn checkpoint<D: ByHand>(id: &str, at: i64, term: i64) -> String {
+    let (loose, now, nonce) = (D::LOOSE, D::NOW, D::id(Uuid::nil()));
+    format!(
+        "{loose}; INSERT INTO event_bus_checkpoints (subscriber_id, last_global_sequence, updated_at, term, nonce)
+         VALUES ('{id}', {at}, {now}, {term}, {nonce})"
+    )
+}
+
+fn request<D: ByHand>(id: u128, ask: &str) -> String {
+    let (loose, now, id) = (D::LOOSE, D::NOW, D::id(Uuid::from_u128(id)));
+    format!(
+        "{loose}; INSERT INTO event_bus_requests (id, subscriber_id, ask, requested_by, requested_at)
+         VALUES ({id}, 'projection:x', '{ask}', 'me', {now})"
+    )
+}
+
+fn letter<D: ByHand>(id: u128, state: &str) -> String {
+    let (loose, now, id, stream) = (D::LOOSE, D::NOW, D::id(Uuid::from_u128(id)), D::id(DAMAGED));
+    format!(
+        "{loose}; INSERT INTO event_bus_dlq (id, subscriber_id, event_id, global_sequence, stream_id, event_type,
+         created_at, state) VALUES ({id}, 'projection:x', {id}, 1, {stream}, 'Opened', {now}, '{state}')"
+    )
+}
+
+fn report<D: ByHand>(id: &str, number: i64, state: &str) -> String {
+    format!(
+        "INSERT INTO event_bus_reports (subscriber_id, term, state, global_sequence, rate, reported_at)
+         VALUES ('{id}', {number}, '{state}', {number}, 0.0, {})",
+        D::NOW
+    )
+}
+
+#[doc(hidden)]
+pub async fn damaged_rows_beside_the_log_are_named<D: ByHand>() {
+    use Severity::{Bad, Note, Warning};
+    let its_term = format!("its term {} was never given", D::quoted(-4));
+    let stands = format!("it stands at {}", D::quoted(-1));
+    let everywhere = [
+        (checkpoint::<D>("", 1, 1), "checkpoint '': a subscriber's name", Bad),
+        (checkpoint::<D>("projection:x", -1, 1), stands.as_str(), Bad),
+        (checkpoint::<D>("projection:x", 99, 1), "94 beyond the end of the log", Bad),
+        (checkpoint::<D>("projection:x", 1, -4), its_term.as_str(), Bad),
+        (checkpoint::<D>("projection:x", 1, i64::MAX), "was never given", Bad),
+        (request::<D>(0, "dance"), "what 'dance' asks for is not known", Warning),
+        (request::<D>(0, "discard"), "or not said", Warning),
+        (letter::<D>(0, "lost"), "its state 'lost' is not known", Warning),
+        (letter::<D>(0, "dead"), "is not in the log", Warning),
+        (report::<D>("projection:x", 1, "dreaming"), "its state 'dreaming' is not known", Note),
+    ];
+    let here = D::BESIDE.iter().map(|(sql, said, severity)| ((*sql).to_owned(), *said, *severity));
+    for (sql, said, severity) in everywhere.into_iter().chain(here) {
+        let (by_hand, store) = history::<D>().await;
+        by_hand.execute(&sql).await;
+        assert_named(&store, said, severity).await;
+        let all = store.read_all_events_since::<Ledger>(0).collect().await.expect("the log is sound");
+        assert_eq!(all.len(), 5, "{sql}: the log is as it was");
+    }
+}
+
+#[doc(hidden)]
+pub async fn a_letter_of_no_known_state_is_an_error_where_it_is_asked_for<D: ByHand>() {
+    let (by_hand, store) = history::<D>().await;
+    by_hand.execute(&letter::<D>(0, "lost")).await;
+    assert_says(&store.letter(Uuid::nil()).await, "\"lost\"");
+}
+
+/// Checks that what cannot be read is called damaged, and why.
+fn assert_says<T: std::fmt::Debug>(read: &Result<T, Error>, why: &str) {
+    let says = |error: &Error| matches!(error, Error::Damaged { source, .. } if source.to_string().contains(why));
+    assert!(read.as_ref().is_err_and(says), "{read:?}");
+}
+
+/// Retries within milliseconds.
+fn quick() -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig {
+        initial_retry_delay: Duration::from_millis(2),
+        max_retry_delay: Duration::from_millis(20),
+        checkpoint_mode: CheckpointMode::Synchronous,
+        ..ReliableDeliveryConfig::default()
+    }
+}
+
+#[doc(hidden)]
+pub async fn a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on<D: ByHand>() {
+    let (by_hand, store) = history::<D>().await;
+    // Live before it happens, so that all of them sit at the same tail.
+    let reads = Arc::new(AtomicU64::new(0));
+    let counting = {
+        let reads = Arc::clone(&reads);
+        Flaky::new(store.clone(), move |call| {
+            reads.fetch_add(u64::from(matches!(call, Call::Read)), Ordering::SeqCst);
+            Verdict::Through
+        })
+    };
+    let bus = EventBus::new(counting, ReliableDeliveryConfig { poll_interval: Duration::from_secs(60), ..quick() });
+    let all = Observer::new("projection:all").shared();
+    let closed = SubscriberOptions::new().event_types(EventTypes::only(["Closed"]));
+    let some = Observer::new("projection:some").with(closed).shared();
+    let stopped = bus.subscribe(Arc::clone(&all)).await.expect("nothing is damaged yet");
+    let others = bus.subscribe(Arc::clone(&some)).await.expect("nothing is damaged yet");
+    in_state(&stopped, "it is live", SubscriptionState::is_live).await;
+    in_state(&others, "the others are live", SubscriptionState::is_live).await;
+    let (stream, now) = (D::id(DAMAGED), D::NOW);
+    let row = |id, version| format!("({version}, {now}, {}, {stream}, 'Opened', '{{}}')", D::id(Uuid::from_u128(id)));
+    let insert = "INSERT INTO events (stream_version, created_at, id, stream_id, event_type, data) VALUES";
+    by_hand.execute(&format!("{}; {insert} {}, {}", D::LOOSE, row(6, 4), row(7, -5))).await;
+    let last = one(&store, SOUND, Ledger::Closed).await;
+    assert_eq!(last, 8);
+    is_disconnected(&stopped, "event 7").await;
+    bus.wait_for("projection:some", last).await.expect("the others get on");
+    let health = bus.health().await;
+    let named = |problem: &Problem| {
+        matches!(problem, Problem::Disconnected { subscriber_id, error }
+            if subscriber_id == "projection:all" && error.contains("damaged"))
+    };
+    assert!(health.problems.iter().any(named) && !health.is_ready(), "{health:?}");
+    // What lies before it has been dealt with, and nothing after it: data that does not fit went to the letters.
+    assert_eq!(all.taken(), [1, 2, 3, 4, 5]);
+    let letters = store.letters(&LetterQuery::of("projection:all")).await.expect("letters can be read");
+    assert_eq!(letters.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>(), [6]);
+    let checkpoint = store.checkpoint("projection:all").await.expect("it can be read").expect("it is stored");
+    assert_eq!(checkpoint.global_sequence, 6);
+    // Live again beyond it, while the first one still stands there; and nobody spins.
+    in_state(&others, "the others are live", SubscriptionState::is_live).await;
+    let (before, began) = (reads.load(Ordering::SeqCst), tokio::time::Instant::now());
+    for _ in 0..3 {
+        let at = one(&store, SOUND, Ledger::Closed).await;
+        bus.wait_for("projection:some", at).await.expect("the others get on");
+    }
+    let reads = reads.load(Ordering::SeqCst) - before;
+    assert!(reads <= D::READS + 10 * began.elapsed().as_secs(), "{reads} reads in {:?}", began.elapsed());
+    // Mended by hand, it goes on by itself.
+    let mend = r#"UPDATE events SET stream_version = 5, data = '{"owner":"x"}' WHERE global_sequence = 7"#;
+    by_hand.execute(mend).await;
+    bus.wait_for("projection:all", last).await.expect("it goes on");
+    assert_eq!(all.taken()[5..7], [7, 8]);
+    end(bus).await;
+}
+
+async fn is_disconnected(subscription: &Subscription, why: &str) {
+    let told =
+        |state: &SubscriptionState| matches!(state, SubscriptionState::Disconnected { error } if error.contains(why));
+    in_state(subscription, "it says what is wrong", told).await;
+}
+
+/// Checks that a subscriber could not start because of damage, and says so: at once, or when it tries.
+///
+/// # Panics
+/// When it does not.
+pub async fn assert_does_not_start(subscribed: Result<Subscription, Error>, why: &str) {
+    match subscribed {
+        Err(error) => assert!(matches!(error, Error::Damaged { .. }), "{error:?}"),
+        Ok(stopped) => is_disconnected(&stopped, why).await,
+    }
+}
+
+/// Subscribes one that takes everything in.
+async fn subscribe<S: Transactional>(bus: &EventBus<S>, id: &str) -> Arc<Observer> {
+    let observer = Observer::new(id).shared();
+    bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
+    observer
+}
+
+#[doc(hidden)]
+pub async fn an_event_whose_content_is_damaged_goes_to_the_letters<D: ByHand>() {
+    for (set, ..) in EVENTS.iter().chain(D::EVENTS).filter(|damage| damage.1 == Told::Undecodable) {
+        let (by_hand, store) = history::<D>().await;
+        by_hand.execute(D::UNBOUND).await;
+        by_hand.execute(&format!("UPDATE events SET {set} WHERE global_sequence = 2")).await;
+        let bus = EventBus::new(store.clone(), quick());
+        let observer = subscribe(&bus, "projection:all").await;
+        bus.wait_for("projection:all", 5).await.expect("it gets past it");
+        assert_eq!(observer.taken(), [1, 3, 4, 5], "{set}");
+        let letters = store.letters(&LetterQuery::of("projection:all")).await.expect("letters can be read");
+        assert_eq!(letters.len(), 1, "{set}: {letters:?}");
+        end(bus).await;
+    }
+}
+
+/// A bus over a store whose rows were changed, after two subscribers have run once.
+pub async fn after<D: ByHand>(sql: &str, mode: InstanceMode) -> (D, D::Store, EventBus<D::Store>) {
+    let (by_hand, store) = history::<D>().await;
+    let config = ReliableDeliveryConfig { instance_mode: mode, poll_interval: Duration::from_millis(50), ..quick() };
+    let bus = EventBus::new(store.clone(), config.clone());
+    for id in ["projection:x", "projection:other"] {
+        subscribe(&bus, id).await;
+        bus.wait_for(id, 5).await.expect("nothing is damaged yet");
+    }
+    end(bus).await;
+    by_hand.execute(sql).await;
+    (by_hand, store.clone(), EventBus::new(store, config))
+}
+
+#[doc(hidden)]
+pub async fn a_checkpoint_that_cannot_be_read_is_never_0<D: ByHand>() {
+    for mode in [InstanceMode::SingleInstance, InstanceMode::Coordinated] {
+        let sql = "UPDATE event_bus_checkpoints SET last_global_sequence = -1 WHERE subscriber_id = 'projection:x'";
+        let (_by_hand, store, bus) = after::<D>(sql, mode).await;
+        let read = store.checkpoint("projection:x").await;
+        assert_says(&read, "projection:x");
+        assert_says(&read, "nothing is negative");
+        let stopped = Observer::new("projection:x").shared();
+        let subscribed = bus.subscribe(Arc::clone(&stopped)).await;
+        let other = subscribe(&bus, "projection:other").await;
+        let at = one(&store, SOUND, Ledger::Closed).await;
+        takes(&other, at).await;
+        assert_does_not_start(subscribed, "nothing is negative").await;
+        assert_eq!(stopped.calls(), [0_u64; 0], "nothing is delivered from a position that nobody knows");
+        end(bus).await;
+    }
+}
+
+/// Waits until this was the last event that an observer took in.
+async fn takes(observer: &Observer, at: u64) {
+    eventually("it gets on", || std::future::ready(observer.taken().last() == Some(&at))).await;
+}
+
+/// Terms say who may write: what they are does not matter, as long as the next one is another.
+#[doc(hidden)]
+pub async fn a_term_that_nobody_was_given_is_replaced_by_the_next_leader<D: ByHand>() {
+    let everywhere = [
+        "UPDATE event_bus_checkpoints SET term = 9223372036854775807 WHERE subscriber_id = 'projection:x'",
+        "UPDATE event_bus_checkpoints SET term = -3 WHERE subscriber_id = 'projection:x'",
+    ];
+    for sql in everywhere.iter().chain(D::TERMS) {
+        let (_by_hand, store, bus) = after::<D>(sql, InstanceMode::Coordinated).await;
+        let at = one(&store, DAMAGED, Ledger::Closed).await;
+        for id in ["projection:x", "projection:other"] {
+            takes(&*subscribe(&bus, id).await, at).await;
+        }
+        let checkpoints = store.checkpoints().await.expect("they can be read again");
+        assert!(checkpoints.iter().all(|found| (1..100).contains(&found.term.number)), "{sql}: {checkpoints:?}");
+        end(bus).await;
+    }
+}
+
+#[doc(hidden)]
+pub async fn a_request_that_nobody_understands_keeps_no_other_waiting<D: ByHand>() {
+    let (dance, replay, report) =
+        (request::<D>(0, "dance"), request::<D>(1, "replay_all"), report::<D>("projection:y", -1, "live"));
+    let sql = format!("{dance}; {replay}; {report}");
+    let (_by_hand, store, bus) = after::<D>(&sql, InstanceMode::SingleInstance).await;
+    subscribe(&bus, "projection:x").await;
+    let filed = bus.dead_letters().by("anna").replay_all("projection:x").await.expect("it can be filed");
+    filed.done().await.expect("it is done");
+    let open = store.open_requests(&["projection:x".to_owned()]).await.expect("what can be read is read");
+    assert!(open.is_empty(), "{open:?}");
+    assert_says(&store.request(Uuid::nil()).await, "dance");
+    let reports = store.reports().await.expect("what can be read is read");
+    assert!(reports.iter().all(|report| report.subscriber_id != "projection:y"), "{reports:?}");
+    end(bus).await;
+}
+
+#[doc(hidden)]
+pub async fn a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_goes_on<D: ByHand>() {
+    let sql = format!("{}; {}", letter::<D>(0, "lost"), letter::<D>(1, "dead"));
+    let (_by_hand, store, bus) = after::<D>(&sql, InstanceMode::SingleInstance).await;
+    subscribe(&bus, "projection:x").await;
+    let replay = bus.dead_letters().by("anna").replay(Uuid::from_u128(1)).await.expect("it can be filed");
+    let outcome = replay.done().await;
+    let failed = outcome.as_ref().map_or(true, |outcome| outcome.failed > 0 || outcome.error.is_some());
+    assert!(failed, "{outcome:?}");
+    let at = one(&store, SOUND, Ledger::Closed).await;
+    bus.wait_for("projection:x", at).await.expect("it goes on");
+    end(bus).await;
+}
+
+/// One test for each way in which a store can be damaged. Takes a type that is [`ByHand`](crate::damage::ByHand).
+#[macro_export]
+macro_rules! damage_suite {
+    ($by_hand:ty) => {
+        $crate::damage_suite! { [$by_hand]
+            a_reader_of_a_damaged_event_is_told_and_diagnose_names_it
+            missing_events_are_missed
+            a_stream_that_cannot_be_counted_on_from_says_so_and_others_go_on
+            damaged_rows_beside_the_log_are_named
+            a_letter_of_no_known_state_is_an_error_where_it_is_asked_for
+            a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on
+            an_event_whose_content_is_damaged_goes_to_the_letters
+            a_checkpoint_that_cannot_be_read_is_never_0
+            a_term_that_nobody_was_given_is_replaced_by_the_next_leader
+            a_request_that_nobody_understands_keeps_no_other_waiting
+            a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_goes_on
+        }
+    };
+    ([$by_hand:ty] $($test:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                $crate::damage::$test::<$by_hand>().await;
+            }
+        )*
+    };
+}
