@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Log, ReadLimit, Severity};
 use highwater::{
-    Append, CheckpointMode, Error, EventBus, EventStore, EventTypes, InstanceMode, LetterQuery, MemoryEventStore,
-    Problem, ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState, Transactional, transfer,
+    Append, Error, EventBus, EventStore, EventTypes, InstanceMode, LetterQuery, MemoryEventStore, Problem,
+    ReliableDeliveryConfig, SubscriberOptions, Subscription, SubscriptionState, Transactional, transfer,
 };
 use uuid::Uuid;
 
 use crate::delivery::players::{Observer, end, in_state, one};
+use crate::notes::quick;
 use crate::support::{Ledger, eventually, store, within};
 use crate::{Call, Flaky, Verdict};
 
@@ -279,16 +280,6 @@ pub async fn a_letter_of_no_known_state_is_an_error_where_it_is_asked_for<D: ByH
 fn assert_says<T: std::fmt::Debug>(read: &Result<T, Error>, why: &str) {
     let says = |error: &Error| matches!(error, Error::Damaged { source, .. } if source.to_string().contains(why));
     assert!(read.as_ref().is_err_and(says), "{read:?}");
-}
-
-/// Retries within milliseconds.
-fn quick() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig {
-        initial_retry_delay: Duration::from_millis(2),
-        max_retry_delay: Duration::from_millis(20),
-        checkpoint_mode: CheckpointMode::Synchronous,
-        ..ReliableDeliveryConfig::default()
-    }
 }
 
 #[doc(hidden)]
