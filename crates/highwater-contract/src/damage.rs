@@ -1,8 +1,8 @@
-//! A store whose tables somebody has changed by hand: readers and subscribers that meet the damage say so, `diagnose` names
-//! it with what to do, nothing spins, and everybody else goes on.
+//! A store whose tables somebody has changed by hand: readers and subscribers that meet the damage say so, `diagnose`
+//! names it with what to do, nothing spins, and everybody else goes on.
 //!
-//! For backends on SQL with tables like Highwater's own. One says in [`ByHand`] how its tables are changed, and gets the
-//! tests from [`damage_suite!`](crate::damage_suite).
+//! For backends on SQL with tables like Highwater's own. One says in [`ByHand`] how its tables are changed, and gets
+//! the tests from [`damage_suite!`](crate::damage_suite).
 
 use std::future::Future;
 use std::sync::Arc;
