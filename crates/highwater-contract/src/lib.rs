@@ -64,6 +64,8 @@
 //!
 //! - [`suite!`]: the tests. [`cases`]: the same as values, each with the guarantees it checks.
 //! - [`Flaky`]: any backend, with calls that fail and answers that are lost.
+//! - [`damage`]: what a store says whose tables were changed by hand, for backends on SQL.
+//! - [`notes`]: what tests beside a backend share.
 //! - [`history`]: random operations, run against a store and compared with an oracle, or run at once and explained.
 //!
 //! What this crate deliberately does not check is what only one backend can show: crashes of a server, other processes,
@@ -71,6 +73,7 @@
 
 mod case;
 mod checkpoints;
+pub mod damage;
 mod dead_letters;
 mod delivery;
 mod diagnose;
@@ -81,6 +84,7 @@ mod leadership;
 mod list;
 mod log;
 mod memory;
+pub mod notes;
 mod support;
 mod transactions;
 mod transfer;

@@ -1,7 +1,7 @@
 //! The list of cases, in one place, and the tests made from it.
 //!
-//! A new case is a function in the file of its topic and a line here. The tests of this crate then say which broken
-//! backends it rejects, to be written down beside them.
+//! A new case is a function in the file of its topic and a line here. It has to reject a broken backend: one that is listed
+//! in `tests/broken/main.rs` as caught by it, or is seen to be.
 
 /// Hands the list of cases, by topic and each with the guarantees it checks, to another macro.
 #[doc(hidden)]

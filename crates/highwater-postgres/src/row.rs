@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
 use highwater::backend::{ReadLimit, Record};
 use highwater::columns;
+pub(crate) use highwater::columns::{signed, unsigned};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -80,16 +81,6 @@ pub(crate) fn about<T>(read: Result<T, sqlx::Error>, row: impl FnOnce() -> Strin
         }
         other => other,
     })
-}
-
-/// Counts and times of PostgreSQL's own, which are never negative.
-pub(crate) fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
-}
-
-/// Numbers of ours as PostgreSQL has them. What is beyond its range is beyond every event.
-pub(crate) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Why a result was not read on.

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
 use highwater::backend::{ReadLimit, Record};
 use highwater::columns;
+pub(crate) use highwater::columns::{signed, unsigned};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
@@ -74,16 +75,6 @@ pub(crate) fn about<T>(read: Result<T, sqlx::Error>, row: impl FnOnce() -> Strin
         }
         other => other,
     })
-}
-
-/// Counts of SQLite's own, which are never negative.
-pub(crate) fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
-}
-
-/// Numbers of ours as SQLite has them. What is beyond its range is beyond every event.
-pub(crate) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Texts as a JSON array, for `json_each`.

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
 #[path = "sqlite/support.rs"]
-#[expect(dead_code, reason = "shared with the other tests, which use more of it")]
+#[expect(dead_code, unused_imports, reason = "shared with the other tests, which use more of it")]
 mod support;
 
 use std::collections::BTreeMap;

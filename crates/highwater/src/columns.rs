@@ -1,6 +1,11 @@
 //! What columns of SQL backends may hold: the rules, for every backend. What does not keep them was not written by one.
 
-use crate::BoxError;
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use crate::backend::Record;
+use crate::{BoxError, Error};
 
 /// Numbers that only ever count up. What is negative is no 0.
 ///
@@ -29,6 +34,41 @@ pub fn named(event_type: String) -> Result<String, BoxError> {
     if event_type.is_empty() { Err("its type has no name".into()) } else { Ok(event_type) }
 }
 
+/// A number as a column holds it. What is beyond its range is beyond every event.
+#[must_use]
+pub fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A count or a time of the database's own, which is never negative.
+#[must_use]
+pub fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+/// What keeps a store from being filled: four columns say whether it holds events, checkpoints, dead letters, requests.
+///
+/// # Errors
+/// When a column cannot be read.
+pub fn not_empty<E>(holds: impl Fn(usize) -> Result<bool, E>) -> Result<Option<Error>, E> {
+    let mut found = Vec::new();
+    for (column, what) in ["events", "checkpoints", "dead letters", "requests"].into_iter().enumerate() {
+        if holds(column)? {
+            found.push(what);
+        }
+    }
+    Ok((!found.is_empty()).then(|| Error::NotEmpty { found: found.join(", ") }))
+}
+
+/// The streams that records go on with, whose versions a filling looks up. One that begins with them is left to the
+/// unique index.
+#[must_use]
+pub fn continued(records: &[Record]) -> Vec<Uuid> {
+    let mut seen = HashSet::new();
+    let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
+    records.iter().filter(goes_on).map(|record| record.stream_id).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +80,13 @@ mod tests {
             assert!(wrong.unwrap_err().to_string().contains("is stored where"));
         }
         assert!(named(String::new()).is_err());
+    }
+
+    #[test]
+    fn what_is_held_is_named_in_order() {
+        let held = |held: [bool; 4]| not_empty(|column| Ok::<_, ()>(held[column])).unwrap();
+        assert!(held([false; 4]).is_none());
+        let Some(Error::NotEmpty { found }) = held([false, true, false, true]) else { panic!("it is not empty") };
+        assert_eq!(found, "checkpoints, requests");
     }
 }

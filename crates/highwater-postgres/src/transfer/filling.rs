@@ -1,8 +1,9 @@
 //! What is filled in, one transaction a batch.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use highwater::backend::{AskColumns, BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
+use highwater::columns;
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
 use highwater::{Error, Invalid, LetterDetail};
 use sqlx::postgres::{PgArguments, PgConnection};
@@ -37,15 +38,9 @@ impl PgFilling {
         sqlx::query(sql.filling_tables.clone()).execute(&mut *tx).await.map_err(unfilled)?;
         // After the lock: whoever was writing has ended, and is seen.
         let row = sqlx::query(sql.filling_found.clone()).fetch_one(&mut *tx).await.map_err(unfilled)?;
-        let mut found = Vec::new();
-        for (column, what) in ["events", "checkpoints", "dead letters", "requests"].into_iter().enumerate() {
-            if row.try_get(column).map_err(unfilled)? {
-                found.push(what);
-            }
-        }
-        if !found.is_empty() {
+        if let Some(refusal) = columns::not_empty(|column| row.try_get(column)).map_err(unfilled)? {
             tx.rollback().await.map_err(unfilled)?;
-            return Err(Error::NotEmpty { found: found.join(", ") });
+            return Err(refusal);
         }
         sqlx::query(sql.filling_begin.clone()).bind(&self.source).execute(&mut *tx).await.map_err(unfilled)?;
         sqlx::query(sql.filling_guard.clone()).bind(true).execute(&mut *tx).await.map_err(unfilled)?;
@@ -76,11 +71,9 @@ impl PgFilling {
         tx.commit().await.map_err(uncommitted)
     }
 
-    /// The versions of streams that the records go on with. One that begins with them is left to the unique index.
+    /// The versions of streams that the records go on with.
     async fn heads(&mut self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
-        let mut seen = HashSet::new();
-        let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
-        let streams: Vec<Uuid> = records.iter().filter(goes_on).map(|record| record.stream_id).collect();
+        let streams = columns::continued(records);
         if streams.is_empty() {
             return Ok(HashMap::new());
         }

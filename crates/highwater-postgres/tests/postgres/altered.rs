@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
 use highwater::backend::Log;
-use highwater::{Append, Error, ExpectedVersion};
+use highwater::{Append, Error};
 use highwater_postgres::PgEventStore;
 use uuid::Uuid;
 
@@ -19,11 +19,6 @@ fn trigger(body: &str) -> String {
 }
 
 const UNMEDDLE: &str = "DROP TRIGGER IF EXISTS meddle ON {s}.events; DROP FUNCTION IF EXISTS {s}.meddle";
-
-fn new(texts: &[&str]) -> Append {
-    let append = Append::to(Uuid::now_v7()).expecting(ExpectedVersion::NoStream);
-    append.events(texts.iter().map(|text| note(*text)))
-}
 
 /// One append for each way through the database: a lone event, new streams, streams that may exist.
 fn every_way(there: Uuid) -> [Append; 4] {

@@ -19,20 +19,11 @@ use highwater::{
     Append, BoxError, CheckpointMode, Event, Projection, ReliableDeliveryConfig, SubscriberOptions, Subscription,
     SubscriptionState,
 };
+pub use highwater_contract::notes::{quick, say};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use uuid::Uuid;
 
 use crate::support::{Db, Note, eventually, note};
-
-/// Retries within milliseconds.
-pub fn quick() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig {
-        initial_retry_delay: Duration::from_millis(2),
-        max_retry_delay: Duration::from_millis(20),
-        checkpoint_mode: CheckpointMode::Synchronous,
-        ..ReliableDeliveryConfig::default()
-    }
-}
 
 pub fn batched(size: usize) -> ReliableDeliveryConfig {
     ReliableDeliveryConfig {
@@ -98,11 +89,6 @@ impl Projection<Note> for Recorder {
         self.seen.lock().unwrap().push((event.global_sequence.unwrap(), text.clone()));
         Ok(())
     }
-}
-
-/// Stores one event in a stream of its own, and says where.
-pub async fn say(store: &PgEventStore, text: &str) -> u64 {
-    store.append(&Append::to(Uuid::now_v7()).event(note(text))).await.unwrap().global_sequence
 }
 
 /// Stores many events, each in a stream of its own, in a few appends.

@@ -10,17 +10,13 @@ use uuid::Uuid;
 
 use crate::support::*;
 
-fn soak() -> usize {
-    std::env::var("HIGHWATER_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_in_the_middle_of_appends_loses_no_acknowledged_event_and_doubles_none() {
     let mut server = ThrowawayPostgres::builder().durable().start().unwrap();
     let db = Db::on(server.url());
     let store = db.store().await;
     let acknowledged: Arc<Mutex<HashSet<Uuid>>> = Arc::default();
-    for round in 0..2 * soak() {
+    for round in 0..soak(2) {
         let writers: Vec<_> = (0..16)
             .map(|_| {
                 let (store, acknowledged) = (store.clone(), acknowledged.clone());

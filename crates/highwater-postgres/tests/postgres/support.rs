@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use highwater::EventTypes;
 use highwater::backend::{Log, ReadLimit};
-use highwater::{Append, EventStore, EventTypes};
+pub use highwater_contract::notes::{Note, eventually, new, note, one, sequences, soak};
 use highwater_postgres::{PgConfig, PgEventStore};
-use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
-use uuid::Uuid;
 
 /// The server for tests.
 pub fn url() -> String {
@@ -118,37 +117,6 @@ impl Drop for Db {
             });
         });
         dropped.join().unwrap();
-    }
-}
-
-/// The events of these tests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Note {
-    Noted { text: String },
-    Struck,
-}
-
-pub fn note(text: impl Into<String>) -> Note {
-    Note::Noted { text: text.into() }
-}
-
-/// An append of one event to a fresh stream.
-pub fn one() -> Append {
-    Append::to(Uuid::now_v7()).event(note("one"))
-}
-
-/// Every `global_sequence` there is, in the order a reader is given them.
-pub async fn sequences(store: &PgEventStore) -> Vec<u64> {
-    let events = store.read_all_events_since::<Note>(0).collect().await.unwrap();
-    events.into_iter().map(|event| event.global_sequence.unwrap()).collect()
-}
-
-/// Waits until a condition holds; fails after ten seconds.
-pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(10);
-    while !condition().await {
-        assert!(tokio::time::Instant::now() < deadline, "did not happen in time: {what}");
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is filled in, one transaction a batch.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use highwater::backend::{BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
+use highwater::columns;
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
 use highwater::{Error, Invalid, LetterDetail};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
@@ -76,11 +77,9 @@ impl SqliteFilling {
         Ok(())
     }
 
-    /// The versions of streams that the records go on with. One that begins with them is left to the unique index.
+    /// The versions of streams that the records go on with.
     async fn heads(&self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
-        let mut seen = HashSet::new();
-        let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
-        let streams: Vec<Uuid> = records.iter().filter(goes_on).map(|record| record.stream_id).collect();
+        let streams = columns::continued(records);
         if streams.is_empty() {
             return Ok(HashMap::new());
         }
@@ -190,14 +189,8 @@ impl SqliteFilling {
 
 async fn begin(tx: &mut SqliteConnection, source: &str) -> Result<(), Error> {
     let row = sqlx::query(sql::filling_found).fetch_one(&mut *tx).await.map_err(unfilled)?;
-    let mut found = Vec::new();
-    for (column, what) in ["events", "checkpoints", "dead letters", "requests"].into_iter().enumerate() {
-        if row.try_get(column).map_err(unfilled)? {
-            found.push(what);
-        }
-    }
-    if !found.is_empty() {
-        return Err(Error::NotEmpty { found: found.join(", ") });
+    if let Some(refusal) = columns::not_empty(|column| row.try_get(column)).map_err(unfilled)? {
+        return Err(refusal);
     }
     sqlx::query(sql::filling_begin).bind(source).bind(now()).execute(&mut *tx).await.map_err(unfilled)?;
     sqlx::raw_sql(sql::filling_guard).execute(tx).await.map_err(unfilled)?;

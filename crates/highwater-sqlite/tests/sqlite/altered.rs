@@ -2,17 +2,12 @@
 
 use futures_util::future::join_all;
 use highwater::backend::Log;
-use highwater::{Append, Error, ExpectedVersion};
+use highwater::{Append, Error};
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 use uuid::Uuid;
 
-use crate::support::{Folder, connection, execute, note, sequences};
-
-fn new(texts: &[&str]) -> Append {
-    let append = Append::to(Uuid::now_v7()).expecting(ExpectedVersion::NoStream);
-    append.events(texts.iter().map(|text| note(*text)))
-}
+use crate::support::{Folder, connection, execute, new, note, sequences};
 
 /// A lone event, one statement's worth, several statements' worth, and a stream that is there.
 fn every_way(there: Uuid) -> [Append; 4] {

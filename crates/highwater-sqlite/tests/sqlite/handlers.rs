@@ -28,7 +28,7 @@ impl TransactionalProjection<Note, SqliteTx> for Marks {
     async fn apply(&self, tx: &mut SqliteTx, event: &Event<Note>) -> Result<(), BoxError> {
         let mark = sqlx::query("INSERT INTO marks VALUES ($1)").bind(event.global_sequence.unwrap() as i64);
         mark.execute(&mut **tx).await?;
-        let Note::Noted { text } = &event.data;
+        let Note::Noted { text } = &event.data else { return Ok(()) };
         match &**text {
             "append" => {
                 self.0.append(&one()).await?;

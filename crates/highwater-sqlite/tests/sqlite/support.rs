@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::backend::Log;
-use highwater::{Append, CheckpointMode, Event, EventStore, InstanceMode, ReliableDeliveryConfig};
+use highwater::{CheckpointMode, Event, EventStore, InstanceMode, ReliableDeliveryConfig};
+pub use highwater_contract::notes::{Note, eventually, new, note, one, quick, say, sequences, soak};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
-use serde::{Deserialize, Serialize};
-use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection};
 use uuid::Uuid;
 
 /// A folder that is removed with everything in it.
@@ -56,33 +55,9 @@ impl Drop for Folder {
     }
 }
 
-/// The events of these tests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Note {
-    Noted { text: String },
-}
-
-pub fn note(text: impl Into<String>) -> Note {
-    Note::Noted { text: text.into() }
-}
-
-/// An append of one event to a fresh stream.
-pub fn one() -> Append {
-    Append::to(Uuid::now_v7()).event(note("one"))
-}
-
-/// Stores one event in a stream of its own, and says where.
-pub async fn say(store: &SqliteEventStore, text: &str) -> u64 {
-    store.append(&Append::to(Uuid::now_v7()).event(note(text))).await.unwrap().global_sequence
-}
-
 /// Everything there is, in the order a reader is given it.
 pub async fn everything(store: &SqliteEventStore) -> Vec<Event<Note>> {
     store.read_all_events_since::<Note>(0).collect().await.unwrap()
-}
-
-pub async fn sequences(store: &SqliteEventStore) -> Vec<u64> {
-    everything(store).await.iter().map(|event| event.global_sequence.unwrap()).collect()
 }
 
 /// Numbers grow, versions follow each other in every stream, and no event is there twice.
@@ -103,18 +78,8 @@ pub async fn connection(path: &Path) -> SqliteConnection {
     SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(path).create_if_missing(true)).await.unwrap()
 }
 
-pub async fn execute(connection: &mut SqliteConnection, sql: &'static str) {
-    sqlx::raw_sql(sql).execute(connection).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-/// Retries within milliseconds.
-pub fn quick() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig {
-        initial_retry_delay: Duration::from_millis(2),
-        max_retry_delay: Duration::from_millis(20),
-        checkpoint_mode: CheckpointMode::Synchronous,
-        ..ReliableDeliveryConfig::default()
-    }
+pub async fn execute(connection: &mut SqliteConnection, sql: &str) {
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
 /// Instances that share the work.
@@ -124,19 +89,5 @@ pub fn coordinated(batch: usize) -> ReliableDeliveryConfig {
         standby_interval: Duration::from_millis(50),
         checkpoint_mode: CheckpointMode::Batched { size: batch, interval: Duration::from_secs(1) },
         ..quick()
-    }
-}
-
-/// How often to do what is worth doing more often.
-pub fn soak(count: usize) -> usize {
-    count * std::env::var("HIGHWATER_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1).max(1)
-}
-
-/// Waits until a condition holds; fails after twenty seconds.
-pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while !condition().await {
-        assert!(tokio::time::Instant::now() < deadline, "did not happen in time: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

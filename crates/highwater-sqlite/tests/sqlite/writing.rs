@@ -288,12 +288,12 @@ async fn an_append_of_any_length_whose_last_id_is_taken_leaves_nothing() {
         let append = append.event_with_id(id, note("another"));
         let error = store.append(&append).await.unwrap_err();
         assert!(matches!(error, Error::PartlyStored { .. } | Error::IdTaken { .. }), "{length} events: {error:?}");
-        assert_eq!(sequences(&store).await, [1], "{length} events");
+        assert_eq!(sequences(&*store).await, [1], "{length} events");
 
         let mut work = store.begin().await.unwrap();
         let error = store.append_on(work.tx(), &append).await.map(drop).unwrap_err();
         assert!(matches!(error, Error::PartlyStored { .. } | Error::IdTaken { .. }), "{length} events: {error:?}");
         work.commit().await.unwrap();
-        assert_eq!(sequences(&store).await, [1], "{length} events, on a transaction that goes on");
+        assert_eq!(sequences(&*store).await, [1], "{length} events, on a transaction that goes on");
     }
 }

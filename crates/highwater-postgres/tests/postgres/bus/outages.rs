@@ -13,11 +13,7 @@ use throwaway_postgres::ThrowawayPostgres;
 use super::handlers::{Counting, nothing};
 use super::recoveries::kill_a_backend;
 use super::{Recorder, batched, quick};
-use crate::support::{Db, Note, one};
-
-fn soak() -> usize {
-    std::env::var("HIGHWATER_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
+use crate::support::{Db, Note, one, soak};
 
 #[derive(Clone, Copy)]
 enum Outage {
@@ -67,7 +63,7 @@ async fn survive(outage: Outage) {
     ];
     let stop = Arc::new(AtomicBool::new(false));
     let writers = writers(&store, &stop);
-    for _ in 0..2 * soak() {
+    for _ in 0..soak(2) {
         let before = each.sequences().len();
         super::eventually("events are delivered", async || each.sequences().len() > before + 50).await;
         match outage {

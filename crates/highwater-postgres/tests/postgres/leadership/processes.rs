@@ -11,11 +11,7 @@ use highwater_postgres::{PgEventBus, PgEventStore};
 use super::leader;
 use super::worker::{COUNTED, EFFECTS, Job, Worker};
 use crate::bus::{quick, say};
-use crate::support::{Db, eventually, sequences};
-
-fn soak() -> usize {
-    std::env::var("HIGHWATER_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
+use crate::support::{Db, eventually, sequences, soak};
 
 /// Somebody who appends all the time, and does not give up.
 pub struct Load {
@@ -107,7 +103,7 @@ async fn leading(store: &PgEventStore, workers: &mut Vec<Worker>, subscriber_id:
 async fn a_leader_that_is_killed_under_load_is_followed_and_nothing_is_lost() {
     let db = Db::new();
     let store = Job::prepare(&db).await;
-    let kills = if soak() > 1 { 20 } else { 3 };
+    let kills = if soak(1) > 1 { 20 } else { 3 };
     let mut workers: Vec<Worker> = ["a", "b"].map(|name| Job::new(&db, name).start()).into();
     let load = Load::on(&store);
     for kill in 0..kills {

@@ -70,15 +70,11 @@ async fn foreign_writers_lose_no_event_to_our_readers_and_many_to_a_naive_one() 
     assert!(lost > 0, "a naive reader lost none of {}: this has shown nothing", stored.len());
 }
 
-fn soak() -> u32 {
-    std::env::var("HIGHWATER_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
-
 async fn write(db: Arc<Db>, way: Way, writer: usize, ended: Arc<AtomicUsize>) {
     let mut connection = db.connection().await;
     let started = Instant::now();
     for n in 0.. {
-        if started.elapsed() >= WRITING * soak() {
+        if started.elapsed() >= WRITING * soak(1) as u32 {
             return;
         }
         db.execute(&mut connection, "BEGIN").await;
@@ -101,7 +97,7 @@ async fn write(db: Arc<Db>, way: Way, writer: usize, ended: Arc<AtomicUsize>) {
             connection = db.connection().await;
         }
         let enough = ended.load(Ordering::SeqCst) + fastrand::usize(0..ENDED_MEANWHILE);
-        while ended.load(Ordering::SeqCst) < enough && started.elapsed() < WRITING * soak() {
+        while ended.load(Ordering::SeqCst) < enough && started.elapsed() < WRITING * soak(1) as u32 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         db.execute(&mut connection, &format!("{end} PREPARED '{gid}'")).await;

@@ -1,13 +1,12 @@
 //! The promises, the cases and the broken backends belong together, and stay so.
 
-#[path = "broken/rejections.rs"]
-mod rejections;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use highwater_contract::{Case, MemoryHarness, cases};
-use rejections::{REJECTIONS, Rejection};
+
+use crate::written::{self, HOW};
+use crate::{BROKEN, Broken};
 
 /// The numbers of `docs/guarantees.md`, as it has them: `**G1. …**`.
 fn guarantees() -> BTreeSet<u8> {
@@ -45,11 +44,11 @@ fn every_guarantee_has_a_case_and_every_case_a_guarantee() {
 fn every_guarantee_is_broken_by_a_backend_that_its_cases_reject() {
     let cases = all_cases();
     let mut unbroken = guarantees();
-    for Rejection { backend, breaks, rejected_by } in REJECTIONS {
+    for Broken { name, breaks, caught_by, .. } in BROKEN {
         // A case that checks nearly everything says little about anything, so those do not count.
         let cites = |case: &&Case<_>| case.guarantees.len() <= 3 && case.guarantees.contains(breaks);
-        let rejecting = cases.iter().filter(|case| rejected_by.contains(&case.name)).find(cites);
-        assert!(rejecting.is_some(), "{backend} breaks G{breaks}, but no case for that rejects it");
+        let rejecting = cases.iter().filter(|case| caught_by.contains(&case.name)).find(cites);
+        assert!(rejecting.is_some(), "{name} breaks G{breaks}, but no case for that rejects it");
         unbroken.remove(breaks);
     }
     assert!(unbroken.is_empty(), "no broken backend breaks {unbroken:?}");
@@ -69,10 +68,10 @@ const ABOVE_THE_CONTRACT: [&str; 6] = [
 
 #[test]
 fn every_case_rejects_some_broken_backend() {
-    let idle: BTreeSet<&str> = all_cases().iter().map(|case| case.name).collect();
-    let rejecting: BTreeSet<&str> = REJECTIONS.iter().flat_map(|rejection| rejection.rejected_by).copied().collect();
-    let idle: BTreeSet<&str> = idle.difference(&rejecting).copied().collect();
-    assert_eq!(idle, BTreeSet::from(ABOVE_THE_CONTRACT), "cases that reject nobody");
+    let written = written::read();
+    let rejects = |case: &str| written.values().any(|cases| cases.contains(case));
+    let idle = all_cases().into_iter().map(|case| case.name).filter(|case| !rejects(case));
+    assert_eq!(idle.collect::<BTreeSet<_>>(), BTreeSet::from(ABOVE_THE_CONTRACT), "cases that reject nobody");
 }
 
 #[test]
@@ -80,11 +79,22 @@ fn names_are_unique_and_what_is_written_down_exists() {
     let cases = all_cases();
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(names.len(), cases.len(), "two cases have the same name");
-    let backends: BTreeSet<&str> = REJECTIONS.iter().map(|rejection| rejection.backend).collect();
-    assert_eq!(backends.len(), REJECTIONS.len(), "two broken backends have the same name");
-    for Rejection { backend, rejected_by, .. } in REJECTIONS {
-        for case in *rejected_by {
-            assert!(names.contains(case), "{backend} is said to be rejected by {case}, which does not exist");
-        }
+    let listed = BROKEN.iter().flat_map(|broken| broken.caught_by).copied();
+    let written = written::read();
+    for case in listed.chain(written.values().flatten().map(String::as_str)) {
+        assert!(names.contains(case), "{case} is said to reject a broken backend, and does not exist");
     }
+}
+
+#[test]
+fn what_is_written_down_is_about_these_backends() {
+    let backends: BTreeSet<&str> = BROKEN.iter().map(|broken| broken.name).collect();
+    assert_eq!(backends.len(), BROKEN.len(), "two broken backends have the same name");
+    if written::blessing() {
+        written::write(|written| written.retain(|backend, _| backends.contains(backend.as_str())));
+        return;
+    }
+    let written = written::read();
+    let written: BTreeSet<&str> = written.keys().map(String::as_str).collect();
+    assert_eq!(written, backends, "as it is now it is written down by: {HOW}");
 }
