@@ -1,11 +1,12 @@
 //! The two databases that the experiment can be on, and what it needs of them beyond the library.
 
+use highwater::backend::Transactional;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use highwater::backend::Wakeups as _;
-use highwater::{Append, Appended, Error, Transactional};
+use highwater::{Append, Appended, Error};
 use highwater_postgres::{PgConfig, PgEventStore, PgTx};
 use highwater_sqlite::{SqliteEventStore, SqliteTx};
 use serde::{Deserialize, Serialize};

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use highwater::backend::{
     Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, Fence, Held,
-    Instance, Leadership, LeadershipSettings, Log, NewLetter, OpenTx, Page, ReadLimit, Refused, Taken, View, Want,
-    Wrapper,
+    Instance, Leadership, LeadershipSettings, Log, NewDeadLetter, OpenTx, Page, ReadLimit, Refused, Taken,
+    Transactional, View, Want, Wrapper,
 };
-use highwater::{Append, Appended, Claim, Error, EventTypes, Transactional};
+use highwater::{Append, Appended, Claim, Error, EventTypes};
 use highwater_postgres::{PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -98,7 +98,13 @@ impl Broken {
         Ok((since.elapsed() > HOLE_PATIENCE).then_some(next as u64 - 1))
     }
 
-    async fn bury_loosely(&self, tx: OpenTx, fence: &Fence, letter: &NewLetter, from: u64) -> Result<Closed, Error> {
+    async fn bury_loosely(
+        &self,
+        tx: OpenTx,
+        fence: &Fence,
+        letter: &NewDeadLetter,
+        from: u64,
+    ) -> Result<Closed, Error> {
         let advance = Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) };
         let closed = self.inner.commit(tx, fence, advance).await?;
         tokio::time::sleep(BETWEEN).await;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use highwater::{BoxError, EventBus, LetterQuery};
+use highwater::{BoxError, BusError, DeadLetterQuery, EventBus};
 use rustix::process::Signal;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -193,7 +193,7 @@ impl<S: Base> Nemesis<S> {
         let poison = poison_path(&self.folder);
         let desk = self.bus.dead_letters().by("nemesis");
         let replayed = within(async {
-            let found = desk.list(&LetterQuery { limit: 3, ..LetterQuery::default() }).await?;
+            let found = desk.list(&DeadLetterQuery { limit: 3, ..DeadLetterQuery::default() }).await?;
             if discard && let Some(letter) = found.iter().find(|letter| !letter.parks) {
                 desk.discard(letter.id, "one is done without").await?;
             }
@@ -207,7 +207,7 @@ impl<S: Base> Nemesis<S> {
             for role in &ROLES {
                 match desk.replay_all(role.id).await {
                     Ok(filed) => filed.done().await.map(drop)?,
-                    Err(highwater::Error::UnknownSubscriber(_)) if role.late => {}
+                    Err(highwater::Error::Bus(BusError::UnknownSubscriber(_))) if role.late => {}
                     Err(error) => return Err(error),
                 }
             }

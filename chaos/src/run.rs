@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use highwater::{BoxError, EventBus, EventStore, LetterQuery};
+use highwater::{BoxError, DeadLetterQuery, EventBus, EventStore};
 use highwater_postgres::PgEventStore;
 use highwater_sqlite::SqliteEventStore;
 use tokio::sync::Mutex as AsyncMutex;
@@ -232,7 +232,7 @@ async fn end<S: Base>(
 /// Has all letters replayed, without poison. Says what is left as an error.
 async fn replay_all<S: Base>(nemesis: &Nemesis<S>) -> Result<(), BoxError> {
     nemesis.replay(false).await?;
-    match nemesis.bus.dead_letters().count(&LetterQuery::default()).await? {
+    match nemesis.bus.dead_letters().count(&DeadLetterQuery::default()).await? {
         0 => Ok(()),
         left => Err(format!("{left} are left").into()),
     }

@@ -1,13 +1,12 @@
 //! Projections as an application writes them, on a bus of their own.
 
+use highwater::backend::IntoSubscriber;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{
-    BoxError, CheckpointMode, Event, IntoSubscriber, Projection, StartAt, SubscriberOptions, TransactionalProjection,
-};
+use highwater::{BoxError, CheckpointMode, Event, Projection, StartAt, SubscriberOptions, TransactionalProjection};
 use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! A store here, a bus there.
 
-use highwater::backend::Log;
-use highwater::{Append, EventBus, ExpectedVersion, StartAt, SubscriberOptions, Transactional, observer_fn};
+use highwater::backend::{Log, Transactional};
+use highwater::{Append, EventBus, ExpectedVersion, StartAt, SubscriberOptions, observer_fn};
 use uuid::Uuid;
 
 use super::receipts::Receipts;

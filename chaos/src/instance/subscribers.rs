@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use highwater::{
-    Append, BoxError, Error, Event, EventBus, EventTypes, Projection, SubscriberOptions, TransactionalProjection,
-    stream_id,
+    Append, BoxError, BusError, Error, Event, EventBus, EventTypes, Projection, SubscriberOptions,
+    TransactionalProjection, stream_id,
 };
 
 use super::shaky::Shaky;
@@ -47,7 +47,7 @@ impl<S: Base> Cast<S> {
             };
             match joined {
                 // An instance may be told to stop while it is still joining.
-                Ok(_) | Err(Error::AlreadySubscribed(_) | Error::ShutDown) => return Ok(()),
+                Ok(_) | Err(Error::Bus(BusError::AlreadySubscribed(_)) | Error::ShutDown) => return Ok(()),
                 Err(error) if error.is_retryable() => tokio::time::sleep(TRY_AGAIN).await,
                 Err(error) => return Err(error.into()),
             }

@@ -1,10 +1,11 @@
 //! How a command fails: one sentence on stderr, and an exit code that says what kind of failure it was.
 
+use highwater::transfer::TransferError;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use highwater::Error;
 use highwater::backend::chain;
+use highwater::{BusError, Error};
 
 /// The kinds of failure. Documented in `arguments::EXIT_CODES` and in docs/cli.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +100,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } => Exit::Conflict,
-            Error::Invalid(_) | Error::Import { .. } => Exit::Usage,
-            Error::UnknownSubscriber(_) | Error::NotFound { .. } => Exit::NotFound,
+            Error::Invalid(_) | Error::Transfer(TransferError::Import { .. }) => Exit::Usage,
+            Error::Bus(BusError::UnknownSubscriber(_)) | Error::NotFound { .. } => Exit::NotFound,
             Error::Unavailable { .. }
             | Error::UnknownOutcome { .. }
             | Error::NotPrimary { .. }
@@ -112,16 +113,16 @@ impl From<Error> for Failure {
             _ => Exit::Refused,
         };
         let advice = match &error {
-            Error::UnknownSubscriber(_) => "; `highwater status` lists those there are",
+            Error::Bus(BusError::UnknownSubscriber(_)) => "; `highwater status` lists those there are",
             Error::NotFound { what: "dead letter", .. } => {
                 "; `highwater dead-letters list --state all` lists those there are"
             }
             Error::BeingFilled { .. } => {
                 " (run the same copy or import again, or give it up with `highwater copy --abandon STORE`)"
             }
-            Error::Import { .. } => "; nothing was stored",
+            Error::Transfer(TransferError::Import { .. }) => "; nothing was stored",
             Error::Damaged { .. } => "; `highwater doctor` says what is wrong and what to do",
-            Error::Led { .. } => " (--force)",
+            Error::Bus(BusError::Led { .. }) => " (--force)",
             Error::Denied { action: "connect" | "connect to any host", .. } => {
                 "; check the user, the password and what the server lets in"
             }
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn kinds_have_their_exit_codes() {
-        let failure = Failure::from(Error::UnknownSubscriber("x".to_owned()));
+        let failure = Failure::from(Error::Bus(BusError::UnknownSubscriber("x".to_owned())));
         assert_eq!(failure.exit, Exit::NotFound);
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!((failure.exit as u8, failure.message), (141, None));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use highwater::backend::{Backend, Backoff, LeaderHold, Request};
-use highwater::{Bus, Error, ReliableDeliveryConfig, RequestOutcome};
+use highwater::{Bus, BusError, Error, ReliableDeliveryConfig, RequestOutcome};
 use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -154,7 +154,7 @@ fn shown(request: &Request) -> serde_json::Value {
 pub(crate) async fn must_exist(store: &dyn Backend, subscriber_id: &str) -> Result<(), Failure> {
     match store.checkpoint(subscriber_id).await? {
         Some(_) => Ok(()),
-        None => Err(Error::UnknownSubscriber(subscriber_id.to_owned()).into()),
+        None => Err(Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned())).into()),
     }
 }
 

@@ -8,8 +8,8 @@ mod delivering;
 
 use std::future::Future;
 
-use highwater::backend::{Diagnose, Log, ReadLimit, Severity};
-use highwater::{Append, Error, EventStore, EventTypes, MemoryEventStore, Transactional, transfer};
+use highwater::backend::{Diagnose, Log, ReadLimit, Severity, Transactional};
+use highwater::{Append, Error, EventStore, EventTypes, MemoryEventStore, transfer};
 use uuid::Uuid;
 
 use crate::support::{Ledger, store, within};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
-use highwater::backend::{Ask, Backend, Closing, DeadLetters, Fence, NewLetter, Request};
-use highwater::{DeadLetter, LetterDetail, LetterQuery, LetterState, RequestOutcome};
+use highwater::backend::{Ask, Backend, Closing, DeadLetters, Fence, NewDeadLetter, Request};
+use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
 use uuid::Uuid;
 
 use crate::checkpoints::{position, take};
@@ -13,13 +13,13 @@ use crate::transactions::{close, letter};
 use crate::{Harness, Settings};
 
 /// Writes a letter, and says how many are parked in its stream then.
-async fn bury(store: &dyn Backend, fence: &Fence, letter: &NewLetter) -> u64 {
+async fn bury(store: &dyn Backend, fence: &Fence, letter: &NewDeadLetter) -> u64 {
     let from = position(store, &fence.subscriber_id).await.expect("it has a checkpoint");
     close(store, fence, Closing::Bury { letter, from }).await.parked_left
 }
 
 /// The letters that a query finds, in pages.
-pub(crate) async fn found(store: &dyn Backend, query: &LetterQuery) -> Vec<DeadLetter> {
+pub(crate) async fn found(store: &dyn Backend, query: &DeadLetterQuery) -> Vec<DeadLetter> {
     let mut query = query.clone();
     let mut all: Vec<DeadLetter> = Vec::new();
     loop {
@@ -41,7 +41,7 @@ pub(crate) fn places(letters: &[DeadLetter]) -> Vec<u64> {
     letters.iter().map(|letter| letter.global_sequence).collect()
 }
 
-async fn detail<D: DeadLetters>(store: &D, id: Uuid) -> LetterDetail {
+async fn detail<D: DeadLetters>(store: &D, id: Uuid) -> DeadLetterDetail {
     within("a letter", store.letter(id)).await.expect("a letter can be read").expect("there is one")
 }
 
@@ -50,7 +50,7 @@ pub(crate) async fn a_letter_tells_everything<H: Harness>(harness: Arc<H>) {
     let (fence, _) = take(&store, "projection:orders", 0).await;
     append(&store, &deposits(new_stream(), 2)).await;
     let record = everything(&store).await.pop().expect("there are two");
-    let new = NewLetter {
+    let new = NewDeadLetter {
         event_id: record.id,
         global_sequence: record.global_sequence,
         stream_id: record.stream_id,
@@ -61,13 +61,13 @@ pub(crate) async fn a_letter_tells_everything<H: Harness>(harness: Arc<H>) {
     };
     let before = Utc::now();
     assert_eq!(bury(&store, &fence, &new).await, 0, "nothing is parked");
-    let letters = found(&store, &LetterQuery::of("projection:orders")).await;
+    let letters = found(&store, &DeadLetterQuery::of("projection:orders")).await;
     let [letter] = letters.as_slice() else { panic!("one letter, not {letters:?}") };
     assert_eq!(letter.subscriber_id, "projection:orders");
     assert_eq!((letter.event_id, letter.global_sequence), (record.id, record.global_sequence));
     assert_eq!((letter.stream_id, &letter.event_type), (record.stream_id, &record.event_type));
     assert_eq!((&letter.error_message, letter.retry_count), (&new.error_message, 3));
-    assert_eq!((letter.state, letter.parks), (LetterState::Dead, false));
+    assert_eq!((letter.state, letter.parks), (DeadLetterState::Dead, false));
     assert_eq!((letter.resolved_at, &letter.resolved_by, &letter.reason), (None, &None, &None));
     assert!(letter.last_retry_at.is_some(), "it was tried again");
     let minute = TimeDelta::minutes(1);
@@ -88,22 +88,22 @@ pub(crate) async fn letters_are_found_by_what_is_asked_for<H: Harness>(harness: 
     for at in [2, 4] {
         bury(&store, &stock, &letter(two, at)).await;
     }
-    let all = LetterQuery::default();
-    let of_orders = LetterQuery::of("projection:orders");
+    let all = DeadLetterQuery::default();
+    let of_orders = DeadLetterQuery::of("projection:orders");
     assert_eq!(places(&found(&store, &all).await), [1, 2, 2, 3, 4, 4, 5, 6, 7]);
     let letters = found(&store, &of_orders).await;
     assert_eq!(places(&letters), [1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(places(&found(&store, &LetterQuery::of("projection:stock")).await), [2, 4]);
-    assert_eq!(places(&found(&store, &LetterQuery::of("projection:order")).await), [0; 0]);
+    assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:stock")).await), [2, 4]);
+    assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:order")).await), [0; 0]);
     for limit in [1, 2, 3, 100] {
-        let paged = LetterQuery { limit, ..all.clone() };
+        let paged = DeadLetterQuery { limit, ..all.clone() };
         assert_eq!(places(&found(&store, &paged).await), [1, 2, 2, 3, 4, 4, 5, 6, 7], "in pages of {limit}");
-        let paged = LetterQuery { limit, stream_id: Some(two), ..of_orders.clone() };
+        let paged = DeadLetterQuery { limit, stream_id: Some(two), ..of_orders.clone() };
         assert_eq!(places(&found(&store, &paged).await), [2, 4, 6], "of one stream, in pages of {limit}");
     }
     let middle = letters[3].created_at;
-    let since = LetterQuery { since: Some(middle), ..of_orders.clone() };
-    let until = LetterQuery { until: Some(middle), ..of_orders.clone() };
+    let since = DeadLetterQuery { since: Some(middle), ..of_orders.clone() };
+    let until = DeadLetterQuery { until: Some(middle), ..of_orders.clone() };
     let later: Vec<u64> =
         letters.iter().filter(|letter| letter.created_at >= middle).map(|it| it.global_sequence).collect();
     let earlier: Vec<u64> =
@@ -113,12 +113,12 @@ pub(crate) async fn letters_are_found_by_what_is_asked_for<H: Harness>(harness: 
     close(&store, &orders, Closing::Replayed { letter: letters[0].id, by: "anna" }).await;
     close(&store, &orders, Closing::Discarded { letter: letters[1].id, by: "anna", reason: "no need" }).await;
     assert_eq!(places(&found(&store, &of_orders).await), [3, 4, 5, 6, 7], "the open ones unless others are asked for");
-    let of = |states: &[LetterState]| LetterQuery { states: states.to_vec(), ..of_orders.clone() };
-    assert_eq!(places(&found(&store, &of(&[LetterState::Replayed])).await), [1]);
-    assert_eq!(places(&found(&store, &of(&[LetterState::Discarded, LetterState::Archived])).await), [2]);
-    assert_eq!(places(&found(&store, &of(&LetterState::ALL)).await), [1, 2, 3, 4, 5, 6, 7]);
-    let of_type = |event_type: &str| LetterQuery { event_type: Some(event_type.to_owned()), ..of_orders.clone() };
-    let rare = NewLetter { event_type: "Closed".to_owned(), ..letter(one, 8) };
+    let of = |states: &[DeadLetterState]| DeadLetterQuery { states: states.to_vec(), ..of_orders.clone() };
+    assert_eq!(places(&found(&store, &of(&[DeadLetterState::Replayed])).await), [1]);
+    assert_eq!(places(&found(&store, &of(&[DeadLetterState::Discarded, DeadLetterState::Archived])).await), [2]);
+    assert_eq!(places(&found(&store, &of(&DeadLetterState::ALL)).await), [1, 2, 3, 4, 5, 6, 7]);
+    let of_type = |event_type: &str| DeadLetterQuery { event_type: Some(event_type.to_owned()), ..of_orders.clone() };
+    let rare = NewDeadLetter { event_type: "Closed".to_owned(), ..letter(one, 8) };
     bury(&store, &orders, &rare).await;
     assert_eq!(places(&found(&store, &of_type("Closed")).await), [8], "of one type");
     assert_eq!(places(&found(&store, &of_type("closed")).await), [0; 0], "to the letter");
@@ -129,16 +129,17 @@ pub(crate) async fn an_event_has_one_letter_which_is_opened_again<H: Harness>(ha
     let (fence, _) = take(&store, "projection:orders", 0).await;
     let new = letter(new_stream(), 5);
     bury(&store, &fence, &new).await;
-    let first = found(&store, &LetterQuery::default()).await.pop().expect("a letter");
+    let first = found(&store, &DeadLetterQuery::default()).await.pop().expect("a letter");
     close(&store, &fence, Closing::Discarded { letter: first.id, by: "anna", reason: "no need" }).await;
-    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
     // Whoever starts again meets the event again.
     let closed = close(&store, &fence, Closing::Reset { to: 0, by: "ben", nonce: Uuid::now_v7() }).await;
     let fence = Fence { term: closed.term, ..fence };
-    bury(&store, &fence, &NewLetter { error_message: Some("again".into()), retry_count: 1, ..new.clone() }).await;
-    let letters = found(&store, &LetterQuery { states: LetterState::ALL.to_vec(), ..LetterQuery::default() }).await;
+    bury(&store, &fence, &NewDeadLetter { error_message: Some("again".into()), retry_count: 1, ..new.clone() }).await;
+    let letters =
+        found(&store, &DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::default() }).await;
     let [again] = letters.as_slice() else { panic!("one letter for an event, not {letters:?}") };
-    assert_eq!((again.event_id, again.state), (new.event_id, LetterState::Dead));
+    assert_eq!((again.event_id, again.state), (new.event_id, DeadLetterState::Dead));
     assert_eq!((again.error_message.as_deref(), again.retry_count), (Some("again"), 1));
     assert_eq!((again.resolved_at, &again.resolved_by, &again.reason), (None, &None, &None));
 }
@@ -149,15 +150,15 @@ pub(crate) async fn what_is_done_with_a_letter_is_recorded<H: Harness>(harness: 
     for at in 1..=3 {
         bury(&store, &fence, &letter(new_stream(), at)).await;
     }
-    let ids: Vec<Uuid> = found(&store, &LetterQuery::default()).await.iter().map(|letter| letter.id).collect();
+    let ids: Vec<Uuid> = found(&store, &DeadLetterQuery::default()).await.iter().map(|letter| letter.id).collect();
     close(&store, &fence, Closing::ReplayFailed { letter: ids[0], by: "anna", error: "still full" }).await;
     let again = detail(&store, ids[0]).await;
-    assert_eq!((again.letter.state, again.letter.retry_count), (LetterState::Dead, 4));
+    assert_eq!((again.letter.state, again.letter.retry_count), (DeadLetterState::Dead, 4));
     assert_eq!(again.letter.error_message.as_deref(), Some("still full"));
     assert!(again.letter.last_retry_at.is_some() && again.letter.resolved_at.is_none());
     close(&store, &fence, Closing::Replayed { letter: ids[0], by: "ben" }).await;
     let replayed = detail(&store, ids[0]).await;
-    assert_eq!((replayed.letter.state, replayed.letter.retry_count), (LetterState::Replayed, 5));
+    assert_eq!((replayed.letter.state, replayed.letter.retry_count), (DeadLetterState::Replayed, 5));
     assert_eq!(replayed.letter.resolved_by.as_deref(), Some("ben"));
     assert!(replayed.letter.resolved_at.is_some());
     let attempts: Vec<_> =
@@ -165,13 +166,16 @@ pub(crate) async fn what_is_done_with_a_letter_is_recorded<H: Harness>(harness: 
     assert_eq!(attempts, [("anna", "failed", Some("still full")), ("ben", "replayed", None)]);
     close(&store, &fence, Closing::Discarded { letter: ids[1], by: "anna", reason: "a test order" }).await;
     let discarded = detail(&store, ids[1]).await;
-    assert_eq!((discarded.letter.state, discarded.letter.retry_count), (LetterState::Discarded, 3));
+    assert_eq!((discarded.letter.state, discarded.letter.retry_count), (DeadLetterState::Discarded, 3));
     assert_eq!(discarded.letter.resolved_by.as_deref(), Some("anna"));
     assert_eq!(discarded.letter.reason.as_deref(), Some("a test order"));
     assert_eq!(discarded.attempts.len(), 1);
     close(&store, &fence, Closing::Reset { to: 0, by: "carla", nonce: Uuid::now_v7() }).await;
     let archived = detail(&store, ids[2]).await;
-    assert_eq!((archived.letter.state, archived.letter.resolved_by.as_deref()), (LetterState::Archived, Some("carla")));
+    assert_eq!(
+        (archived.letter.state, archived.letter.resolved_by.as_deref()),
+        (DeadLetterState::Archived, Some("carla"))
+    );
     let attempts: Vec<_> = archived.attempts.iter().map(|it| (it.by.as_str(), it.outcome.as_str())).collect();
     assert_eq!(attempts, [("carla", "archived")]);
     assert_eq!(detail(&store, ids[1]).await, discarded, "what was resolved stays as it was");
@@ -184,8 +188,8 @@ pub(crate) async fn parked_streams_are_counted<H: Harness>(harness: Arc<H>) {
     let (fence, _) = take(&store, "projection:orders", 0).await;
     let (other, _) = take(&store, "projection:other", 0).await;
     let (one, two) = (new_stream(), new_stream());
-    let head = |stream_id, at| NewLetter { parks: true, ..letter(stream_id, at) };
-    let behind = |stream_id, at| NewLetter { error_message: None, retry_count: 0, ..head(stream_id, at) };
+    let head = |stream_id, at| NewDeadLetter { parks: true, ..letter(stream_id, at) };
+    let behind = |stream_id, at| NewDeadLetter { error_message: None, retry_count: 0, ..head(stream_id, at) };
     assert_eq!(bury(&store, &fence, &head(one, 1)).await, 1);
     assert_eq!(bury(&store, &fence, &letter(two, 2)).await, 0, "this one parks nothing");
     assert_eq!(bury(&store, &fence, &behind(one, 3)).await, 2);
@@ -202,16 +206,20 @@ pub(crate) async fn parked_streams_are_counted<H: Harness>(harness: Arc<H>) {
     assert_eq!(parked("projection:orders").await, wanted);
     assert_eq!(parked("projection:other").await, [(two, 1)]);
     assert_eq!(parked("projection:none").await, []);
-    let letters = found(&store, &LetterQuery { stream_id: Some(one), ..LetterQuery::of("projection:orders") }).await;
+    let letters =
+        found(&store, &DeadLetterQuery { stream_id: Some(one), ..DeadLetterQuery::of("projection:orders") }).await;
     let states: Vec<_> = letters.iter().map(|letter| (letter.state, letter.error_message.is_some())).collect();
-    assert_eq!(states, [(LetterState::Dead, true), (LetterState::Parked, false), (LetterState::Parked, false)]);
+    assert_eq!(
+        states,
+        [(DeadLetterState::Dead, true), (DeadLetterState::Parked, false), (DeadLetterState::Parked, false)]
+    );
     let failed = Closing::ReplayFailed { letter: letters[0].id, by: "anna", error: "still full" };
     assert_eq!(close(&store, &fence, failed).await.parked_left, 3, "it stays parked");
     assert_eq!(close(&store, &fence, Closing::Replayed { letter: letters[0].id, by: "anna" }).await.parked_left, 2);
     let failed = Closing::ReplayFailed { letter: letters[1].id, by: "anna", error: "not this one" };
     assert_eq!(close(&store, &fence, failed).await.parked_left, 2);
     let state = detail(&store, letters[1].id).await.letter.state;
-    assert_eq!(state, LetterState::Dead, "what waited and then failed is dead like any other");
+    assert_eq!(state, DeadLetterState::Dead, "what waited and then failed is dead like any other");
     let discarded = Closing::Discarded { letter: letters[1].id, by: "anna", reason: "no need" };
     assert_eq!(close(&store, &fence, discarded).await.parked_left, 1);
     assert_eq!(close(&store, &fence, Closing::Replayed { letter: letters[2].id, by: "anna" }).await.parked_left, 0);
@@ -224,7 +232,7 @@ pub(crate) async fn beginning_tells_whether_a_letter_is_open<H: Harness>(harness
     let store = harness.fresh(Settings::default()).await;
     let (fence, _) = take(&store, "projection:orders", 0).await;
     bury(&store, &fence, &letter(new_stream(), 1)).await;
-    let id = found(&store, &LetterQuery::default()).await[0].id;
+    let id = found(&store, &DeadLetterQuery::default()).await[0].id;
     let open = async |id| {
         let begun = within("beginning", store.begin(&fence, Some(id))).await.expect("it can be begun");
         store.rollback(begun.tx, false).await;
@@ -292,8 +300,8 @@ pub(crate) async fn only_what_was_resolved_long_ago_is_purged<H: Harness>(harnes
     }
     bury(&store, &other, &letter(new_stream(), 1)).await;
     let (mine, others) = (
-        found(&store, &LetterQuery::of("projection:orders")).await,
-        found(&store, &LetterQuery::of("projection:other")).await,
+        found(&store, &DeadLetterQuery::of("projection:orders")).await,
+        found(&store, &DeadLetterQuery::of("projection:other")).await,
     );
     close(&store, &fence, Closing::Replayed { letter: mine[0].id, by: "anna" }).await;
     close(&store, &other, Closing::Replayed { letter: others[0].id, by: "anna" }).await;
@@ -303,8 +311,8 @@ pub(crate) async fn only_what_was_resolved_long_ago_is_purged<H: Harness>(harnes
     let hour = TimeDelta::hours(1);
     assert_eq!(purge(Utc::now() - hour).await, 0, "what was resolved later stays");
     assert_eq!(purge(Utc::now() + hour).await, 1);
-    let states = LetterState::ALL.to_vec();
-    let left = found(&store, &LetterQuery { states, ..LetterQuery::default() }).await;
+    let states = DeadLetterState::ALL.to_vec();
+    let left = found(&store, &DeadLetterQuery { states, ..DeadLetterQuery::default() }).await;
     assert_eq!(left.len(), 2, "the open one stays, and the other subscriber's");
     assert!(left.iter().all(|letter| letter.id != mine[0].id));
     assert_eq!(store.letter(mine[0].id).await.expect("it can be looked for"), None);

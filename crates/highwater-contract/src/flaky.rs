@@ -6,11 +6,9 @@ use std::sync::Arc;
 use highwater::backend::{
     Backend, Begun, BoxFuture, Checkpoint, CheckpointWrite, Closed, Closing, Fence, Finding, Leader, LockHolder,
     OpenTx, OpenWriter, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken,
-    Unfinished, Wrapper,
+    Transactional, Unfinished, Wrapper,
 };
-use highwater::{
-    Append, Appended, BoxError, Claim, DeadLetter, Error, EventTypes, LetterDetail, LetterQuery, Transactional,
-};
+use highwater::{Append, Appended, BoxError, Claim, DeadLetter, DeadLetterDetail, DeadLetterQuery, Error, EventTypes};
 use uuid::Uuid;
 
 /// A call that is about to be made.
@@ -182,15 +180,15 @@ impl<B: Transactional> Wrapper for Flaky<B> {
         Box::pin(self.pass(Call::Look, self.inner.parked(subscriber_id)))
     }
 
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.letters(query)))
     }
 
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.count_letters(query)))
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(self.pass(Call::Look, self.inner.letter(id)))
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use highwater::backend::BoxFuture;
-use highwater::{Append, Appended, BoxError, Error, Limits, Transactional, Upcasters};
+use highwater::backend::{BoxFuture, Transactional};
+use highwater::{Append, Appended, BoxError, Error, Limits, Upcasters};
 
 /// Makes and opens the logs of one backend. One harness serves one case.
 pub trait Harness: Send + Sync + 'static {

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use highwater::backend::{
-    Backend, Checkpoints, Fence, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Refused,
+    Backend, Checkpoints, Fence, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator,
+    LockHolder, ProjectorCoordinator, Refused,
 };
-use highwater::{
-    Claim, Coordinator, Error, Invalid, LeadershipGuard, LocalCoordinator, ProjectorCoordinator, ReliableDeliveryConfig,
-};
+use highwater::{Claim, Coordinator, Error, Invalid, LeadershipGuard, ReliableDeliveryConfig};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 

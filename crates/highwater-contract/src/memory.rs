@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use highwater::backend::BoxFuture;
-use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, MemoryEventStore, MemoryTx, MemoryUnitOfWork};
+use highwater::backend::{BoxFuture, MemoryUnitOfWork};
+use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, MemoryEventStore, MemoryTx};
 use uuid::Uuid;
 
 use crate::support::Ledger;

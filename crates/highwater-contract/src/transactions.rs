@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use highwater::backend::{Backend, Begun, Closed, Closing, DeadLetters, Fence, Leadership, NewLetter, Term};
-use highwater::{Error, LetterQuery, Transactional};
+use highwater::backend::{
+    Backend, Begun, Closed, Closing, DeadLetters, Fence, Leadership, NewDeadLetter, Term, Transactional,
+};
+use highwater::{DeadLetterQuery, Error};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -48,8 +50,8 @@ fn counts<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
 }
 
 /// A letter for an event at that place.
-pub(crate) fn letter(stream_id: Uuid, global_sequence: u64) -> NewLetter {
-    NewLetter {
+pub(crate) fn letter(stream_id: Uuid, global_sequence: u64) -> NewDeadLetter {
+    NewDeadLetter {
         event_id: Uuid::now_v7(),
         global_sequence,
         stream_id,
@@ -181,7 +183,7 @@ pub(crate) async fn a_foreign_term_commits_nothing<H: Harness>(harness: Arc<H>) 
             assert_eq!(harness.tallies(&store).await, counts([]));
         }
     }
-    assert_eq!(store.letters(&LetterQuery::default()).await.expect("letters can be read"), []);
+    assert_eq!(store.letters(&DeadLetterQuery::default()).await.expect("letters can be read"), []);
 }
 
 pub(crate) async fn a_closing_that_starts_elsewhere_is_refused<H: Harness>(harness: Arc<H>) {
@@ -198,7 +200,7 @@ pub(crate) async fn a_closing_that_starts_elsewhere_is_refused<H: Harness>(harne
             assert_eq!(harness.tallies(&store).await, counts([]));
         }
     }
-    assert_eq!(store.letters(&LetterQuery::default()).await.expect("letters can be read"), []);
+    assert_eq!(store.letters(&DeadLetterQuery::default()).await.expect("letters can be read"), []);
     tallied(&*harness, &store, &fence, "a", advance(6, 9)).await.expect("it goes on from where it is");
 }
 
@@ -224,7 +226,7 @@ pub(crate) async fn a_letter_and_its_checkpoint_are_one<H: Harness>(harness: Arc
     tallied(&*harness, &store, &fence, "a", Closing::Bury { letter: &event, from: 0 }).await.expect("it is committed");
     let checkpoint = stored(&store, "projection:orders").await.expect("it is stored");
     assert_eq!((checkpoint.global_sequence, checkpoint.event_id), (5, Some(event.event_id)));
-    let letters = store.letters(&LetterQuery::default()).await.expect("letters can be read");
+    let letters = store.letters(&DeadLetterQuery::default()).await.expect("letters can be read");
     assert_eq!(letters.iter().map(|letter| letter.event_id).collect::<Vec<_>>(), [event.event_id]);
     assert_eq!(harness.tallies(&store).await, counts([("a", 1)]));
 }
@@ -261,7 +263,7 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
         [closed.term.number],
         "the same one still leads"
     );
-    let open = store.letters(&LetterQuery::default()).await.expect("letters can be read");
+    let open = store.letters(&DeadLetterQuery::default()).await.expect("letters can be read");
     let owners: Vec<&str> = open.iter().map(|letter| letter.subscriber_id.as_str()).collect();
     assert_eq!(owners, ["projection:other"], "its letters are archived, and nobody else's");
 
@@ -281,7 +283,7 @@ pub(crate) async fn a_reset_leaves_the_letters_before_it<H: Harness>(harness: Ar
         from = at;
     }
     let open = async || {
-        let letters = store.letters(&LetterQuery::default()).await.expect("letters can be read");
+        let letters = store.letters(&DeadLetterQuery::default()).await.expect("letters can be read");
         letters.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>()
     };
     let nonce = fence.term.nonce;

@@ -3,12 +3,13 @@
 mod files;
 mod samples;
 
+use highwater::transfer::TransferError;
 use std::sync::Arc;
 
 use highwater::backend::{
     Ask, Backend, Checkpoints, DeadLetters, Diagnose, Filling, Log, Record, Request, Severity, Transfer,
 };
-use highwater::{Claim, Error, EventStore, LetterDetail, LetterQuery, LetterState, transfer};
+use highwater::{Claim, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, EventStore, transfer};
 use uuid::Uuid;
 
 use crate::checkpoints::{position, stored, take};
@@ -59,13 +60,13 @@ async fn assert_holds(store: &dyn Backend, sample: &Sample) {
     }
     let count = within("checkpoints", store.checkpoints()).await.expect("checkpoints can be read").len();
     assert_eq!(count, sample.checkpoints.len());
-    let query = LetterQuery { states: LetterState::ALL.to_vec(), ..LetterQuery::default() };
+    let query = DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::default() };
     let mut letters = Vec::new();
     for letter in self::found(store, &query).await {
         let detail = within("a letter", store.letter(letter.id)).await.expect("it can be read").expect("it is there");
         let record = sample.records.iter().find(|record| record.id == letter.event_id);
         assert_eq!(detail.record.as_ref(), record, "the letter shows its event");
-        letters.push(LetterDetail { record: None, ..detail });
+        letters.push(DeadLetterDetail { record: None, ..detail });
     }
     assert_eq!(letters, sample.letters, "the letters as they were");
     let requests = within("requests", store.all_open_requests(None, 100)).await.expect("requests can be read");
@@ -132,7 +133,10 @@ pub(crate) async fn only_an_empty_store_is_filled<H: Harness>(harness: Arc<H>) {
         }
         let before = everything(&store).await;
         let refused = within("filling", store.fill("a sample")).await.err();
-        assert!(matches!(refused, Some(Error::NotEmpty { .. })), "it holds {what}: {refused:?}");
+        assert!(
+            matches!(refused, Some(Error::Transfer(TransferError::NotEmpty { .. }))),
+            "it holds {what}: {refused:?}"
+        );
         assert_eq!(store.filling().await.expect("it can be asked"), None, "nothing was begun");
         assert_eq!(everything(&store).await, before);
         append(&store, &deposits(new_stream(), 1)).await;
@@ -280,7 +284,7 @@ pub(crate) async fn a_filling_can_be_abandoned<H: Harness>(harness: Arc<H>) {
         assert_eq!(store.filling().await.expect("it can be asked"), None);
         assert_eq!((everything(&store).await, head(&store).await), (Vec::new(), 0), "nothing is left");
         assert_eq!(position(&store, "projection:orders").await, None);
-        let letters = LetterQuery { states: LetterState::ALL.to_vec(), ..LetterQuery::default() };
+        let letters = DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::default() };
         assert_eq!(found(&store, &letters).await, []);
         assert_eq!(store.all_open_requests(None, 100).await.expect("requests can be read"), []);
     }
@@ -309,7 +313,10 @@ pub(crate) async fn a_copy_holds_the_same<H: Harness>(harness: Arc<H>) {
     let last = steps.last().expect("it was told how far it is");
     assert_eq!((last.phase, last.done, last.total), (transfer::Phase::Verifying, counts.0, counts.0));
     let refused = within("copying", transfer::copy(&from, "the source", &to, |_| ())).await;
-    assert!(matches!(refused, Err(Error::NotEmpty { .. })), "a copy is not copied to again: {refused:?}");
+    assert!(
+        matches!(refused, Err(Error::Transfer(TransferError::NotEmpty { .. }))),
+        "a copy is not copied to again: {refused:?}"
+    );
     // What was copied in part goes on, and with what came meanwhile.
     let half = harness.fresh(Settings::default()).await;
     let first = sample.records.first().expect("there are some");

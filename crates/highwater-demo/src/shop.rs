@@ -3,9 +3,8 @@
 mod postgres;
 mod sqlite;
 
+use highwater::backend::Transactional;
 use std::future::Future;
-
-use highwater::Transactional;
 
 use crate::{DemoError, Place, Value};
 

@@ -4,7 +4,7 @@ pub(crate) mod row;
 
 use chrono::{DateTime, Utc};
 use highwater::backend::{AskColumns, BoxFuture, DeadLetters, Request};
-use highwater::{DeadLetter, Error, LetterDetail, LetterQuery};
+use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, Error};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, Row, SqlStr};
@@ -27,7 +27,7 @@ impl DeadLetters for PgEventStore {
         })
     }
 
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
         Box::pin(async move {
             let rows = matching(&self.inner.sql.letters, query)
                 .bind(query.after.map(|after| signed(after.global_sequence)))
@@ -40,14 +40,14 @@ impl DeadLetters for PgEventStore {
         })
     }
 
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let row = matching(&self.inner.sql.letters_count, query).fetch_one_in_time(&self.inner.own_pool).await;
             Ok(unsigned(row.and_then(|row| row.try_get(0)).map_err(|e| failed("count dead letters", e))?))
         })
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move { self.detail(id).await.map_err(|e| failed("read a dead letter", e)) })
     }
 
@@ -101,7 +101,7 @@ impl DeadLetters for PgEventStore {
 }
 
 impl PgEventStore {
-    async fn detail(&self, id: Uuid) -> Result<Option<LetterDetail>, sqlx::Error> {
+    async fn detail(&self, id: Uuid) -> Result<Option<DeadLetterDetail>, sqlx::Error> {
         let (sql, pool) = (&self.inner.sql, &self.inner.own_pool);
         let Some(found) = sqlx::query(sql.letter.clone()).bind(id).fetch_optional_in_time(pool).await? else {
             return Ok(None);
@@ -110,12 +110,12 @@ impl PgEventStore {
         let record = self.find(letter.event_id).await?;
         let attempts = sqlx::query(sql.letter_attempts.clone()).bind(id).fetch_all_in_time(pool).await?;
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
-        Ok(Some(LetterDetail { letter, record, attempts }))
+        Ok(Some(DeadLetterDetail { letter, record, attempts }))
     }
 }
 
 /// A statement whose first arguments say which letters are meant.
-fn matching<'q>(statement: &SqlStr, query: &'q LetterQuery) -> Query<'q, Postgres, PgArguments> {
+fn matching<'q>(statement: &SqlStr, query: &'q DeadLetterQuery) -> Query<'q, Postgres, PgArguments> {
     let states: Vec<&str> = query.states.iter().map(|state| state.name()).collect();
     sqlx::query(statement.clone())
         .bind(&query.subscriber_id)

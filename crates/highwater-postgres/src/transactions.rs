@@ -5,8 +5,8 @@ mod pool;
 
 use std::sync::Arc;
 
-use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx};
-use highwater::{Error, Transactional};
+use highwater::Error;
+use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx, Transactional};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 use uuid::Uuid;

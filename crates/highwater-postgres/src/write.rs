@@ -5,8 +5,8 @@ mod columns;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use highwater::backend::{Prepared, already_stored};
-use highwater::{Appended, Error, ExpectedVersion, Position};
+use highwater::backend::{Position, Prepared, already_stored};
+use highwater::{Appended, Error, ExpectedVersion};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Row};
 use uuid::Uuid;

@@ -4,7 +4,7 @@ pub(crate) mod row;
 
 use chrono::{DateTime, Utc};
 use highwater::backend::{AskColumns, BoxFuture, DeadLetters, Request};
-use highwater::{DeadLetter, Error, LetterDetail, LetterQuery};
+use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, Error};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Row, Sqlite};
@@ -27,7 +27,7 @@ impl DeadLetters for SqliteEventStore {
         })
     }
 
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
         Box::pin(async move {
             let rows = matching(sql::letters, query)
                 .bind(query.after.map(|after| signed(after.global_sequence)))
@@ -40,14 +40,14 @@ impl DeadLetters for SqliteEventStore {
         })
     }
 
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let row = matching(sql::letters_count, query).fetch_one(&self.inner.pool).await;
             Ok(unsigned(row.and_then(|row| row.try_get(0)).map_err(|e| failed("count dead letters", e))?))
         })
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move { self.detail(id).await.map_err(|e| failed("read a dead letter", e)) })
     }
 
@@ -85,14 +85,14 @@ impl DeadLetters for SqliteEventStore {
 }
 
 impl SqliteEventStore {
-    async fn detail(&self, id: Uuid) -> Result<Option<LetterDetail>, sqlx::Error> {
+    async fn detail(&self, id: Uuid) -> Result<Option<DeadLetterDetail>, sqlx::Error> {
         let pool = &self.inner.pool;
         let Some(found) = sqlx::query(sql::letter).bind(id).fetch_optional(pool).await? else { return Ok(None) };
         let letter = row::letter(&found)?;
         let record = self.find(letter.event_id).await?;
         let attempts = sqlx::query(sql::letter_attempts).bind(id).fetch_all(pool).await?;
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
-        Ok(Some(LetterDetail { letter, record, attempts }))
+        Ok(Some(DeadLetterDetail { letter, record, attempts }))
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn filing<'q>(statement: &'static str, request: &'q Request) -> Query
 }
 
 /// A statement whose first arguments say which letters are meant.
-fn matching<'q>(statement: &'static str, query: &'q LetterQuery) -> Query<'q, Sqlite, SqliteArguments> {
+fn matching<'q>(statement: &'static str, query: &'q DeadLetterQuery) -> Query<'q, Sqlite, SqliteArguments> {
     sqlx::query(statement)
         .bind(&query.subscriber_id)
         .bind(query.stream_id)

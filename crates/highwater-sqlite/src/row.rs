@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
+use highwater::backend::columns;
+pub(crate) use highwater::backend::columns::{signed, unsigned};
 use highwater::backend::{ReadLimit, Record};
-use highwater::columns;
-pub(crate) use highwater::columns::{signed, unsigned};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;

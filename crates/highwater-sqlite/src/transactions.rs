@@ -6,8 +6,8 @@ mod closing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx};
-use highwater::{Error, Transactional};
+use highwater::Error;
+use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx, Transactional};
 use sqlx::Row;
 use uuid::Uuid;
 

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use highwater::backend::{Prepared, already_stored};
-use highwater::{Appended, Error, ExpectedVersion, Position};
+use highwater::backend::{Position, Prepared, already_stored};
+use highwater::{Appended, Error, ExpectedVersion};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, Row};
 use uuid::Uuid;

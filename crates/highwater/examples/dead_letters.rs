@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::LetterQuery;
+use highwater::DeadLetterQuery;
 use highwater::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // From any process: list, show with payload and error, replay, discard. What is done is recorded in this name.
     let letters = bus.dead_letters().by("carla");
-    let query = LetterQuery::of("projection:balances");
+    let query = DeadLetterQuery::of("projection:balances");
     println!("{} letters:", letters.count(&query).await?);
     for letter in letters.list(&query).await? {
         let detail = letters.show(letter.id).await?;

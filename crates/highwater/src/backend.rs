@@ -1,31 +1,40 @@
 //! For authors of backends: the contracts, what they speak of, and what all backends share.
 //!
-//! [`Backend`] is all contracts together, and the fenced transaction, whose parts are in `transactions.rs`. Applications use what is at the root of the crate.
+//! [`Backend`] is all contracts together, and the fenced transaction, whose parts are in `transactions.rs`. Applications use
+//! what is at the root of the crate.
+
+pub mod columns;
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
+pub use crate::append::Position;
 pub use crate::append_queue::{AppendQueue, Appender, Backlog, QueuedAppend};
 pub use crate::backoff::Backoff;
 pub use crate::checkpoints::{
     Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, StateColumns, Taken, Term,
 };
-pub use crate::dead_letters::{Ask, AskColumns, DeadLetters, LetterAttempt, LetterCursor, NewLetter, Request};
+
+pub use crate::dead_letters::{Ask, AskColumns, DeadLetterCursor, DeadLetters, LetterAttempt, NewDeadLetter, Request};
 #[doc(hidden)]
 pub use crate::delivery::after_commit::appended_in_handler;
 pub use crate::diagnose::{Diagnose, Finding, Planned, Severity, diagnose_rows, diagnose_subscribers};
 pub use crate::error::{SharedError, chain};
+pub use crate::event::EventBuilder;
+pub use crate::evolve::Decision;
 pub use crate::explain::explain_with_patience;
 pub use crate::leadership::{
-    Candidate, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Member, Moment, Seen,
-    Validity, View, Want,
+    Candidate, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator, LockHolder,
+    Member, Moment, ProjectorCoordinator, Seen, Validity, View, Want,
 };
 pub use crate::log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
+pub use crate::memory::MemoryUnitOfWork;
 pub use crate::prepared::Prepared;
 pub use crate::record::{NewRecord, Record};
+pub use crate::repair::Moved;
 pub use crate::stored::already_stored;
-pub use crate::subscriber::Subscriber;
+pub use crate::subscriber::{IntoSubscriber, ObserverFn, Subscriber};
 pub use crate::transactions::{Begun, Closed, Closing, OpenTx, Transactional};
 pub use crate::transfer::{FilledCheckpoint, Filling, Transfer, Unfinished};
 pub use crate::wakeups::{Wakeup, Wakeups};
@@ -97,7 +106,7 @@ impl dyn Backend {
     /// Says why a subscriber is where it is.
     ///
     /// # Errors
-    /// [`Error::UnknownSubscriber`], and when the store cannot be asked.
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the store cannot be asked.
     pub async fn explain(&self, subscriber_id: &str) -> Result<Explanation, Error> {
         explain_with_patience(self, subscriber_id, PATIENCE).await
     }

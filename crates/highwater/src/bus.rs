@@ -22,7 +22,7 @@ use crate::delivery::itself;
 use crate::delivery::status::{Ends, Pace, Short, Status};
 use crate::delivery::tail::Tail;
 use crate::{
-    Backend, Coordinator, Error, InstanceMode, IntoSubscriber, LocalCoordinator, MemoryEventStore, Progress,
+    Backend, BusError, Coordinator, Error, InstanceMode, IntoSubscriber, LocalCoordinator, MemoryEventStore, Progress,
     ProjectorCoordinator, ReliableDeliveryConfig, StartAt, Subscriber, SubscriptionState, Transactional,
 };
 
@@ -30,7 +30,7 @@ pub(crate) use letters::check_text;
 pub(crate) use unled::named;
 
 pub use health::{Health, Problem};
-pub use letters::{DeadLetterDesk, Filed};
+pub use letters::{DeadLetterQueue, Filed};
 pub use subscription::Subscription;
 pub use waiting::Waited;
 
@@ -165,7 +165,7 @@ impl<B: Transactional> EventBus<B> {
     /// [`Subscription::caught_up`] waits for more.
     ///
     /// # Errors
-    /// [`Error::AlreadySubscribed`] when this bus has one of that name; [`Error::Invalid`] for a name, an enum or a setting
+    /// [`BusError::AlreadySubscribed`](crate::BusError::AlreadySubscribed) when this bus has one of that name; [`Error::Invalid`] for a name, an enum or a setting
     /// that cannot be used; [`Error::NoSession`] when a pooler keeps instances from being coordinated;
     /// [`Error::ShutDown`]; and when the store cannot be reached.
     pub async fn subscribe<Kind>(&self, subscriber: impl IntoSubscriber<B, Kind>) -> Result<Subscription, Error> {
@@ -273,9 +273,9 @@ impl Bus {
     /// Calling it again is harmless.
     ///
     /// # Errors
-    /// [`Error::ShutdownTimedOut`] when some were not done within
+    /// [`BusError::ShutdownTimedOut`](crate::BusError::ShutdownTimedOut) when some were not done within
     /// [`shutdown_timeout`](ReliableDeliveryConfig::shutdown_timeout). They were aborted: what was in hand is delivered
-    /// again at the next start. [`Error::WaitsForItself`] inside a handler of this bus.
+    /// again at the next start. [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside a handler of this bus.
     pub async fn shutdown(&self) -> Result<(), Error> {
         let entries: Vec<_> = {
             let mut state = self.inner.state();
@@ -342,7 +342,7 @@ impl Inner {
             return Err(Error::ShutDown);
         }
         if state.entries.contains_key(&entry.id) {
-            return Err(Error::AlreadySubscribed(entry.id.to_string()));
+            return Err(Error::Bus(BusError::AlreadySubscribed(entry.id.to_string())));
         }
         state.entries.insert(entry.id.clone(), entry.clone());
         Ok(())
@@ -364,7 +364,7 @@ impl Inner {
             }
         }
         late.sort();
-        if late.is_empty() { Ok(()) } else { Err(Error::ShutdownTimedOut { subscribers: late }) }
+        if late.is_empty() { Ok(()) } else { Err(Error::Bus(BusError::ShutdownTimedOut { subscribers: late })) }
     }
 
     fn ids(&self) -> Vec<String> {
@@ -442,7 +442,7 @@ impl Entry {
     /// Refuses to wait for it inside its own handler.
     fn not_within(&self, action: &'static str) -> Result<(), Error> {
         if itself::is_within(&self.status) {
-            return Err(Error::WaitsForItself { subscriber_id: self.id.to_string(), action });
+            return Err(Error::Bus(BusError::WaitsForItself { subscriber_id: self.id.to_string(), action }));
         }
         Ok(())
     }

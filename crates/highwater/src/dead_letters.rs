@@ -20,13 +20,13 @@ pub trait DeadLetters: Send + Sync {
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>>;
 
     /// A page of letters, by `global_sequence` and then by id.
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
+    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
 
     /// How many letters there are; page and limit of the query do not count.
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
+    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
 
     /// Everything about one letter.
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>>;
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>>;
 
     /// Files a request. Filing the same one again changes nothing.
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
@@ -67,7 +67,7 @@ pub struct DeadLetter {
     /// When it was last tried again.
     pub last_retry_at: Option<DateTime<Utc>>,
     /// What has become of it.
-    pub state: LetterState,
+    pub state: DeadLetterState,
     /// Whether later events of its stream wait behind it.
     pub parks: bool,
     /// When it was resolved.
@@ -81,15 +81,15 @@ pub struct DeadLetter {
 impl DeadLetter {
     /// Where the page after this letter starts.
     #[must_use]
-    pub fn cursor(&self) -> LetterCursor {
-        LetterCursor { global_sequence: self.global_sequence, id: self.id }
+    pub fn cursor(&self) -> DeadLetterCursor {
+        DeadLetterCursor { global_sequence: self.global_sequence, id: self.id }
     }
 }
 
 /// What has become of a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LetterState {
+pub enum DeadLetterState {
     /// Open: the event failed.
     Dead,
     /// Open: the event waits behind an earlier one of its stream.
@@ -102,7 +102,7 @@ pub enum LetterState {
     Archived,
 }
 
-impl LetterState {
+impl DeadLetterState {
     /// Every state, in the order of a letter's life.
     pub const ALL: [Self; 5] = [Self::Dead, Self::Parked, Self::Replayed, Self::Discarded, Self::Archived];
 
@@ -133,7 +133,7 @@ impl LetterState {
 
 /// Which letters to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LetterQuery {
+pub struct DeadLetterQuery {
     /// Of this subscriber.
     pub subscriber_id: Option<String>,
     /// Of this stream.
@@ -145,14 +145,14 @@ pub struct LetterQuery {
     /// Written before this time.
     pub until: Option<DateTime<Utc>>,
     /// In one of these states. Default: the open ones.
-    pub states: Vec<LetterState>,
+    pub states: Vec<DeadLetterState>,
     /// After this letter: the page that follows.
-    pub after: Option<LetterCursor>,
+    pub after: Option<DeadLetterCursor>,
     /// How many at most. Default: 100.
     pub limit: usize,
 }
 
-impl Default for LetterQuery {
+impl Default for DeadLetterQuery {
     fn default() -> Self {
         Self {
             subscriber_id: None,
@@ -160,14 +160,14 @@ impl Default for LetterQuery {
             event_type: None,
             since: None,
             until: None,
-            states: vec![LetterState::Dead, LetterState::Parked],
+            states: vec![DeadLetterState::Dead, DeadLetterState::Parked],
             after: None,
             limit: 100,
         }
     }
 }
 
-impl LetterQuery {
+impl DeadLetterQuery {
     /// The open letters of one subscriber.
     #[must_use]
     pub fn of(subscriber_id: impl Into<String>) -> Self {
@@ -177,7 +177,7 @@ impl LetterQuery {
 
 /// A place between two pages of letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LetterCursor {
+pub struct DeadLetterCursor {
     /// The last letter's place in the log.
     pub global_sequence: u64,
     /// The last letter's id.
@@ -186,7 +186,7 @@ pub struct LetterCursor {
 
 /// Everything about one letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LetterDetail {
+pub struct DeadLetterDetail {
     /// The letter.
     pub letter: DeadLetter,
     /// The event as it is stored, with its raw payload; `None` when the log does not have it any more.
@@ -210,7 +210,7 @@ pub struct LetterAttempt {
 
 /// A letter to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewLetter {
+pub struct NewDeadLetter {
     /// The event.
     pub event_id: Uuid,
     /// Its place in the log.
@@ -227,11 +227,11 @@ pub struct NewLetter {
     pub parks: bool,
 }
 
-impl NewLetter {
+impl NewDeadLetter {
     /// The state it begins in.
     #[must_use]
-    pub fn state(&self) -> LetterState {
-        if self.error_message.is_some() { LetterState::Dead } else { LetterState::Parked }
+    pub fn state(&self) -> DeadLetterState {
+        if self.error_message.is_some() { DeadLetterState::Dead } else { DeadLetterState::Parked }
     }
 }
 

@@ -94,19 +94,6 @@ pub enum Error {
     )]
     HoldsTransaction,
 
-    /// A subscriber's own handler waits for that subscriber, which goes on only when the handler has returned. Nothing was
-    /// changed: do it from elsewhere, or in a task of its own that the handler does not wait for.
-    #[error(
-        "the handler of {subscriber_id:?} would wait for itself: {action} waits for that subscriber, which continues only \
-         when its handler has returned; call it from elsewhere, or in a task that the handler does not wait for"
-    )]
-    WaitsForItself {
-        /// The subscriber.
-        subscriber_id: String,
-        /// What was called.
-        action: &'static str,
-    },
-
     /// A transaction that is still open holds the stream. Nothing was stored: try again later.
     #[error("stream held: another transaction has held a stream of this append for {waited:?}; nothing was stored")]
     StreamHeld {
@@ -204,13 +191,13 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// There is a subscription with this name on this bus already. Two observers cannot share a position.
-    #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
-    AlreadySubscribed(String),
+    /// The bus, or a subscriber of it, cannot do what was asked.
+    #[error(transparent)]
+    Bus(#[from] BusError),
 
-    /// Nobody has ever subscribed under this name. Check its spelling.
-    #[error("there is no subscriber {0:?}")]
-    UnknownSubscriber(String),
+    /// A store cannot be copied, exported or imported as asked.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
 
     /// There is no such dead letter, or no such request.
     #[error("there is no {what} {id}")]
@@ -220,6 +207,61 @@ pub enum Error {
         /// Its id.
         id: Uuid,
     },
+
+    /// The bus has been shut down.
+    #[error("the event bus has been shut down")]
+    ShutDown,
+
+    /// A connection is not a session of its own, so nothing can hang on it: a pooler stands between. Connect directly.
+    #[error("no session of its own: {reason}")]
+    NoSession {
+        /// What gave it away, and the way out.
+        reason: String,
+    },
+
+    /// The store is being filled with what another one holds, and takes nothing else. Nothing was stored: finish the filling,
+    /// or abandon it.
+    #[error("being filled: {reason}; finish that, or abandon it")]
+    BeingFilled {
+        /// From what, and since when.
+        reason: String,
+    },
+
+    /// The role may not do this. Grant what is missing.
+    #[error("not permitted: cannot {action}")]
+    Denied {
+        /// What was being tried.
+        action: &'static str,
+        /// What the server said.
+        #[source]
+        source: BoxError,
+    },
+}
+
+/// What a bus, or looking at subscribers from outside, can answer besides what goes wrong with the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BusError {
+    /// A subscriber's own handler waits for that subscriber, which goes on only when the handler has returned. Nothing was
+    /// changed: do it from elsewhere, or in a task of its own that the handler does not wait for.
+    #[error(
+        "the handler of {subscriber_id:?} would wait for itself: {action} waits for that subscriber, which continues only \
+         when its handler has returned; call it from elsewhere, or in a task that the handler does not wait for"
+    )]
+    WaitsForItself {
+        /// The subscriber.
+        subscriber_id: String,
+        /// What was called.
+        action: &'static str,
+    },
+
+    /// There is a subscription with this name on this bus already. Two observers cannot share a position.
+    #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
+    AlreadySubscribed(String),
+
+    /// Nobody has ever subscribed under this name. Check its spelling.
+    #[error("there is no subscriber {0:?}")]
+    UnknownSubscriber(String),
 
     /// Somebody processes for the subscriber, or may do so, and would go on from where it is. Nothing was changed: stop it
     /// first, or force it.
@@ -273,26 +315,12 @@ pub enum Error {
         /// The subscribers that were still at work.
         subscribers: Vec<String>,
     },
+}
 
-    /// The bus has been shut down.
-    #[error("the event bus has been shut down")]
-    ShutDown,
-
-    /// A connection is not a session of its own, so nothing can hang on it: a pooler stands between. Connect directly.
-    #[error("no session of its own: {reason}")]
-    NoSession {
-        /// What gave it away, and the way out.
-        reason: String,
-    },
-
-    /// The store is being filled with what another one holds, and takes nothing else. Nothing was stored: finish the filling,
-    /// or abandon it.
-    #[error("being filled: {reason}; finish that, or abandon it")]
-    BeingFilled {
-        /// From what, and since when.
-        reason: String,
-    },
-
+/// What moving a whole store can answer besides what goes wrong with either store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
     /// Only an empty store can be filled. Nothing was changed: take another one.
     #[error("not empty: this store holds {found}; fill one that is empty")]
     NotEmpty {
@@ -308,21 +336,11 @@ pub enum Error {
     },
 
     /// A line of an export cannot be taken in. Nothing was stored: mend the file, or export again.
-    #[error("line {line} cannot be imported")]
+    #[error("line {line} cannot be imported: {source}")]
     Import {
         /// Which line, counted from 1.
         line: u64,
         /// What is wrong with it.
-        #[source]
-        source: BoxError,
-    },
-
-    /// The role may not do this. Grant what is missing.
-    #[error("not permitted: cannot {action}")]
-    Denied {
-        /// What was being tried.
-        action: &'static str,
-        /// What the server said.
         #[source]
         source: BoxError,
     },

@@ -10,8 +10,8 @@ use uuid::Uuid;
 pub(crate) use self::words::{Span, shown};
 use crate::repair::REPAIR_LABEL;
 use crate::{
-    Backend, DeadLetter, Error, Leader, LeaderHold, LetterQuery, LockHolder, OpenWriter, Overview, Report,
-    SubscriberOverview, SubscriptionState,
+    Backend, BusError, DeadLetter, DeadLetterQuery, Error, Leader, LeaderHold, LockHolder, OpenWriter, Overview,
+    Report, SubscriberOverview, SubscriptionState,
 };
 
 /// As [`EventStore::explain`](crate::EventStore::explain), where a leader that is behind and does not move is named after another
@@ -26,9 +26,13 @@ pub async fn explain_with_patience(
 ) -> Result<Explanation, Error> {
     crate::subscriber::check_id(subscriber_id)?;
     let mut overview = Overview::look(store, Some(subscriber_id), patience).await?;
-    let subscriber = overview.subscribers.pop().ok_or_else(|| Error::UnknownSubscriber(subscriber_id.to_owned()))?;
-    let open =
-        if subscriber.dead_letters > 0 { store.letters(&LetterQuery::of(subscriber_id)).await? } else { Vec::new() };
+    let subscriber =
+        overview.subscribers.pop().ok_or_else(|| Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned())))?;
+    let open = if subscriber.dead_letters > 0 {
+        store.letters(&DeadLetterQuery::of(subscriber_id)).await?
+    } else {
+        Vec::new()
+    };
     let mut causes = causes(&overview, &subscriber, &open);
     if !subscriber.is_led() {
         let holders = store.lock_holders(&[subscriber_id.to_owned()]).await?;

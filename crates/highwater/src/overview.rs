@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::delivery::status::Ends;
 use crate::{
-    Backend, Checkpoint, Error, EventTypes, Leader, LeaderHold, LetterQuery, OpenWriter, ReadLimit, Report,
+    Backend, Checkpoint, DeadLetterQuery, Error, EventTypes, Leader, LeaderHold, OpenWriter, ReadLimit, Report,
     SubscriptionState, Unfinished,
 };
 
@@ -154,7 +154,7 @@ impl Overview {
             }
             if known.has_letters {
                 let id = &subscriber.subscriber_id;
-                subscriber.dead_letters = store.count_letters(&LetterQuery::of(id)).await?;
+                subscriber.dead_letters = store.count_letters(&DeadLetterQuery::of(id)).await?;
                 if subscriber.dead_letters > 0 {
                     subscriber.parked_streams = store.parked(id).await?.len() as u64;
                 }
@@ -227,7 +227,7 @@ impl Known {
             paused: store.paused(&ids).await?.into_iter().collect(),
             requests,
             // Mostly there are none: then nobody's need to be counted.
-            has_letters: store.count_letters(&LetterQuery::default()).await? > 0,
+            has_letters: store.count_letters(&DeadLetterQuery::default()).await? > 0,
         })
     }
 

@@ -7,8 +7,8 @@ use crate::bus::check_text;
 use crate::delivery::status::Ends;
 use crate::overview::ends;
 use crate::{
-    Ask, Backend, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader, LeaderHold,
-    ProjectorCoordinator, ReliableDeliveryConfig, Report, Request, SubscriptionState, Term,
+    Ask, Backend, BusError, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader,
+    LeaderHold, ProjectorCoordinator, ReliableDeliveryConfig, Report, Request, SubscriptionState, Term,
 };
 
 /// How often a forced move is tried anew when leaders change under it.
@@ -90,8 +90,8 @@ impl<'a> Repair<'a> {
     /// Has a subscriber go on after a position. While nobody processes for it, nobody can begin to before this is done.
     ///
     /// # Errors
-    /// [`Error::Led`] while somebody processes for it, or may do so because it runs without coordination, unless it is
-    /// [forced](Self::force); [`Error::UnknownSubscriber`]; [`Error::Invalid`] for a position beyond the end of the log;
+    /// [`BusError::Led`](crate::BusError::Led) while somebody processes for it, or may do so because it runs without coordination, unless it is
+    /// [forced](Self::force); [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber); [`Error::Invalid`] for a position beyond the end of the log;
     /// [`Error::Unavailable`] for one that is not settled yet, and when the store cannot be asked.
     pub async fn set_checkpoint(&self, subscriber_id: &str, to: u64) -> Result<Moved, Error> {
         crate::subscriber::check_id(subscriber_id)?;
@@ -115,8 +115,8 @@ impl<'a> Repair<'a> {
     /// is stored.
     ///
     /// # Errors
-    /// [`Error::Led`] while somebody processes for it, or may do so, unless it is [forced](Self::force);
-    /// [`Error::UnknownSubscriber`]; and when the store cannot be asked.
+    /// [`BusError::Led`](crate::BusError::Led) while somebody processes for it, or may do so, unless it is [forced](Self::force);
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber); and when the store cannot be asked.
     pub async fn rebuild(&self, subscriber_id: &str) -> Result<Uuid, Error> {
         crate::subscriber::check_id(subscriber_id)?;
         check_text("by", &self.by)?;
@@ -129,7 +129,7 @@ impl<'a> Repair<'a> {
 
     async fn checkpoint(&self, subscriber_id: &str) -> Result<Checkpoint, Error> {
         let found = self.store.checkpoint(subscriber_id).await?;
-        found.ok_or_else(|| Error::UnknownSubscriber(subscriber_id.to_owned()))
+        found.ok_or_else(|| Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned())))
     }
 
     /// A checkpoint passes nothing that may still appear: not by hand either.
@@ -265,5 +265,5 @@ fn led(subscriber_id: &str, leader: Option<Leader>) -> Error {
         }
         Some(leader) => format!("{} leads since {}", leader.instance, leader.since.format("%Y-%m-%d %H:%M:%S UTC")),
     };
-    Error::Led { subscriber_id: subscriber_id.to_owned(), reason, leader: leader.map(Box::new) }
+    Error::Bus(BusError::Led { subscriber_id: subscriber_id.to_owned(), reason, leader: leader.map(Box::new) })
 }

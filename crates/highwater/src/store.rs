@@ -172,7 +172,7 @@ pub trait EventStore: Log {
     /// ```
     ///
     /// # Errors
-    /// [`Error::UnknownSubscriber`], and when the store cannot be asked.
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the store cannot be asked.
     fn explain(&self, subscriber_id: &str) -> impl Future<Output = Result<Explanation, Error>> + Send
     where
         Self: Backend + Sized,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::{Backend, Error, Invalid, NewLetter, RequestOutcome, Term};
+use crate::{Backend, Error, Invalid, NewDeadLetter, RequestOutcome, Term};
 
 /// A backend with the type of its transactions, which transactional projections are handed. Only subscribing needs it: the
 /// engine knows transactions as [`OpenTx`].
@@ -77,7 +77,7 @@ pub enum Closing<'a> {
     /// An event could not be handled, or waits behind one that could not: a letter, and the checkpoint moves on.
     Bury {
         /// The letter.
-        letter: &'a NewLetter,
+        letter: &'a NewDeadLetter,
         /// As in [`Advance`](Self::Advance).
         from: u64,
     },

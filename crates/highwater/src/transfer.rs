@@ -28,8 +28,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{BoxFuture, Error, Finding, LetterDetail, Record, Request};
+use crate::{BoxFuture, DeadLetterDetail, Error, Finding, Record, Request};
 
+pub use crate::error::TransferError;
 pub use check::{check_checkpoints, check_letters, check_records, check_requests};
 pub use copy::{Copied, Phase, Step, copy};
 pub use digest::Counts;
@@ -55,7 +56,7 @@ pub trait Transfer: Send + Sync {
     /// given anew, as they are by then.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`]; [`Error::BeingFilled`] when it is being filled from elsewhere, or by somebody else right now.
+    /// [`TransferError::NotEmpty`](crate::transfer::TransferError::NotEmpty); [`Error::BeingFilled`] when it is being filled from elsewhere, or by somebody else right now.
     fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>>;
 
     /// The filling that is not finished, if there is one.
@@ -97,7 +98,7 @@ pub trait Filling: Send {
     fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Stores letters with their attempts. The records in them are not looked at: they are in the log.
-    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>>;
+    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Stores requests that are open.
     fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>>;

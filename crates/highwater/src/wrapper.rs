@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::{
     Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
-    Closing, DeadLetter, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling, Finding, Instance, Leader,
-    Leadership, LeadershipSettings, LetterDetail, LetterQuery, LockHolder, Log, OpenTx, OpenWriter, Page, Planned,
+    Closing, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling,
+    Finding, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Log, OpenTx, OpenWriter, Page, Planned,
     ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters,
     Wakeup, Wakeups,
 };
@@ -85,9 +85,9 @@ contracts! {
     }
     DeadLetters {
         fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>>;
-        fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
-        fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
-        fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>>;
+        fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
+        fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
+        fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>>;
         fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
         fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
         fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>>;

@@ -13,7 +13,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Fence, Wakeups};
 use highwater::prelude::*;
-use highwater::{Claim, EventStore, EventTypes, GlobalSequence, LetterQuery, StartAt, Subscription, SubscriptionState};
+use highwater::{
+    Claim, DeadLetterQuery, EventStore, EventTypes, GlobalSequence, StartAt, Subscription, SubscriptionState,
+};
 use highwater_contract::{Call, Flaky, Verdict};
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::Notify;
@@ -318,7 +320,7 @@ async fn reading_ahead_is_bounded_by_bytes_also_where_events_are_large() {
     assert_eq!(*seen.lock().unwrap(), (1..=40).collect::<Vec<u64>>());
     assert!(reads.load(Ordering::SeqCst) >= 40 / 4, "in pages of three or four");
     bus.shutdown().await.unwrap();
-    assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 0);
+    assert_eq!(bus.dead_letters().count(&DeadLetterQuery::default()).await.unwrap(), 0);
 }
 
 struct Counting;
@@ -437,7 +439,7 @@ async fn resolved_letters_are_kept_for_as_long_as_is_said() {
     let store = MemoryEventStore::new();
     let failing =
         || observer_fn("projection:kept", |_: Event<Note>| async { Err(highwater::Permanent::new("no").into()) });
-    let all = LetterQuery { states: highwater::LetterState::ALL.to_vec(), ..LetterQuery::default() };
+    let all = DeadLetterQuery { states: highwater::DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::default() };
     let bus = MemoryEventBus::with_config(store.clone(), quick());
     bus.subscribe(failing()).await.unwrap();
     for text in ["resolved", "open"] {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::prelude::*;
-use highwater::{EventBus, GlobalSequence, LetterQuery, MemoryTx, TransactionalProjection};
+use highwater::{DeadLetterQuery, EventBus, GlobalSequence, MemoryTx, TransactionalProjection};
 use highwater_contract::{Call, Flaky, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,7 @@ async fn a_limit_on_handlers_is_not_used_up_by_the_size_of_a_batch() {
     let bus = MemoryEventBus::with_config(store, config);
     bus.subscribe(slow.clone()).await.unwrap();
     let waited = bus.wait_for("projection:slow", GlobalSequence(last)).await.unwrap();
-    let letters = bus.dead_letters().list(&LetterQuery::of("projection:slow")).await.unwrap();
+    let letters = bus.dead_letters().list(&DeadLetterQuery::of("projection:slow")).await.unwrap();
     bus.shutdown().await.unwrap();
     assert!(waited.dead_letter.is_none() && letters.is_empty(), "{letters:?}");
     let batches = slow.batches.lock().unwrap();

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use highwater::backend::{Backend, Log};
-use highwater::transfer::{export, import};
-use highwater::{Append, Error, LetterQuery, MemoryEventStore};
+use highwater::transfer::{TransferError, export, import};
+use highwater::{Append, DeadLetterQuery, Error, MemoryEventStore};
 use highwater_fuzz::{Outcomes, Source};
 use highwater_sqlite::SqliteEventStore;
 use uuid::Uuid;
@@ -28,7 +28,7 @@ async fn imported(store: &dyn Backend, bytes: &[u8]) -> Verdict {
             export(store, &mut text, |_| ()).await.unwrap_or_else(|error| panic!("{error:?}: {}", shown(bytes)));
             Ok(text)
         }
-        Err(Error::Import { line, .. }) => {
+        Err(Error::Transfer(TransferError::Import { line, .. })) => {
             let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
             assert!((1..=lines + 1).contains(&line), "line {line} of {lines}: {}", shown(bytes));
             assert_empty(store).await;
@@ -41,7 +41,10 @@ async fn imported(store: &dyn Backend, bytes: &[u8]) -> Verdict {
 async fn assert_empty(store: &dyn Backend) {
     assert_eq!(store.head().await.unwrap(), 0);
     assert_eq!(store.checkpoints().await.unwrap(), []);
-    assert_eq!(store.count_letters(&LetterQuery { states: Vec::new(), ..LetterQuery::default() }).await.unwrap(), 0);
+    assert_eq!(
+        store.count_letters(&DeadLetterQuery { states: Vec::new(), ..DeadLetterQuery::default() }).await.unwrap(),
+        0
+    );
     assert_eq!(store.all_open_requests(None, 10).await.unwrap(), []);
     assert!(store.filling().await.unwrap().is_none());
 }

@@ -1,8 +1,8 @@
 //! `highwater checkpoint`
 
 use clap::{Args, Subcommand};
-use highwater::backend::{Backend, Checkpoint as Stored};
-use highwater::{Error, Moved};
+use highwater::backend::{Backend, Checkpoint as Stored, Moved};
+use highwater::{BusError, Error};
 use serde_json::json;
 
 use crate::arguments::Global;
@@ -83,7 +83,7 @@ impl Show {
         let checkpoints = match &self.subscriber {
             Some(subscriber) => {
                 let found = store.checkpoint(subscriber).await?;
-                vec![found.ok_or_else(|| Error::UnknownSubscriber(subscriber.clone()))?]
+                vec![found.ok_or_else(|| Error::Bus(BusError::UnknownSubscriber(subscriber.clone())))?]
             }
             None => store.checkpoints().await?,
         };

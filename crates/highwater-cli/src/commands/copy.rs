@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use highwater::Error;
 use highwater::backend::Backend;
-use highwater::transfer::{self, Copied};
+use highwater::transfer::{self, Copied, TransferError};
 use serde_json::json;
 
 use crate::arguments::Global;
@@ -122,7 +122,7 @@ async fn explained(error: Error, name: &str, to: &dyn Backend) -> Failure {
                 None => error.into(),
             }
         }
-        Error::NotEmpty { .. } | Error::CopyDiffers { .. } => error.into(),
+        Error::Transfer(TransferError::NotEmpty { .. }) | Error::Transfer(TransferError::CopyDiffers { .. }) => error.into(),
         _ if error.is_retryable() || matches!(error, Error::Interrupted { .. }) => {
             Failure::from(error).framed("", "; what was copied is kept, and the same command goes on")
         }

@@ -1,12 +1,12 @@
 //! `dead-letters`.
 
 use highwater::backend::Backend;
-use highwater::{EventBus, FailurePolicy, LetterQuery};
+use highwater::{DeadLetterQuery, EventBus, FailurePolicy};
 
 use crate::support::{Kind, Mended, Place, coordinated, eventually, on_each_backend, picky, say};
 
 async fn letters(store: &dyn Backend) -> Vec<String> {
-    let letters = store.letters(&LetterQuery::default()).await.unwrap();
+    let letters = store.letters(&DeadLetterQuery::default()).await.unwrap();
     letters.into_iter().map(|letter| letter.id.to_string()).collect()
 }
 

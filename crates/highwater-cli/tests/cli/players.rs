@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::backend::Backend;
+use highwater::backend::{Backend, Transactional};
 use highwater::{
     Append, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, InstanceMode, ReliableDeliveryConfig,
-    SubscriberOptions, Subscription, Transactional, observer_fn, stream_id,
+    SubscriberOptions, Subscription, observer_fn, stream_id,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgConnectOptions, PgConnection};

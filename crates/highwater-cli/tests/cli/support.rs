@@ -1,11 +1,11 @@
 //! A place of its own for every test, and the program run in it.
 
+use highwater::backend::Transactional;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::Transactional;
 use highwater::backend::Backend as _;
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;

@@ -1,10 +1,11 @@
 //! `why`: every cause is produced for real.
 
+use highwater::backend::Transactional;
 use std::time::{Duration, Instant};
 
 use highwater::{
     BoxError, Event, EventBus, FailurePolicy, GlobalSequence, InstanceMode, ReliableDeliveryConfig, SubscriberOptions,
-    SubscriptionState, Transactional, observer_fn,
+    SubscriptionState, observer_fn,
 };
 use highwater_postgres::{PgConfig, PgEventStore};
 use throwaway_postgres::{PoolMode, ThrowawayPgBouncer, ThrowawayPostgres};

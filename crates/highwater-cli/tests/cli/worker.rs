@@ -2,8 +2,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-use highwater::backend::{LeaderHold, Leadership as _};
-use highwater::{EventBus, FailurePolicy, GlobalSequence, Transactional};
+use highwater::backend::{LeaderHold, Leadership as _, Transactional};
+use highwater::{EventBus, FailurePolicy, GlobalSequence};
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};

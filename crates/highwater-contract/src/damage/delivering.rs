@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::backend::{Checkpoints, DeadLetters};
+use highwater::backend::{Checkpoints, DeadLetters, Transactional};
 use highwater::{
-    Error, EventBus, EventTypes, GlobalSequence, InstanceMode, LetterQuery, Problem, ReliableDeliveryConfig,
-    SubscriberOptions, Subscription, SubscriptionState, Transactional,
+    DeadLetterQuery, Error, EventBus, EventTypes, GlobalSequence, InstanceMode, Problem, ReliableDeliveryConfig,
+    SubscriberOptions, Subscription, SubscriptionState,
 };
 use uuid::Uuid;
 
@@ -54,7 +54,7 @@ pub async fn a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_th
     assert!(health.problems.iter().any(named) && !health.is_ready(), "{health:?}");
     // What lies before it has been dealt with, and nothing after it: data that does not fit went to the letters.
     assert_eq!(all.taken(), [1, 2, 3, 4, 5]);
-    let letters = store.letters(&LetterQuery::of("projection:all")).await.expect("letters can be read");
+    let letters = store.letters(&DeadLetterQuery::of("projection:all")).await.expect("letters can be read");
     assert_eq!(letters.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>(), [6]);
     let checkpoint = store.checkpoint("projection:all").await.expect("it can be read").expect("it is stored");
     assert_eq!(checkpoint.global_sequence, 6);
@@ -109,7 +109,7 @@ pub async fn an_event_whose_content_is_damaged_goes_to_the_letters<D: ByHand>() 
         let observer = subscribe(&bus, "projection:all").await;
         bus.wait_for("projection:all", GlobalSequence(5)).await.expect("it gets past it");
         assert_eq!(observer.taken(), [1, 3, 4, 5], "{set}");
-        let letters = store.letters(&LetterQuery::of("projection:all")).await.expect("letters can be read");
+        let letters = store.letters(&DeadLetterQuery::of("projection:all")).await.expect("letters can be read");
         assert_eq!(letters.len(), 1, "{set}: {letters:?}");
         end(bus).await;
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{Error, GlobalSequence, Invalid, ReliableDeliveryConfig, SubscriptionState};
+use highwater::{BusError, Error, GlobalSequence, Invalid, ReliableDeliveryConfig, SubscriptionState};
 
 use super::players::{Act, Gate, Observer, batched, bus, config, end, fill, in_state};
 use crate::checkpoints::position;
@@ -54,7 +54,7 @@ pub(crate) async fn a_pause_from_elsewhere_is_heeded<H: Harness>(harness: Arc<H>
     elsewhere.wait_for("projection:each", GlobalSequence(events[1])).await.expect("it goes on");
     assert_eq!(observer.calls(), events);
     let unknown = elsewhere.pause("projection:unknown").await;
-    assert!(matches!(unknown, Err(Error::UnknownSubscriber(_))), "{unknown:?}");
+    assert!(matches!(unknown, Err(Error::Bus(BusError::UnknownSubscriber(_)))), "{unknown:?}");
     end(bus_one).await;
 }
 
@@ -120,7 +120,7 @@ pub(crate) async fn a_shutdown_does_not_wait_for_ever<H: Harness>(harness: Arc<H
     hanging.is_called(4).await;
     fine.has_taken(5).await;
     match within("a shutdown", first.shutdown()).await {
-        Err(Error::ShutdownTimedOut { subscribers }) => assert_eq!(subscribers, ["projection:hanging"]),
+        Err(Error::Bus(BusError::ShutdownTimedOut { subscribers })) => assert_eq!(subscribers, ["projection:hanging"]),
         other => panic!("one of them hangs: {other:?}"),
     }
     assert_eq!(position(&store, "projection:fine").await, Some(events[4]), "the others are in order");
@@ -143,7 +143,10 @@ pub(crate) async fn a_name_is_subscribed_once<H: Harness>(harness: Arc<H>) {
     let subscription = bus.subscribe(Arc::clone(&first)).await.expect("it can be subscribed");
     let second = Observer::new("projection:each").shared();
     let refused = bus.subscribe(Arc::clone(&second)).await.map(drop);
-    assert!(matches!(&refused, Err(Error::AlreadySubscribed(name)) if name == "projection:each"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Bus(BusError::AlreadySubscribed(name))) if name == "projection:each"),
+        "{refused:?}"
+    );
     let events = fill(&store, new_stream(), 2).await;
     bus.wait_for("projection:each", GlobalSequence(events[1])).await.expect("the first goes on");
     assert_eq!((first.calls(), second.calls()), (events.clone(), vec![]));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use highwater::{BoxError, Event, GlobalSequence, LetterQuery, SubscriberOptions, TransactionalProjection};
+use highwater::{BoxError, DeadLetterQuery, Event, GlobalSequence, SubscriberOptions, TransactionalProjection};
 
 use super::players::{Act, Counter, batched, bus, end, fill};
 use crate::dead_letters::{found, places};
@@ -48,7 +48,7 @@ pub(crate) async fn what_a_failed_handler_wrote_is_taken_back<H: Harness>(harnes
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     bus.wait_for("projection:count", GlobalSequence(events[5])).await.expect("it gets there");
     count.assert_counts(&events).await;
-    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
     end(bus).await;
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn in_a_batch_only_the_bad_event_pays<H: Harness>(harness: Arc<
     bus.wait_for("projection:count", GlobalSequence(events[29])).await.expect("it gets there");
     let good: Vec<u64> = events.iter().copied().filter(|at| *at != bad).collect();
     count.assert_counts(&good).await;
-    let letters = found(&store, &LetterQuery::default()).await;
+    let letters = found(&store, &DeadLetterQuery::default()).await;
     assert_eq!(places(&letters), [bad], "the bad one and no other");
     assert_eq!(letters[0].error_message.as_deref(), Some("poison"));
     end(bus).await;
@@ -108,6 +108,6 @@ pub(crate) async fn a_transaction_that_cannot_be_committed_is_a_failure<H: Harne
     let mut wanted: Vec<String> = events.iter().filter(|at| **at != events[4]).map(ToString::to_string).collect();
     wanted.sort_unstable();
     assert_eq!(counted, wanted);
-    assert_eq!(places(&found(&store, &LetterQuery::default()).await), [events[4]]);
+    assert_eq!(places(&found(&store, &DeadLetterQuery::default()).await), [events[4]]);
     end(bus).await;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{Cause, Error, Event, EventStore, GlobalSequence, LetterQuery, LetterState};
+use highwater::{BusError, Cause, DeadLetterQuery, DeadLetterState, Error, Event, EventStore, GlobalSequence};
 use uuid::Uuid;
 
 use super::players::{Act, Counter, Observer, batched, bus, end, fill};
@@ -35,19 +35,22 @@ pub(crate) async fn letters_are_replayed_one_or_all_in_order<H: Harness>(harness
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     for name in [each.id(), count.id()] {
         bus.wait_for(name, GlobalSequence(events[5])).await.expect("it goes on");
-        assert_eq!(places(&found(&store, &LetterQuery::of(name)).await), events[1..]);
+        assert_eq!(places(&found(&store, &DeadLetterQuery::of(name)).await), events[1..]);
     }
     mended.store(true, Ordering::SeqCst);
     let desk = bus.dead_letters().by("anna");
     for name in [each.id(), count.id()] {
-        let letters = found(&store, &LetterQuery::of(name)).await;
+        let letters = found(&store, &DeadLetterQuery::of(name)).await;
         let filed = desk.replay(letters[2].id).await.expect("it can be asked for");
         let outcome = within("a replay", filed.done()).await.expect("it is done");
         assert_eq!((outcome.done, outcome.failed), (1, 0));
-        let left = found(&store, &LetterQuery::of(name)).await;
+        let left = found(&store, &DeadLetterQuery::of(name)).await;
         assert_eq!(places(&left), [events[1], events[2], events[4], events[5]], "that one and no other");
         let shown = desk.show(letters[2].id).await.expect("it can be shown");
-        assert_eq!((shown.letter.state, shown.letter.resolved_by.as_deref()), (LetterState::Replayed, Some("anna")));
+        assert_eq!(
+            (shown.letter.state, shown.letter.resolved_by.as_deref()),
+            (DeadLetterState::Replayed, Some("anna"))
+        );
         assert!(shown.letter.resolved_at.is_some());
         let attempts: Vec<_> = shown.attempts.iter().map(|it| (it.by.as_str(), it.outcome.as_str())).collect();
         assert_eq!(attempts, [("anna", "replayed")]);
@@ -55,7 +58,7 @@ pub(crate) async fn letters_are_replayed_one_or_all_in_order<H: Harness>(harness
         assert!(within("a replay", again.done()).await.is_err(), "it has been resolved");
         let filed = desk.replay_all(name).await.expect("it can be asked for");
         assert_eq!(within("a replay", filed.done()).await.expect("it is done").done, 4);
-        assert_eq!(found(&store, &LetterQuery::of(name)).await, []);
+        assert_eq!(found(&store, &DeadLetterQuery::of(name)).await, []);
     }
     let order = [events[0], events[3], events[1], events[2], events[4], events[5]];
     assert_eq!(each.taken(), order);
@@ -73,14 +76,14 @@ pub(crate) async fn a_letter_that_fails_again_says_so<H: Harness>(harness: Arc<H
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     bus.wait_for("projection:count", GlobalSequence(events[2])).await.expect("it goes on");
     let desk = bus.dead_letters().by("ben");
-    let letters = found(&store, &LetterQuery::default()).await;
+    let letters = found(&store, &DeadLetterQuery::default()).await;
     for turn in 1..=2 {
         let filed = desk.replay_all("projection:count").await.expect("it can be asked for");
         let outcome = within("a replay", filed.done()).await.expect("it is done");
         assert_eq!((outcome.done, outcome.failed), (0, 2), "both are tried: nothing is parked");
         assert_eq!(outcome.error.as_deref(), Some("broken"));
         let shown = desk.show(letters[0].id).await.expect("it can be shown");
-        assert_eq!((shown.letter.retry_count, shown.letter.state), (turn, LetterState::Dead));
+        assert_eq!((shown.letter.retry_count, shown.letter.state), (turn, DeadLetterState::Dead));
         assert_eq!(shown.attempts.len(), turn as usize);
         assert_eq!(shown.attempts[0].detail.as_deref(), Some("broken"));
     }
@@ -96,18 +99,21 @@ pub(crate) async fn a_letter_is_discarded_with_a_reason<H: Harness>(harness: Arc
     let observer = Observer::new("projection:each").plays(until_mended(&mended, events[0])).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.wait_for("projection:each", GlobalSequence(events[2])).await.expect("it goes on");
-    let letters = found(&store, &LetterQuery::default()).await;
+    let letters = found(&store, &DeadLetterQuery::default()).await;
     let desk = bus.dead_letters().by("carla");
     let filed = desk.discard(letters[0].id, "a test order").await.expect("it can be asked for");
     assert_eq!(within("discarding", filed.done()).await.expect("it is done").done, 1);
     let shown = desk.show(letters[0].id).await.expect("it is kept");
-    assert_eq!((shown.letter.state, shown.letter.reason.as_deref()), (LetterState::Discarded, Some("a test order")));
+    assert_eq!(
+        (shown.letter.state, shown.letter.reason.as_deref()),
+        (DeadLetterState::Discarded, Some("a test order"))
+    );
     assert_eq!(shown.letter.resolved_by.as_deref(), Some("carla"));
     mended.store(true, Ordering::SeqCst);
     let filed = desk.replay_all("projection:each").await.expect("it can be asked for");
     assert_eq!(within("a replay", filed.done()).await.expect("it is done").done, 1, "the other one");
     assert_eq!(observer.taken(), [events[0], events[2]]);
-    assert_eq!(desk.count(&LetterQuery::of("projection:each")).await.expect("they can be counted"), 0);
+    assert_eq!(desk.count(&DeadLetterQuery::of("projection:each")).await.expect("they can be counted"), 0);
     end(bus).await;
 }
 
@@ -122,7 +128,7 @@ pub(crate) async fn requests_are_filed_anywhere_and_wait<H: Harness>(harness: Ar
     mended.store(true, Ordering::SeqCst);
     // Another process, where nothing is subscribed.
     let elsewhere = bus(&harness.reopen(&store, Settings::default()).await);
-    let letters = elsewhere.dead_letters().list(&LetterQuery::default()).await.expect("they can be listed");
+    let letters = elsewhere.dead_letters().list(&DeadLetterQuery::default()).await.expect("they can be listed");
     let filed = elsewhere.dead_letters().by("anna").replay(letters[0].id).await.expect("it can be asked for");
     assert_eq!(within("a replay", filed.done()).await.expect("it is done over there").done, 1);
     end(first).await;
@@ -152,10 +158,10 @@ pub(crate) async fn what_cannot_be_asked_for_is_refused<H: Harness>(harness: Arc
     assert!(matches!(desk.replay(missing).await, Err(Error::NotFound { id, .. }) if id == missing));
     assert!(matches!(desk.discard(missing, "no need").await, Err(Error::NotFound { id, .. }) if id == missing));
     let unknown = desk.replay_all("projection:unknown").await.map(drop);
-    assert!(matches!(unknown, Err(Error::UnknownSubscriber(_))), "{unknown:?}");
-    let letter = found(&store, &LetterQuery::default()).await[0].id;
+    assert!(matches!(unknown, Err(Error::Bus(BusError::UnknownSubscriber(_)))), "{unknown:?}");
+    let letter = found(&store, &DeadLetterQuery::default()).await[0].id;
     let silent = desk.discard(letter, " ").await.map(drop);
     assert!(matches!(silent, Err(Error::Invalid(_))), "a reason is a reason: {silent:?}");
-    assert_eq!(found(&store, &LetterQuery::default()).await.len(), 1);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await.len(), 1);
     end(bus).await;
 }

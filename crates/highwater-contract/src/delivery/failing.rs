@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use highwater::backend::{Closing, DeadLetters, NewRecord};
-use highwater::{Append, FailurePolicy, GlobalSequence, LetterQuery, LetterState, ReliableDeliveryConfig};
+use highwater::{Append, DeadLetterQuery, DeadLetterState, FailurePolicy, GlobalSequence, ReliableDeliveryConfig};
 use uuid::Uuid;
 
 use super::players::{Act, Counter, Gate, Observer, batched, bus, config, end, fill};
@@ -31,7 +31,7 @@ pub(crate) async fn a_failure_that_passes_leaves_no_letter<H: Harness>(harness: 
     bus.wait_for("projection:orders", GlobalSequence(events[4])).await.expect("it gets there");
     let tries = [events[0], events[1], bad, bad, bad, events[3], events[4]];
     assert_eq!(observer.calls(), tries, "tried until it went in, and nothing overtook it");
-    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
     end(bus).await;
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn an_event_that_keeps_failing_becomes_a_dead_letter<H: Harness
     assert_eq!(observer.taken(), [events[0], events[1], events[3], events[4]]);
     assert_eq!(observer.calls().iter().filter(|at| **at == bad).count(), 3, "two retries are three attempts");
     assert_eq!(fine.calls(), events);
-    let letters = found(&store, &LetterQuery::default()).await;
+    let letters = found(&store, &DeadLetterQuery::default()).await;
     let [letter] = letters.as_slice() else { panic!("one letter, not {letters:?}") };
     let record =
         everything(&store).await.into_iter().find(|record| record.global_sequence == bad).expect("it is there");
@@ -64,7 +64,7 @@ pub(crate) async fn an_event_that_keeps_failing_becomes_a_dead_letter<H: Harness
     assert_eq!((letter.event_id, letter.global_sequence, letter.stream_id), (record.id, bad, record.stream_id));
     assert_eq!(letter.event_type, "Deposited");
     assert_eq!(letter.error_message.as_deref(), Some("refused for the 3. time"));
-    assert_eq!((letter.retry_count, letter.state, letter.parks), (2, LetterState::Dead, false));
+    assert_eq!((letter.retry_count, letter.state, letter.parks), (2, DeadLetterState::Dead, false));
     assert_eq!(bus.dead_letters().show(letter.id).await.expect("it can be shown").record, Some(record));
     end(bus).await;
 }
@@ -90,7 +90,7 @@ async fn letter_of<H: Harness>(
     }
     assert_eq!(observer.taken(), [events[0], events[2]]);
     count.assert_counts(&[events[0], events[2]]).await;
-    let letters = found(&store, &LetterQuery::default()).await;
+    let letters = found(&store, &DeadLetterQuery::default()).await;
     let [first, second] = letters.as_slice() else { panic!("one letter each, not {letters:?}") };
     assert_eq!((first.global_sequence, second.global_sequence), (bad, bad));
     let (first, second) = ((&first.error_message, first.retry_count), (&second.error_message, second.retry_count));
@@ -148,7 +148,7 @@ pub(crate) async fn an_event_that_cannot_be_decoded_becomes_a_dead_letter<H: Har
     bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
     for name in [each.id(), count.id()] {
         bus.wait_for(name, GlobalSequence(last[1])).await.expect("it goes on");
-        let letters = found(&store, &LetterQuery::of(name)).await;
+        let letters = found(&store, &DeadLetterQuery::of(name)).await;
         assert_eq!(places(&letters), [bad], "neither skipped nor looped on");
         assert_eq!(letters[0].retry_count, 0, "trying again is no use");
         let shown = bus.dead_letters().show(letters[0].id).await.expect("it can be shown");
@@ -182,11 +182,11 @@ pub(crate) async fn the_checkpoint_stays_until_the_letter_is_written<H: Harness>
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     eventually("it tries again and again", || std::future::ready(refused.load(Ordering::SeqCst) >= 3)).await;
     assert_eq!(position(&store, "projection:orders").await, Some(events[0]), "it does not pass the event");
-    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
     assert_eq!(observer.taken(), [events[0]], "nor is anything handled behind it");
     is_open.store(true, Ordering::SeqCst);
     bus.wait_for("projection:orders", GlobalSequence(events[2])).await.expect("it goes on");
-    assert_eq!(places(&found(&store, &LetterQuery::default()).await), [bad]);
+    assert_eq!(places(&found(&store, &DeadLetterQuery::default()).await), [bad]);
     end(bus).await;
 }
 
@@ -218,7 +218,7 @@ pub(crate) async fn a_subscriber_in_trouble_delays_nobody<H: Harness>(harness: A
         .await
         .expect("it gets there as well");
     assert_eq!(slow.calls(), events);
-    let none = within("letters", store.letters(&LetterQuery::default())).await.expect("letters can be read");
+    let none = within("letters", store.letters(&DeadLetterQuery::default())).await.expect("letters can be read");
     assert_eq!(none, [], "nobody has given up");
     end(bus).await;
 }

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use highwater::backend::{Checkpoints, Diagnose, Instance, LeaderHold, Leadership, LeadershipSettings, Severity};
+use highwater::backend::{
+    Checkpoints, Diagnose, Instance, LeaderHold, Leadership, LeadershipSettings, ProjectorCoordinator, Severity,
+    Transactional,
+};
 use highwater::{
-    Bus, Cause, Claim, Coordinator, EventBus, EventStore, GlobalSequence, InstanceMode, LetterQuery, Problem,
-    ProjectorCoordinator, ReliableDeliveryConfig, Subscription, SubscriptionState, Transactional,
+    Bus, Cause, Claim, Coordinator, DeadLetterQuery, EventBus, EventStore, GlobalSequence, InstanceMode, Problem,
+    ReliableDeliveryConfig, Subscription, SubscriptionState,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -232,7 +235,7 @@ pub(crate) async fn what_is_asked_of_a_standby_is_done_by_the_leader<H: Harness>
     assert_eq!(leading.state().term(), term, "a pause changes no leader");
 
     mended.store(true, Ordering::SeqCst);
-    let letters = found(&store, &LetterQuery::of("projection:each")).await;
+    let letters = found(&store, &DeadLetterQuery::of("projection:each")).await;
     let filed = second.dead_letters().by("anna").replay(letters[0].id).await.expect("it can be asked for");
     assert_eq!(within("a replay", filed.done()).await.expect("the leader does it").done, 1);
     assert_eq!(one.taken(), [events, vec![bad]].concat());

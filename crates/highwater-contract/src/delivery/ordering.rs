@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use highwater::backend::Closing;
+use highwater::backend::{Closing, Transactional};
 use highwater::{
-    FailurePolicy, GlobalSequence, LetterQuery, LetterState, ReliableDeliveryConfig, SubscriptionState, Transactional,
+    DeadLetterQuery, DeadLetterState, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriptionState,
 };
 
 use super::players::{Act, Observer, batched, bus, config, end, fill, in_state, is_halted};
@@ -38,7 +38,7 @@ pub(crate) async fn a_halted_subscriber_stops_in_front_of_the_event<H: Harness>(
     bus.wait_for("projection:strict", GlobalSequence(events[2])).await.expect("what was handled is stored");
     assert_eq!(position(&store, "projection:strict").await, Some(events[2]), "it does not pass the event");
     assert_eq!(observer.taken(), events[..3]);
-    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
 
     subscription.resume().await.expect("it can be resumed");
     observer.is_called(3 + 3 + 3).await;
@@ -80,11 +80,11 @@ pub(crate) async fn a_parked_stream_keeps_its_order<H: Harness>(harness: Arc<H>)
     bus.wait_for("projection:parking", GlobalSequence(later[1])).await.expect("it goes on");
     assert_eq!(observer.taken(), [vec![first[0]], others.clone()].concat(), "other streams go on");
     let waiting = [first[1], first[2], first[3], later[0], later[1]];
-    let letters = found(&store, &LetterQuery::of("projection:parking")).await;
+    let letters = found(&store, &DeadLetterQuery::of("projection:parking")).await;
     assert_eq!(places(&letters), waiting, "everything behind it in its stream waits");
     assert!(letters.iter().all(|letter| letter.parks && letter.stream_id == parked));
-    let states: Vec<LetterState> = letters.iter().map(|letter| letter.state).collect();
-    assert_eq!((states[0], &states[1..]), (LetterState::Dead, &[LetterState::Parked; 4][..]));
+    let states: Vec<DeadLetterState> = letters.iter().map(|letter| letter.state).collect();
+    assert_eq!((states[0], &states[1..]), (DeadLetterState::Dead, &[DeadLetterState::Parked; 4][..]));
     assert_eq!(observer.calls().iter().filter(|at| waiting[1..].contains(at)).count(), 0, "unhandled");
 
     bad.store(0, Ordering::SeqCst);
@@ -98,7 +98,7 @@ pub(crate) async fn a_parked_stream_keeps_its_order<H: Harness>(harness: Arc<H>)
         [vec![first[0]], others, waiting.to_vec(), last].concat(),
         "in the order of the stream"
     );
-    assert_eq!(found(&store, &LetterQuery::of("projection:parking")).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::of("projection:parking")).await, []);
     end(bus).await;
 }
 
@@ -118,19 +118,19 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
     let outcome = replay_all().await;
     assert_eq!((outcome.done, outcome.failed), (0, 1), "those behind it are not even tried");
     assert_eq!(outcome.error.as_deref(), Some("stuck"));
-    let letters = found(&store, &LetterQuery::of("projection:parking")).await;
+    let letters = found(&store, &DeadLetterQuery::of("projection:parking")).await;
     assert_eq!(places(&letters), events);
     assert_eq!(letters.iter().map(|letter| letter.retry_count).collect::<Vec<_>>(), [1, 0, 0, 0]);
     // Now the head goes in, and the third of the stream does not.
     bad.store(events[2], Ordering::SeqCst);
     let outcome = replay_all().await;
     assert_eq!((outcome.done, outcome.failed), (2, 1));
-    assert_eq!(places(&found(&store, &LetterQuery::of("projection:parking")).await), events[2..]);
+    assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:parking")).await), events[2..]);
     let more = fill(&store, parked, 1).await;
     let free = fill(&store, other, 1).await;
     bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it goes on");
     assert_eq!(observer.taken(), [events[0], events[1], free[0]], "the stream stays parked");
-    let letter = bus.dead_letters().list(&LetterQuery::of("projection:parking")).await.expect("they can be listed");
+    let letter = bus.dead_letters().list(&DeadLetterQuery::of("projection:parking")).await.expect("they can be listed");
     // One that waits behind another cannot be taken out of turn.
     let filed = bus.dead_letters().replay(letter[1].id).await.expect("it can be asked for");
     assert!(within("a replay", filed.done()).await.is_err(), "it waits behind an earlier one");
@@ -163,7 +163,7 @@ pub(crate) async fn a_letter_whose_answer_is_lost_parks_its_stream_all_the_same<
     bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it goes on");
     assert_eq!(observer.taken(), free);
     assert_eq!(observer.calls(), [events[0], free[0]], "what has its letter is not handed over again");
-    assert_eq!(places(&found(&store, &LetterQuery::of("projection:parking")).await), events);
+    assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:parking")).await), events);
     end(bus).await;
 }
 
@@ -182,7 +182,7 @@ pub(crate) async fn a_replay_whose_answer_is_lost_frees_its_stream_all_the_same<
     let more = fill(&store, parked, 1).await;
     bus.wait_for("projection:parking", GlobalSequence(more[0])).await.expect("it goes on");
     assert_eq!(observer.taken(), [events[0], more[0]], "nothing waits where nothing is in front");
-    assert_eq!(found(&store, &LetterQuery::of("projection:parking")).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::of("projection:parking")).await, []);
     end(bus).await;
 }
 
@@ -228,7 +228,7 @@ pub(crate) async fn too_many_parked_events_halt_the_subscriber<H: Harness>(harne
         let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
         in_state(&subscription, "it halts", is_halted).await;
         assert_eq!(position(&store, "projection:parking").await, Some(events[2]), "in front of the one too many");
-        assert_eq!(places(&found(&store, &LetterQuery::default()).await), events[..3]);
+        assert_eq!(places(&found(&store, &DeadLetterQuery::default()).await), events[..3]);
         bad.store(0, Ordering::SeqCst);
         let filed = bus.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
         assert_eq!(within("a replay", filed.done()).await.expect("it is done, halted or not").done, 3);

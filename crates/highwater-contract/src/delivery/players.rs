@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use highwater::backend::Log;
+use highwater::backend::{Log, Transactional};
 use highwater::{
     Append, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, Permanent, Projection, ReliableDeliveryConfig,
-    SubscriberOptions, Subscription, SubscriptionState, Transactional, TransactionalProjection,
+    SubscriberOptions, Subscription, SubscriptionState, TransactionalProjection,
 };
 use tokio::sync::watch;
 use uuid::Uuid;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use highwater::backend::Closing;
-use highwater::{Error, GlobalSequence, LetterQuery, LetterState, StartAt, SubscriberOptions};
+use highwater::{BusError, DeadLetterQuery, DeadLetterState, Error, GlobalSequence, StartAt, SubscriberOptions};
 
 use super::players::{Act, Counter, Observer, batched, bus, end, fill};
 use crate::checkpoints::{position, stored};
@@ -51,7 +51,7 @@ pub(crate) async fn a_rebuild_archives_the_letters<H: Harness>(harness: Arc<H>) 
     let observer = Observer::new("projection:each").with(after).plays(script).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.wait_for("projection:each", GlobalSequence(events[4])).await.expect("it gets there");
-    let letter = found(&store, &LetterQuery::default()).await[0].id;
+    let letter = found(&store, &DeadLetterQuery::default()).await[0].id;
     mended.store(true, Ordering::SeqCst);
     // From another process.
     let elsewhere = super::players::bus(&harness.reopen(&store, Settings::default()).await);
@@ -60,9 +60,9 @@ pub(crate) async fn a_rebuild_archives_the_letters<H: Harness>(harness: Arc<H>) 
     assert_eq!(observer.resets(), 1);
     elsewhere.wait_for("projection:each", GlobalSequence(events[4])).await.expect("it gets there again");
     assert_eq!(observer.taken()[3..], events[1..], "from where it once started");
-    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
     let shown = elsewhere.dead_letters().show(letter).await.expect("it is kept").letter;
-    assert_eq!((shown.state, shown.resolved_by.as_deref()), (LetterState::Archived, Some("anna")));
+    assert_eq!((shown.state, shown.resolved_by.as_deref()), (DeadLetterState::Archived, Some("anna")));
     end(bus).await;
 }
 
@@ -83,14 +83,16 @@ pub(crate) async fn what_cannot_be_reset_stays_as_it_is<H: Harness>(harness: Arc
         let before = stored(&store, name).await;
         let subscription = bus.subscription(name).expect("it is subscribed");
         match within("a rebuild", subscription.rebuild()).await {
-            Err(Error::RequestFailed { reason, .. }) => assert!(reason.contains("cannot be emptied"), "{reason}"),
+            Err(Error::Bus(BusError::RequestFailed { reason, .. })) => {
+                assert!(reason.contains("cannot be emptied"), "{reason}")
+            }
             other => panic!("it cannot be reset: {other:?}"),
         }
         let after = stored(&store, name).await;
         let essence =
             |found: Option<highwater::backend::Checkpoint>| found.map(|it| (it.global_sequence, it.event_id, it.term));
         assert_eq!(essence(after), essence(before), "nothing has changed");
-        assert_eq!(places(&found(&store, &LetterQuery::of(name)).await), [bad]);
+        assert_eq!(places(&found(&store, &DeadLetterQuery::of(name)).await), [bad]);
     }
     count.assert_counts(&[events[0], events[2], events[3]]).await;
     let more = fill(&store, new_stream(), 1).await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use highwater::backend::{Backend, LeaderHold, Log, Report, explain_with_patience};
 use highwater::{
-    Cause, Error, EventBus, EventStore, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriberOverview,
-    SubscriptionState,
+    BusError, Cause, Error, EventBus, EventStore, FailurePolicy, GlobalSequence, ReliableDeliveryConfig,
+    SubscriberOverview, SubscriptionState,
 };
 use tokio::time::sleep;
 
@@ -226,7 +226,7 @@ pub(crate) async fn an_overview_shows_every_subscriber<H: Harness>(harness: Arc<
 pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let unknown = within("an explanation", store.explain("projection:unknown")).await;
-    assert!(matches!(unknown, Err(Error::UnknownSubscriber(_))), "{unknown:?}");
+    assert!(matches!(unknown, Err(Error::Bus(BusError::UnknownSubscriber(_)))), "{unknown:?}");
     let events = fill(&store, new_stream(), 4).await;
     let elsewhere = harness.reopen(&store, Settings::default()).await;
     let mended = Arc::new(AtomicBool::new(false));

@@ -1,9 +1,10 @@
 //! After a crash: from the checkpoint on, and little of it twice.
 
+use highwater::backend::Transactional;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater::{GlobalSequence, ReliableDeliveryConfig, Transactional};
+use highwater::{GlobalSequence, ReliableDeliveryConfig};
 
 use super::players::{Counter, Observer, batched, bus, config, end, fill};
 use crate::checkpoints::position;

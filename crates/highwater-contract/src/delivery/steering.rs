@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use highwater::backend::LeaderHold;
-use highwater::{Cause, Error, EventStore, FailurePolicy, GlobalSequence, Invalid, LetterQuery, SubscriptionState};
+use highwater::{
+    BusError, Cause, DeadLetterQuery, Error, EventStore, FailurePolicy, GlobalSequence, Invalid, SubscriptionState,
+};
 
 use super::instances::{instance, settled};
 use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted};
@@ -36,7 +38,7 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
     let now = stored(&store, "projection:each").await.expect("it has a checkpoint");
     assert_eq!((now.global_sequence, now.term.number), (events[3], moved.term));
     assert!(now.term.number > before.number, "nobody can write who could before");
-    let open = found(&store, &LetterQuery::of("projection:each")).await;
+    let open = found(&store, &DeadLetterQuery::of("projection:each")).await;
     assert_eq!(places(&open), [early], "the letter of what comes anew is archived");
     let why = within("an explanation", elsewhere.explain("projection:each")).await.expect("the store answers");
     assert!(
@@ -76,7 +78,7 @@ pub(crate) async fn no_checkpoint_is_moved_under_a_leader<H: Harness>(harness: A
         bus.wait_for(id, GlobalSequence(events[2])).await.expect("it gets there");
         let before = stored(&store, id).await;
         match within("a move", repair.reset(id)).await {
-            Err(Error::Led { subscriber_id, leader: Some(leader), .. }) => {
+            Err(Error::Bus(BusError::Led { subscriber_id, leader: Some(leader), .. })) => {
                 assert_eq!((subscriber_id.as_str(), leader.hold), (id, hold));
                 assert_eq!(leader.instance.pid, std::process::id());
             }
@@ -90,7 +92,10 @@ pub(crate) async fn no_checkpoint_is_moved_under_a_leader<H: Harness>(harness: A
     // Of this one nothing is known but that it was there.
     take(&store, "projection:silent", 0).await;
     let refused = within("a move", repair.reset("projection:silent")).await;
-    assert!(matches!(&refused, Err(Error::Led { .. })), "it cannot be told whether it runs: {refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Bus(BusError::Led { .. }))),
+        "it cannot be told whether it runs: {refused:?}"
+    );
     within("a move", repair.force().reset("projection:silent")).await.expect("whatever runs");
 }
 
@@ -164,7 +169,10 @@ pub(crate) async fn what_cannot_be_moved_to_is_refused<H: Harness>(harness: Arc<
     let store = harness.fresh(Settings::default()).await;
     let repair = store.repair();
     let unknown = within("a move", repair.reset("projection:each")).await;
-    assert!(matches!(&unknown, Err(Error::UnknownSubscriber(id)) if id == "projection:each"), "{unknown:?}");
+    assert!(
+        matches!(&unknown, Err(Error::Bus(BusError::UnknownSubscriber(id))) if id == "projection:each"),
+        "{unknown:?}"
+    );
     assert_eq!(stored(&store, "projection:each").await, None, "nothing was made of it");
     let events = fill(&store, new_stream(), 2).await;
     let first = bus(&store);

@@ -1,10 +1,11 @@
 //! Everything at once, over a backend that fails, loses answers and comes back.
 
+use highwater::backend::Transactional;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use highwater::{FailurePolicy, GlobalSequence, LetterQuery, ReliableDeliveryConfig, Transactional};
+use highwater::{DeadLetterQuery, FailurePolicy, GlobalSequence, ReliableDeliveryConfig};
 
 use super::players::{Act, Counter, Observer, batched, bus, config, end};
 use crate::dead_letters::found;
@@ -102,7 +103,7 @@ async fn bad_weather<H: Harness>(harness: Arc<H>, seed: u64) {
     let filed = calm.dead_letters().by("anna").replay_all("projection:parking").await.expect("it can be asked for");
     let outcome = within("a replay", filed.done()).await.expect("it is done");
     assert_eq!((outcome.failed, outcome.error), (0, None));
-    assert_eq!(found(&store, &LetterQuery::default()).await, []);
+    assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
     let streams: HashMap<u64, uuid::Uuid> =
         log.iter().map(|record| (record.global_sequence, record.stream_id)).collect();
     let mut seen = HashSet::new();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use highwater::backend::Log;
 use highwater::{
-    Error, EventBus, EventStore, FailurePolicy, GlobalSequence, LetterQuery, Problem, ReliableDeliveryConfig,
-    Subscription,
+    BusError, DeadLetterQuery, Error, EventBus, EventStore, FailurePolicy, GlobalSequence, Problem,
+    ReliableDeliveryConfig, Subscription,
 };
 
 use super::players::{Act, Gate, Observer, batched, bus, config, end, fill, in_state, is_halted};
@@ -39,7 +39,7 @@ pub(crate) async fn whoever_waits_in_vain_is_told_how_far_it_is<H: Harness>(harn
     let here = bus(&store);
     let elsewhere = bus(&harness.reopen(&store, Settings::default()).await);
     let missing = elsewhere.wait_for_within("projection:each", GlobalSequence(1), QUIET).await;
-    assert!(matches!(missing, Err(Error::NotReached { reached: None, wanted: 1, .. })), "{missing:?}");
+    assert!(matches!(missing, Err(Error::Bus(BusError::NotReached { reached: None, wanted: 1, .. }))), "{missing:?}");
     let gate = Gate::shut();
     let (waits, at) = (gate.clone(), events[1]);
     let observer = Observer::new("projection:each")
@@ -49,7 +49,7 @@ pub(crate) async fn whoever_waits_in_vain_is_told_how_far_it_is<H: Harness>(harn
     here.wait_for("projection:each", GlobalSequence(events[0])).await.expect("it gets there");
     for bus in [&here, &elsewhere] {
         match bus.wait_for_within("projection:each", GlobalSequence(events[2]), QUIET).await {
-            Err(Error::NotReached { subscriber_id, wanted, reached, waited }) => {
+            Err(Error::Bus(BusError::NotReached { subscriber_id, wanted, reached, waited })) => {
                 assert_eq!((subscriber_id.as_str(), wanted), ("projection:each", events[2]));
                 assert_eq!((reached, waited), (Some(events[0]), QUIET));
             }
@@ -82,7 +82,7 @@ pub(crate) async fn whoever_waits_is_told_of_a_dead_letter<H: Harness>(harness: 
         assert_eq!(waited.dead_letter.map(|letter| letter.global_sequence), is_dead.then_some(bad));
     }
     mended.store(true, Ordering::SeqCst);
-    let letter = found(&store, &LetterQuery::default()).await[0].id;
+    let letter = found(&store, &DeadLetterQuery::default()).await[0].id;
     let filed = bus.dead_letters().replay(letter).await.expect("it can be asked for");
     within("a replay", filed.done()).await.expect("it is done");
     let waited = bus.wait_for("projection:each", GlobalSequence(bad)).await.expect("it gets there");
@@ -106,7 +106,7 @@ pub(crate) async fn caught_up_means_that_everything_is_handled<H: Harness>(harne
         Observer::new("projection:strict").on_failure(FailurePolicy::Halt).plays(|_, _| Act::GiveUp("broken")).shared();
     let halting = bus.subscribe(Arc::clone(&strict)).await.expect("it can be subscribed");
     match within("catching up", halting.caught_up()).await {
-        Err(Error::NotRunning { subscriber_id, reason }) => {
+        Err(Error::Bus(BusError::NotRunning { subscriber_id, reason })) => {
             assert_eq!(subscriber_id, "projection:strict");
             assert!(reason.contains("broken"), "{reason}");
         }
@@ -116,7 +116,7 @@ pub(crate) async fn caught_up_means_that_everything_is_handled<H: Harness>(harne
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops in time");
     fill(&store, new_stream(), 1).await;
     let stopped = within("catching up", kept.caught_up()).await;
-    assert!(matches!(stopped, Err(Error::NotRunning { .. })), "{stopped:?}");
+    assert!(matches!(stopped, Err(Error::Bus(BusError::NotRunning { .. }))), "{stopped:?}");
     end(bus).await;
 }
 

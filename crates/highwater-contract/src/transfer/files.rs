@@ -1,5 +1,6 @@
 //! Exports and imports.
 
+use highwater::transfer::TransferError;
 use std::sync::Arc;
 
 use highwater::backend::{Backend, Checkpoints, Transfer};
@@ -45,7 +46,10 @@ pub(crate) async fn an_export_is_imported_as_the_same_bytes<H: Harness>(harness:
             continue;
         }
         let refused = imported(&to, &file).await;
-        assert!(matches!(refused, Err(Error::NotEmpty { .. })), "only an empty store is filled: {refused:?}");
+        assert!(
+            matches!(refused, Err(Error::Transfer(TransferError::NotEmpty { .. }))),
+            "only an empty store is filled: {refused:?}"
+        );
         assert_eq!(exported(&to).await, file, "and left as it is");
         append(&to, &deposits(new_stream(), 1)).await;
     }
@@ -121,7 +125,7 @@ pub(crate) async fn a_bad_import_leaves_nothing_behind<H: Harness>(harness: Arc<
     let to = harness.fresh(Settings::default()).await;
     for (what, at, bad) in bad_files(&lines) {
         match imported(&to, &bad).await {
-            Err(Error::Import { line, .. }) => assert_eq!(line, at as u64, "{what}"),
+            Err(Error::Transfer(TransferError::Import { line, .. })) => assert_eq!(line, at as u64, "{what}"),
             other => panic!("{what} is an error of its line, and not {other:?}"),
         }
         assert_eq!(to.filling().await.expect("it can be asked"), None, "{what}: the store is open");

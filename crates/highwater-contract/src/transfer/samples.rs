@@ -2,9 +2,10 @@
 
 use chrono::{DateTime, SubsecRound, Utc};
 use highwater::backend::{
-    Ask, Backend, Checkpoints, Closing, DeadLetters, Fence, FilledCheckpoint, LetterAttempt, NewLetter, Record, Request,
+    Ask, Backend, Checkpoints, Closing, DeadLetters, Fence, FilledCheckpoint, LetterAttempt, NewDeadLetter, Record,
+    Request,
 };
-use highwater::{DeadLetter, LetterDetail, LetterQuery, LetterState, RequestOutcome};
+use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
 use uuid::Uuid;
 
 use crate::checkpoints::{put, take, to};
@@ -18,7 +19,7 @@ use crate::{Harness, Settings};
 pub(super) struct Sample {
     pub(super) records: Vec<Record>,
     pub(super) checkpoints: Vec<FilledCheckpoint>,
-    pub(super) letters: Vec<LetterDetail>,
+    pub(super) letters: Vec<DeadLetterDetail>,
     pub(super) requests: Vec<Request>,
 }
 
@@ -51,7 +52,7 @@ fn checkpoint(name: &str, global_sequence: u64, event_id: Option<Uuid>, paused: 
     }
 }
 
-fn letter(record: &Record, state: LetterState) -> LetterDetail {
+fn letter(record: &Record, state: DeadLetterState) -> DeadLetterDetail {
     let resolved = !state.is_open();
     let letter = DeadLetter {
         id: Uuid::now_v7(),
@@ -60,15 +61,15 @@ fn letter(record: &Record, state: LetterState) -> LetterDetail {
         global_sequence: record.global_sequence,
         stream_id: record.stream_id,
         event_type: record.event_type.clone(),
-        error_message: (state != LetterState::Parked).then(|| "no \"room\"\nfor 🦀".to_owned()),
+        error_message: (state != DeadLetterState::Parked).then(|| "no \"room\"\nfor 🦀".to_owned()),
         retry_count: 3,
         created_at: at(1_600_000_000),
         last_retry_at: resolved.then(|| at(1_600_000_001)),
         state,
-        parks: state == LetterState::Parked,
+        parks: state == DeadLetterState::Parked,
         resolved_at: resolved.then(|| at(1_600_000_002)),
         resolved_by: resolved.then(|| "anna".to_owned()),
-        reason: (state == LetterState::Discarded).then(|| "a test order".to_owned()),
+        reason: (state == DeadLetterState::Discarded).then(|| "a test order".to_owned()),
     };
     let attempt = |second: i64, outcome: &str, detail: Option<&str>| LetterAttempt {
         at: at(1_600_000_000 + second),
@@ -78,7 +79,7 @@ fn letter(record: &Record, state: LetterState) -> LetterDetail {
     };
     // Out of order by time: the order in which they were made is what counts.
     let tries = [attempt(9, "failed", Some("still full")), attempt(2, state.name(), None)];
-    LetterDetail { letter, record: None, attempts: if resolved { tries.to_vec() } else { Vec::new() } }
+    DeadLetterDetail { letter, record: None, attempts: if resolved { tries.to_vec() } else { Vec::new() } }
 }
 
 fn request(name: &str, second: i64, ask: Ask) -> Request {
@@ -105,7 +106,7 @@ impl Sample {
             record(one, 3, 9, " \"\\u00e4\" "),
             record(two, 3, 1_000, r#"{"text":"last"}"#),
         ];
-        let letters = records.iter().zip(LetterState::ALL).map(|(record, state)| letter(record, state)).collect();
+        let letters = records.iter().zip(DeadLetterState::ALL).map(|(record, state)| letter(record, state)).collect();
         let (orders, stock) = ("projection:orders", "projection:stock");
         Self {
             checkpoints: vec![
@@ -156,14 +157,16 @@ impl Sample {
             event_id: found.event_id,
         };
         let mut letters = Vec::new();
-        for letter in found(store, &LetterQuery { states: LetterState::ALL.to_vec(), ..LetterQuery::default() }).await {
+        for letter in
+            found(store, &DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::default() }).await
+        {
             let mut detail = store.letter(letter.id).await.expect("it can be read").expect("it is there");
             let letter = &mut detail.letter;
             letter.created_at = letter.created_at.trunc_subsecs(6);
             letter.last_retry_at = letter.last_retry_at.map(|at| at.trunc_subsecs(6));
             letter.resolved_at = letter.resolved_at.map(|at| at.trunc_subsecs(6));
             detail.attempts.iter_mut().for_each(|attempt| attempt.at = attempt.at.trunc_subsecs(6));
-            letters.push(LetterDetail { record: None, ..detail });
+            letters.push(DeadLetterDetail { record: None, ..detail });
         }
         let requests = store.all_open_requests(None, usize::MAX).await.expect("requests can be read");
         let requests = requests
@@ -189,7 +192,7 @@ pub(super) async fn live_through<H: Harness>(harness: &H, store: &H::Store) {
     for (record, fence) in records.iter().zip([&orders, &orders, &orders, &orders, &stock]) {
         bury(store, fence, record).await;
     }
-    let ids: Vec<Uuid> = found(store, &LetterQuery::of("projection:orders")).await.iter().map(|it| it.id).collect();
+    let ids: Vec<Uuid> = found(store, &DeadLetterQuery::of("projection:orders")).await.iter().map(|it| it.id).collect();
     close(store, &orders, Closing::ReplayFailed { letter: ids[0], by: "anna", error: "still full" }).await;
     close(store, &orders, Closing::Replayed { letter: ids[0], by: "ben" }).await;
     close(store, &orders, Closing::Discarded { letter: ids[1], by: "anna", reason: "no need" }).await;
@@ -213,7 +216,7 @@ pub(super) async fn live_through<H: Harness>(harness: &H, store: &H::Store) {
 async fn bury(store: &dyn Backend, fence: &Fence, record: &Record) {
     let from = crate::checkpoints::position(store, &fence.subscriber_id).await.expect("it has a checkpoint");
     let failed = record.stream_version % 2 == 1;
-    let letter = NewLetter {
+    let letter = NewDeadLetter {
         event_id: record.id,
         global_sequence: record.global_sequence,
         stream_id: record.stream_id,

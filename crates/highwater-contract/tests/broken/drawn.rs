@@ -5,15 +5,16 @@ mod filling;
 mod state;
 mod transaction;
 
+use highwater::transfer::TransferError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use highwater::backend::{
-    Backend, BoxFuture, DeadLetters, Filling, OpenWriter, Page, ReadLimit, Record, StreamPage, StreamRead, Transfer,
-    Wakeup, Wrapper,
+    Backend, BoxFuture, DeadLetters, Filling, OpenWriter, Page, ReadLimit, Record, StreamPage, StreamRead,
+    Transactional, Transfer, Wakeup, Wrapper,
 };
 use highwater::{
-    Append, Appended, BoxError, Error, EventTypes, LetterDetail, MemoryEventStore, MemoryTx, Transactional, Upcasters,
+    Append, Appended, BoxError, DeadLetterDetail, Error, EventTypes, MemoryEventStore, MemoryTx, Upcasters,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
@@ -151,11 +152,11 @@ impl Wrapper for Drawn {
         Wakeup::new(&self.shared.hints)
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move {
             let found = self.shared.beside.letter(id).await?;
             let record = |event_id| self.shared.state().record(event_id);
-            Ok(found.map(|detail| LetterDetail { record: record(detail.letter.event_id), ..detail }))
+            Ok(found.map(|detail| DeadLetterDetail { record: record(detail.letter.event_id), ..detail }))
         })
     }
 
@@ -163,7 +164,7 @@ impl Wrapper for Drawn {
         Box::pin(async move {
             let going_on = self.shared.beside.filling().await?.is_some();
             if !going_on && (self.shared.state().head() > 0 || self.shared.state().is_anything_open()) {
-                return Err(Error::NotEmpty { found: "events".to_owned() });
+                return Err(Error::Transfer(TransferError::NotEmpty { found: "events".to_owned() }));
             }
             let beside = self.shared.beside.fill(source).await?;
             Ok(Box::new(DrawnFilling::new(Arc::clone(&self.shared), beside)) as Box<dyn Filling>)

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use highwater::backend::{
     Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters,
     Diagnose, Fence, Filling, Finding, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Log, NewRecord,
-    OpenTx, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer,
-    Unfinished, Wakeup, Wakeups, Wrapper,
+    OpenTx, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transactional,
+    Transfer, Unfinished, Wakeup, Wakeups, Wrapper,
 };
 use highwater::{
-    Append, Appended, BoxError, Claim, DeadLetter, Error, EventTypes, ExpectedVersion, LetterDetail, LetterQuery,
-    MemoryEventStore, MemoryTx, Transactional, Upcasters,
+    Append, Appended, BoxError, Claim, DeadLetter, DeadLetterDetail, DeadLetterQuery, Error, EventTypes,
+    ExpectedVersion, MemoryEventStore, MemoryTx, Upcasters,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
@@ -138,12 +138,12 @@ pub(crate) trait Fault: Send + Sync + 'static {
     }
 
     /// What becomes of a question for letters.
-    fn query(&self, query: &LetterQuery) -> LetterQuery {
+    fn query(&self, query: &DeadLetterQuery) -> DeadLetterQuery {
         query.clone()
     }
 
     /// What becomes of a letter when it is shown.
-    fn shown(&self, _: &mut LetterDetail) {}
+    fn shown(&self, _: &mut DeadLetterDetail) {}
 
     fn file_request<'a>(&'a self, sound: &'a Sound, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
         sound.memory.file_request(request)
@@ -422,7 +422,7 @@ impl Wrapper for Faulty {
         self.fault.parked(&self.sound, subscriber_id)
     }
 
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
         Box::pin(async move {
             // Whoever gets the same page again and again must let others have their turn.
             tokio::task::yield_now().await;
@@ -430,11 +430,11 @@ impl Wrapper for Faulty {
         })
     }
 
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move { self.sound.memory.count_letters(&self.fault.query(query)).await })
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move {
             let mut found = self.sound.memory.letter(id).await?;
             found.iter_mut().for_each(|detail| self.fault.shown(detail));

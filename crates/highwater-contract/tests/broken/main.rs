@@ -16,6 +16,7 @@ mod faulty;
 mod tidy;
 mod written;
 
+use highwater::transfer::TransferError;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic;
@@ -204,7 +205,9 @@ async fn a_copy_that_differs_is_found_out_and_stays_locked() {
     ] {
         let copy = FaultyHarness::new(fault).fresh(Settings::default()).await;
         match highwater::transfer::copy(&source, "memory", &copy, |_| ()).await {
-            Err(Error::CopyDiffers { difference }) => assert!(difference.starts_with(named), "{difference}"),
+            Err(Error::Transfer(TransferError::CopyDiffers { difference })) => {
+                assert!(difference.starts_with(named), "{difference}")
+            }
             other => panic!("the copy differs, which must be said: {other:?}"),
         }
         let refused = copy.append(&noted).await;

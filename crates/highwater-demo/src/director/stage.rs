@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{EventBus, EventStore, LetterQuery, Overview, RequestOutcome, SubscriberOverview};
+use highwater::{DeadLetterQuery, EventBus, EventStore, Overview, RequestOutcome, SubscriberOverview};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Task;
@@ -130,7 +130,7 @@ impl<'a, S: Shop> Stage<'a, S> {
     pub(super) async fn repair(&mut self) -> Result<(), DemoError> {
         let repaired = self.desk.execute(sql::ADDRESSES_REPAIR, &[]).await;
         let addresses = repaired.map_err(DemoError::sql("repair addresses"))?;
-        let letters = self.bus.dead_letters().count(&LetterQuery::of(EMAILS)).await?;
+        let letters = self.bus.dead_letters().count(&DeadLetterQuery::of(EMAILS)).await?;
         self.happened(&Happening::Repaired { addresses, letters })?;
         let bus = self.bus.clone();
         self.replay = Some(Task::new(async move {

@@ -1,7 +1,7 @@
 //! From rows to letters, attempts and requests, and back.
 
 use highwater::backend::{AskColumns, LetterAttempt, Request};
-use highwater::{DeadLetter, LetterState, RequestOutcome};
+use highwater::{DeadLetter, DeadLetterState, RequestOutcome};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ pub(crate) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
 
 fn readable_letter(row: &PgRow, id: Uuid) -> Result<DeadLetter, sqlx::Error> {
     let state: &str = row.try_get("state")?;
-    let state = LetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
+    let state = DeadLetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
     Ok(DeadLetter {
         id,
         subscriber_id: row.try_get("subscriber_id")?,

@@ -5,7 +5,7 @@
 //! have the fence's write stand by itself: that asks whether it is still in the transaction that began (`fence_lock.sql`).
 
 use highwater::Error;
-use highwater::backend::{Closed, Closing, Fence, NewLetter, Term};
+use highwater::backend::{Closed, Closing, Fence, NewDeadLetter, Term};
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 use sqlx::{Postgres, SqlStr};
@@ -96,7 +96,7 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    async fn bury(&mut self, letter: &NewLetter) -> Result<u64, Error> {
+    async fn bury(&mut self, letter: &NewDeadLetter) -> Result<u64, Error> {
         let bury = sqlx::query(self.sql.letter_bury.clone())
             .bind(&*self.fence.subscriber_id)
             .bind(letter.event_id)

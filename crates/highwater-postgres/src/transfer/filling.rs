@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use highwater::backend::columns;
 use highwater::backend::{AskColumns, BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
-use highwater::columns;
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{Error, Invalid, LetterDetail};
+use highwater::{DeadLetterDetail, Error, Invalid};
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 use sqlx::{Connection, Postgres, Row};
@@ -118,7 +118,7 @@ impl PgFilling {
         self.write(vec![rows, pauses], self.filled_to).await
     }
 
-    async fn put_letters(&mut self, details: &[LetterDetail]) -> Result<(), Error> {
+    async fn put_letters(&mut self, details: &[DeadLetterDetail]) -> Result<(), Error> {
         check_letters(details)?;
         let sql = self.store.inner.sql.clone();
         let rows = sqlx::query(sql.filling_letters.clone())
@@ -138,7 +138,7 @@ impl PgFilling {
             .bind(column(details, |detail| detail.letter.resolved_by.as_deref()))
             .bind(column(details, |detail| detail.letter.reason.as_deref()));
         let of_letter =
-            |detail: &'_ LetterDetail| detail.attempts.iter().map(|_| detail.letter.id).collect::<Vec<Uuid>>();
+            |detail: &'_ DeadLetterDetail| detail.attempts.iter().map(|_| detail.letter.id).collect::<Vec<Uuid>>();
         let letters: Vec<Uuid> = details.iter().flat_map(of_letter).collect();
         let attempts: Vec<_> = details.iter().flat_map(|detail| &detail.attempts).collect();
         let attempts = sqlx::query(sql.filling_attempts.clone())
@@ -216,7 +216,7 @@ impl Filling for PgFilling {
         Box::pin(self.put_checkpoints(checkpoints))
     }
 
-    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.put_letters(letters))
     }
 

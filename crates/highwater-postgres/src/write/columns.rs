@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use highwater::backend::Prepared;
-use highwater::{Appended, Position};
+use highwater::Appended;
+use highwater::backend::{Position, Prepared};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;

@@ -7,7 +7,7 @@ use highwater::backend::{
     Ask, BoxFuture, Checkpoints, DeadLetters, Diagnose, Direction, Leadership, Log, ReadLimit, Request, StreamRead,
     Transfer,
 };
-use highwater::{Append, Claim, Error, EventStore, ExpectedVersion, LetterQuery};
+use highwater::{Append, Claim, DeadLetterQuery, Error, EventStore, ExpectedVersion};
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
@@ -194,7 +194,7 @@ fn forwards() -> StreamRead {
 
 /// Everything that is asked on the store's own pool, by name.
 async fn ask(store: &PgEventStore) -> Vec<(&'static str, Result<(), Error>)> {
-    let (ids, query, id) = (["x".to_owned()], LetterQuery::of("x"), Uuid::now_v7());
+    let (ids, query, id) = (["x".to_owned()], DeadLetterQuery::of("x"), Uuid::now_v7());
     let request = Request {
         id,
         subscriber_id: "x".to_owned(),

@@ -6,9 +6,9 @@ mod letters;
 mod transactions;
 
 use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters, Fence};
-use highwater::backend::{NewLetter, OpenTx, Taken, Term};
+use highwater::backend::{NewDeadLetter, OpenTx, Taken, Term};
 use highwater::{Claim, DeadLetter, Error};
-use highwater::{LetterQuery, LetterState};
+use highwater::{DeadLetterQuery, DeadLetterState};
 use highwater_postgres::{PgEventStore, PgTx};
 use uuid::Uuid;
 
@@ -55,8 +55,8 @@ async fn close(store: &PgEventStore, fence: &Fence, closing: Closing<'_>) -> Res
     store.commit(begin(store, fence).await, fence, closing).await
 }
 
-fn failure(stream_id: Uuid, global_sequence: u64, error: &str) -> NewLetter {
-    NewLetter {
+fn failure(stream_id: Uuid, global_sequence: u64, error: &str) -> NewDeadLetter {
+    NewDeadLetter {
         event_id: Uuid::from_u128(u128::from(global_sequence)),
         global_sequence,
         stream_id,
@@ -68,15 +68,15 @@ fn failure(stream_id: Uuid, global_sequence: u64, error: &str) -> NewLetter {
 }
 
 /// Buries an event, wherever the checkpoint is.
-async fn bury(store: &PgEventStore, fence: &Fence, letter: &NewLetter) -> (DeadLetter, Closed) {
+async fn bury(store: &PgEventStore, fence: &Fence, letter: &NewDeadLetter) -> (DeadLetter, Closed) {
     let from = at(store, &fence.subscriber_id).await.unwrap();
     let closed = close(store, fence, Closing::Bury { letter, from }).await.unwrap();
-    let query = LetterQuery { stream_id: Some(letter.stream_id), ..LetterQuery::of(&*fence.subscriber_id) };
+    let query = DeadLetterQuery { stream_id: Some(letter.stream_id), ..DeadLetterQuery::of(&*fence.subscriber_id) };
     let found = store.letters(&query).await.unwrap();
     (found.into_iter().find(|found| found.event_id == letter.event_id).unwrap(), closed)
 }
 
 /// Letters in any state.
-fn all_of(subscriber_id: &str) -> LetterQuery {
-    LetterQuery { states: LetterState::ALL.to_vec(), ..LetterQuery::of(subscriber_id) }
+fn all_of(subscriber_id: &str) -> DeadLetterQuery {
+    DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::of(subscriber_id) }
 }

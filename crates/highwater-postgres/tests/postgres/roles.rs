@@ -1,10 +1,10 @@
 //! Who may do what. The grants are those of the documentation, word for word.
 
 use highwater::backend::{
-    Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Direction, Fence, Log, NewLetter, ReadLimit,
+    Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Direction, Fence, Log, NewDeadLetter, ReadLimit,
     Report, Request, StreamRead,
 };
-use highwater::{Append, Claim, Error, EventStore, ExpectedVersion, LetterQuery};
+use highwater::{Append, Claim, DeadLetterQuery, Error, EventStore, ExpectedVersion};
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
@@ -257,7 +257,7 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     let write = CheckpointWrite { fence: fence.clone(), global_sequence: 1, event_id: None };
     assert_eq!(store.store_checkpoints(&[write]).await.unwrap(), [None]);
     let record = page(&store, 0).await.records.remove(0);
-    let letter = NewLetter {
+    let letter = NewDeadLetter {
         event_id: record.id,
         global_sequence: 2,
         stream_id: record.stream_id,
@@ -268,7 +268,7 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     };
     let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
     store.commit(tx, &fence, Closing::Bury { letter: &letter, from: 1 }).await.unwrap();
-    let id = store.letters(&LetterQuery::default()).await.unwrap()[0].id;
+    let id = store.letters(&DeadLetterQuery::default()).await.unwrap()[0].id;
     let tx = Backend::begin(&store, &fence, Some(id)).await.unwrap().tx;
     store.commit(tx, &fence, Closing::Replayed { letter: id, by: "me" }).await.unwrap();
     assert_eq!(store.purge_letters("s", chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap(), 1);

@@ -1,6 +1,7 @@
 //! Filling a store on PostgreSQL, and who is kept out of it meanwhile.
 
 use highwater::backend::{CheckpointWrite, Checkpoints, Fence, Log, Record, Transfer};
+use highwater::transfer::TransferError;
 use highwater::{Append, Claim, Error, EventStore, MemoryEventStore, Metadata, transfer};
 use highwater_postgres::PgEventStore;
 use throwaway_postgres::ThrowawayPostgres;
@@ -241,6 +242,6 @@ async fn a_writer_that_is_still_open_is_waited_for_and_then_seen() {
     .await;
     db.execute(&mut writer, "COMMIT").await;
     let refused = filling.await.unwrap();
-    assert!(matches!(refused, Err(Error::NotEmpty { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Transfer(TransferError::NotEmpty { .. }))), "{refused:?}");
     store.append(&one()).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! What waits for somebody: a filling, letters, and instances that do nothing any more.
 
 use highwater::backend::{DeadLetters, Finding, Unfinished};
-use highwater::{Error, LetterQuery};
+use highwater::{DeadLetterQuery, Error};
 
 use crate::holder;
 use crate::leadership::Folder;
@@ -16,7 +16,7 @@ pub(super) async fn filling(store: &SqliteEventStore) -> Result<Vec<Finding>, Er
 /// Dead letters that nobody has dealt with.
 pub(super) async fn letters(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "dead letters";
-    Ok(vec![match store.count_letters(&LetterQuery::default()).await? {
+    Ok(vec![match store.count_letters(&DeadLetterQuery::default()).await? {
         0 => Finding::good(TOPIC, "none waits for anybody"),
         count => {
             let found = format!("{count} wait to be replayed or discarded");

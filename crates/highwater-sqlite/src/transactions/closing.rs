@@ -5,7 +5,7 @@
 //! changes anything.
 
 use highwater::Error;
-use highwater::backend::{Closed, Closing, Fence, NewLetter, Term};
+use highwater::backend::{Closed, Closing, Fence, NewDeadLetter, Term};
 use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
@@ -96,7 +96,7 @@ impl Open<'_> {
         Ok(())
     }
 
-    async fn bury(&mut self, letter: &NewLetter) -> Result<u64, Error> {
+    async fn bury(&mut self, letter: &NewDeadLetter) -> Result<u64, Error> {
         let bury = sqlx::query(sql::letter_bury)
             .bind(Uuid::now_v7())
             .bind(&*self.fence.subscriber_id)

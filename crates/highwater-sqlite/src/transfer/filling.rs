@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use highwater::backend::columns;
 use highwater::backend::{BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
-use highwater::columns;
 use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{Error, Invalid, LetterDetail};
+use highwater::{DeadLetterDetail, Error, Invalid};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, Row};
 use uuid::Uuid;
@@ -123,7 +123,7 @@ impl SqliteFilling {
         .await
     }
 
-    async fn put_letters(&self, details: &[LetterDetail]) -> Result<(), Error> {
+    async fn put_letters(&self, details: &[DeadLetterDetail]) -> Result<(), Error> {
         check_letters(details)?;
         self.write(self.filled_to, async |tx| {
             for detail in details {
@@ -254,7 +254,7 @@ impl Filling for SqliteFilling {
         Box::pin(self.put_checkpoints(checkpoints))
     }
 
-    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.put_letters(letters))
     }
 

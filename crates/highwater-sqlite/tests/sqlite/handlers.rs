@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, DeadLetters, Log};
 use highwater::{
-    BoxError, Event, FailurePolicy, GlobalSequence, LetterQuery, ReliableDeliveryConfig, SubscriberOptions,
+    BoxError, DeadLetterQuery, Event, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriberOptions,
     SubscriptionState, TransactionalProjection, observer_fn,
 };
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore, SqliteTx};
@@ -88,7 +88,7 @@ async fn goes_the_way_of_failures(doing: &str, words: &str) {
     subscription.caught_up().await.unwrap();
     assert_eq!(marks(&store).await, [1, 3], "{doing}");
     assert_eq!(sequences(&store).await, [1, 2, 3], "{doing}: nothing was appended");
-    let letters = store.letters(&LetterQuery::of(MARKS)).await.unwrap();
+    let letters = store.letters(&DeadLetterQuery::of(MARKS)).await.unwrap();
     let [letter] = &letters[..] else { panic!("{doing}: {letters:?}") };
     assert_eq!((letter.global_sequence, letter.retry_count), (2, 1), "{doing}: it was tried again");
     let said = format!("{:?}", letter.error_message);
@@ -162,13 +162,13 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
         append("conflict").await;
         let behind = append("behind").await;
         bus.wait_for(MARKS, GlobalSequence(behind)).await.unwrap();
-        assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 2);
+        assert_eq!(bus.dead_letters().count(&DeadLetterQuery::default()).await.unwrap(), 2);
         sqlx::query(delete).execute(store.pool()).await.unwrap();
         let after = append("after").await;
         bus.wait_for(MARKS, GlobalSequence(after)).await.unwrap();
         // Parked, if at all, only until it is noticed that there is nothing to wait behind.
         eventually("it waits behind nothing", async || {
-            bus.dead_letters().count(&LetterQuery::default()).await.unwrap() == 0
+            bus.dead_letters().count(&DeadLetterQuery::default()).await.unwrap() == 0
         })
         .await;
         assert_eq!(marks(&store).await.last(), Some(&(after as i64)), "it was handled");

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Leadership, Log, Transfer, Wakeups};
+use highwater::backend::{
+    Checkpoints, DeadLetters, Diagnose, Leadership, Log, ProjectorCoordinator, Transfer, Wakeups,
+};
 use highwater::transfer::copy;
-use highwater::{Claim, Coordinator, LetterQuery, MemoryEventStore, ProjectorCoordinator};
+use highwater::{Claim, Coordinator, DeadLetterQuery, MemoryEventStore};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
 use crate::support::{Folder, coordinated, say, sequences};
@@ -43,7 +45,7 @@ async fn look(folder: &Folder, store: &SqliteEventStore) {
     again.leaders().await.unwrap();
     again.head().await.unwrap();
     again.checkpoints().await.unwrap();
-    again.letters(&LetterQuery::default()).await.unwrap();
+    again.letters(&DeadLetterQuery::default()).await.unwrap();
     again.filling().await.unwrap();
     let config = SqliteConfig { create: false, ..SqliteConfig::default() };
     SqliteEventStore::open_with(store.path().to_str().unwrap(), config).await.unwrap();

@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Bus;
-use crate::{Ask, Backoff, DeadLetter, Error, Invalid, LetterDetail, LetterQuery, Request, RequestOutcome};
+use crate::{
+    Ask, Backoff, BusError, DeadLetter, DeadLetterDetail, DeadLetterQuery, Error, Invalid, Request, RequestOutcome,
+};
 
 /// How long to wait before looking at a request again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
@@ -15,14 +17,14 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::fr
 impl Bus {
     /// The dead letters: to look at them, to hand them over again, to do without them.
     #[must_use]
-    pub fn dead_letters(&self) -> DeadLetterDesk<'_> {
-        DeadLetterDesk { bus: self, by: None }
+    pub fn dead_letters(&self) -> DeadLetterQueue<'_> {
+        DeadLetterQueue { bus: self, by: None }
     }
 
     /// Pauses a subscriber, durably and for all instances, wherever it runs.
     ///
     /// # Errors
-    /// [`Error::UnknownSubscriber`], and when it cannot be stored.
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when it cannot be stored.
     pub async fn pause(&self, subscriber_id: &str) -> Result<(), Error> {
         self.set_paused(subscriber_id, true).await
     }
@@ -30,7 +32,7 @@ impl Bus {
     /// Lets a subscriber go on, wherever it runs; one that is halted in this process goes on as well.
     ///
     /// # Errors
-    /// [`Error::UnknownSubscriber`], and when it cannot be stored.
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when it cannot be stored.
     pub async fn resume(&self, subscriber_id: &str) -> Result<(), Error> {
         self.set_paused(subscriber_id, false).await?;
         if let Some(entry) = self.inner.entry(subscriber_id) {
@@ -47,7 +49,7 @@ impl Bus {
         while !self.backend().set_paused(subscriber_id, paused).await? {
             match deadline {
                 Some(at) if Instant::now() < at => tokio::time::sleep(LOOK_AGAIN.0).await,
-                _ => return Err(Error::UnknownSubscriber(subscriber_id.to_owned())),
+                _ => return Err(Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned()))),
             }
             deadline = deadline.filter(|_| self.inner.entry(subscriber_id).is_some());
         }
@@ -64,7 +66,7 @@ impl Bus {
     pub(super) async fn file(&self, subscriber_id: &str, ask: Ask, by: Option<&str>) -> Result<Filed<'_>, Error> {
         crate::subscriber::check_id(subscriber_id)?;
         if self.backend().checkpoint(subscriber_id).await?.is_none() && self.inner.entry(subscriber_id).is_none() {
-            return Err(Error::UnknownSubscriber(subscriber_id.to_owned()));
+            return Err(Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned())));
         }
         let by = by.map_or_else(|| format!("process {}", std::process::id()), str::to_owned);
         check_text("requested_by", &by)?;
@@ -97,10 +99,10 @@ pub(crate) fn check_text(name: &'static str, text: &str) -> Result<(), Invalid> 
 /// The dead letters of a bus, worked on in somebody's name.
 ///
 /// ```no_run
-/// # use highwater::{LetterQuery, MemoryEventBus};
+/// # use highwater::{DeadLetterQuery, MemoryEventBus};
 /// # async fn example(bus: MemoryEventBus) -> Result<(), highwater::Error> {
 /// let letters = bus.dead_letters().by("anna");
-/// for letter in letters.list(&LetterQuery::of("projection:orders")).await? {
+/// for letter in letters.list(&DeadLetterQuery::of("projection:orders")).await? {
 ///     println!("{} {}: {:?}", letter.global_sequence, letter.event_type, letter.error_message);
 /// }
 /// let outcome = letters.replay_all("projection:orders").await?.done().await?;
@@ -108,12 +110,12 @@ pub(crate) fn check_text(name: &'static str, text: &str) -> Result<(), Invalid> 
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-pub struct DeadLetterDesk<'a> {
+pub struct DeadLetterQueue<'a> {
     bus: &'a Bus,
     by: Option<String>,
 }
 
-impl<'a> DeadLetterDesk<'a> {
+impl<'a> DeadLetterQueue<'a> {
     /// In whose name: it is recorded with everything that is done.
     #[must_use]
     pub fn by(self, who: impl Into<String>) -> Self {
@@ -124,7 +126,7 @@ impl<'a> DeadLetterDesk<'a> {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub async fn list(&self, query: &LetterQuery) -> Result<Vec<DeadLetter>, Error> {
+    pub async fn list(&self, query: &DeadLetterQuery) -> Result<Vec<DeadLetter>, Error> {
         self.bus.backend().letters(query).await
     }
 
@@ -132,7 +134,7 @@ impl<'a> DeadLetterDesk<'a> {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub async fn count(&self, query: &LetterQuery) -> Result<u64, Error> {
+    pub async fn count(&self, query: &DeadLetterQuery) -> Result<u64, Error> {
         self.bus.backend().count_letters(query).await
     }
 
@@ -140,7 +142,7 @@ impl<'a> DeadLetterDesk<'a> {
     ///
     /// # Errors
     /// [`Error::NotFound`], and when it cannot be read.
-    pub async fn show(&self, letter: Uuid) -> Result<LetterDetail, Error> {
+    pub async fn show(&self, letter: Uuid) -> Result<DeadLetterDetail, Error> {
         let found = self.bus.backend().letter(letter).await?;
         found.ok_or(Error::NotFound { what: "dead letter", id: letter })
     }
@@ -157,7 +159,7 @@ impl<'a> DeadLetterDesk<'a> {
     /// Asks for the letters of one stream to be handed over again, in order.
     ///
     /// # Errors
-    /// [`Error::UnknownSubscriber`], and when the request cannot be filed.
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the request cannot be filed.
     pub async fn replay_stream(&self, subscriber_id: &str, stream_id: Uuid) -> Result<Filed<'a>, Error> {
         self.bus.file(subscriber_id, Ask::ReplayStream { stream_id }, self.by.as_deref()).await
     }
@@ -165,7 +167,7 @@ impl<'a> DeadLetterDesk<'a> {
     /// Asks for all letters of a subscriber to be handed over again, in order.
     ///
     /// # Errors
-    /// [`Error::UnknownSubscriber`], and when the request cannot be filed.
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the request cannot be filed.
     pub async fn replay_all(&self, subscriber_id: &str) -> Result<Filed<'a>, Error> {
         self.bus.file(subscriber_id, Ask::ReplayAll, self.by.as_deref()).await
     }
@@ -183,7 +185,7 @@ impl<'a> DeadLetterDesk<'a> {
     /// Asks for a projection to be rebuilt from the beginning, wherever it runs.
     ///
     /// # Errors
-    /// [`Error::UnknownSubscriber`], and when the request cannot be filed.
+    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the request cannot be filed.
     pub async fn rebuild(&self, subscriber_id: &str) -> Result<Filed<'a>, Error> {
         self.bus.file(subscriber_id, Ask::Rebuild, self.by.as_deref()).await
     }
@@ -207,8 +209,8 @@ impl Filed<'_> {
     /// Waits until it has been carried out. Letters that failed again are counted in the outcome.
     ///
     /// # Errors
-    /// [`Error::RequestFailed`] when it could not be carried out at all, or not within
-    /// [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout): it stays filed then. [`Error::WaitsForItself`] inside
+    /// [`BusError::RequestFailed`](crate::BusError::RequestFailed) when it could not be carried out at all, or not within
+    /// [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout): it stays filed then. [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside
     /// the subscriber's own handler: it stays filed, and is carried out once the handler has returned.
     pub async fn done(self) -> Result<RequestOutcome, Error> {
         let timeout = self.bus.inner.config.wait_timeout;
@@ -219,14 +221,14 @@ impl Filed<'_> {
             let request = request.ok_or(Error::NotFound { what: "request", id: self.id })?;
             match request.outcome {
                 Some(RequestOutcome { done: 0, failed: 0, error: Some(reason), .. }) => {
-                    return Err(Error::RequestFailed { asked: self.asked, reason });
+                    return Err(Error::Bus(BusError::RequestFailed { asked: self.asked, reason }));
                 }
                 Some(outcome) => return Ok(outcome),
                 None if Instant::now() >= deadline => {
                     let reason = format!(
                         "it was not carried out within {timeout:?}; it stays filed, and is done once the subscriber runs"
                     );
-                    return Err(Error::RequestFailed { asked: self.asked, reason });
+                    return Err(Error::Bus(BusError::RequestFailed { asked: self.asked, reason }));
                 }
                 None => {
                     self.bus.inner.not_within(&request.subscriber_id, "done() of a request")?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Bus, Entry};
 use crate::overview::ends;
-use crate::{Ask, Error, Progress, SubscriptionState};
+use crate::{Ask, BusError, Error, Progress, SubscriptionState};
 
 /// How often to look how far another instance is.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -51,7 +51,7 @@ impl Subscription {
     /// paused, this waits on.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when it is halted or stopped, [`Error::WaitsForItself`] inside its own handler, and when the log
+    /// [`BusError::NotRunning`](crate::BusError::NotRunning) when it is halted or stopped, [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own handler, and when the log
     /// cannot be asked.
     pub async fn caught_up(&self) -> Result<(), Error> {
         let head = self.bus.backend().head().await?;
@@ -69,7 +69,7 @@ impl Subscription {
                     _ => String::new(),
                 };
                 if !reason.is_empty() {
-                    return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
+                    return Err(Error::Bus(BusError::NotRunning { subscriber_id: self.entry.id.to_string(), reason }));
                 }
             }
             self.entry.not_within("caught_up()")?;
@@ -80,7 +80,7 @@ impl Subscription {
             tokio::select! {
                 changed = status.changed() => if changed.is_err() {
                     let reason = "its task has ended".to_owned();
-                    return Err(Error::NotRunning { subscriber_id: self.entry.id.to_string(), reason });
+                    return Err(Error::Bus(BusError::NotRunning { subscriber_id: self.entry.id.to_string(), reason }));
                 },
                 // Where another instance processes, only its checkpoint tells.
                 () = tokio::time::sleep(LOOK_AGAIN), if elsewhere => {}
@@ -92,7 +92,7 @@ impl Subscription {
     /// until it is resumed as well. [`Bus::pause`](crate::Bus::pause) does not wait.
     ///
     /// # Errors
-    /// [`Error::WaitsForItself`] inside its own handler, and when that cannot be stored.
+    /// [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own handler, and when that cannot be stored.
     pub async fn pause(&self) -> Result<(), Error> {
         self.entry.not_within("pause() of a subscription")?;
         self.bus.pause(&self.entry.id).await?;
@@ -117,7 +117,7 @@ impl Subscription {
     /// [`caught_up`](Self::caught_up) waits for the end, and [`progress`](Self::progress) shows how far it is.
     ///
     /// # Errors
-    /// What the projection's `reset` says, and when it does not come to it in time; [`Error::WaitsForItself`] inside its own
+    /// What the projection's `reset` says, and when it does not come to it in time; [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own
     /// handler.
     pub async fn rebuild(&self) -> Result<(), Error> {
         self.entry.not_within("rebuild()")?;
@@ -128,7 +128,7 @@ impl Subscription {
     /// subscribed again.
     ///
     /// # Errors
-    /// [`Error::ShutdownTimedOut`] when it was not done in time and was aborted; [`Error::WaitsForItself`] inside its own
+    /// [`BusError::ShutdownTimedOut`](crate::BusError::ShutdownTimedOut) when it was not done in time and was aborted; [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own
     /// handler.
     pub async fn unsubscribe(self) -> Result<(), Error> {
         self.entry.not_within("unsubscribe()")?;

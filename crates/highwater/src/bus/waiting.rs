@@ -5,7 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Bus, Entry};
-use crate::{Backoff, DeadLetter, Error, GlobalSequence, LeaderHold, LetterQuery, LetterState, SubscriptionState};
+use crate::{
+    Backoff, BusError, DeadLetter, DeadLetterQuery, DeadLetterState, Error, GlobalSequence, LeaderHold,
+    SubscriptionState,
+};
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -25,8 +28,8 @@ impl Bus {
     /// [`GlobalSequence`]. The answer says whether that event went to the dead letters.
     ///
     /// # Errors
-    /// [`Error::NotReached`] after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is;
-    /// [`Error::WaitsForItself`] inside the subscriber's own handler.
+    /// [`BusError::NotReached`](crate::BusError::NotReached) after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is;
+    /// [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside the subscriber's own handler.
     pub async fn wait_for(&self, subscriber_id: &str, event: impl Into<GlobalSequence>) -> Result<Waited, Error> {
         self.wait_for_within(subscriber_id, event, self.inner.config.wait_timeout).await
     }
@@ -57,7 +60,7 @@ impl Bus {
                 Ok(Ok(waited)) => return Ok(waited),
                 Ok(Err(reached)) if late => {
                     let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);
-                    return Err(Error::NotReached { subscriber_id, wanted, reached, waited: timeout });
+                    return Err(Error::Bus(BusError::NotReached { subscriber_id, wanted, reached, waited: timeout }));
                 }
                 Ok(Err(_)) => self.inner.not_within(subscriber_id, "wait_for()")?,
                 // A lost connection is no reason to give up before the time is over.
@@ -109,9 +112,10 @@ impl Bus {
 
     async fn open_letter(&self, subscriber_id: &str, global_sequence: u64) -> Result<Option<DeadLetter>, Error> {
         // Letters are in the order of the log, so the first after the one before is it, if there is one.
-        let after = crate::LetterCursor { global_sequence: global_sequence.saturating_sub(1), id: uuid::Uuid::max() };
-        let states = LetterState::ALL.into_iter().filter(|state| state.is_open()).collect();
-        let query = LetterQuery { after: Some(after), limit: 1, states, ..LetterQuery::of(subscriber_id) };
+        let after =
+            crate::DeadLetterCursor { global_sequence: global_sequence.saturating_sub(1), id: uuid::Uuid::max() };
+        let states = DeadLetterState::ALL.into_iter().filter(|state| state.is_open()).collect();
+        let query = DeadLetterQuery { after: Some(after), limit: 1, states, ..DeadLetterQuery::of(subscriber_id) };
         let found = self.backend().letters(&query).await?.into_iter().next();
         Ok(found.filter(|letter| letter.global_sequence == global_sequence))
     }

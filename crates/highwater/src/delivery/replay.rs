@@ -13,8 +13,8 @@ use super::driver::{Driver, Trouble};
 use super::handling::{Failure, Pace, call, call_within};
 use crate::subscriber::{Decoder, Handler};
 use crate::{
-    Ask, Begun, Closed, Closing, DeadLetter, Error, Fence, LetterDetail, LetterQuery, LetterState, Record, Request,
-    RequestOutcome, StartAt, chain,
+    Ask, Begun, Closed, Closing, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, Fence, Record,
+    Request, RequestOutcome, StartAt, chain,
 };
 
 /// Letters that are looked at together.
@@ -63,7 +63,7 @@ impl Driver {
             return Ok(Some(failed("the letter is another subscriber's")));
         }
         if !letter.state.is_open() {
-            return Ok(Some(resolved(&letter, LetterState::Replayed, request)));
+            return Ok(Some(resolved(&letter, DeadLetterState::Replayed, request)));
         }
         if letter.parks {
             let first = self.first_parking(letter.stream_id).await?;
@@ -85,7 +85,7 @@ impl Driver {
     ) -> Result<Option<RequestOutcome>, Trouble> {
         let mut outcome = RequestOutcome::default();
         let mut blocked = HashSet::new();
-        let mut query = LetterQuery { stream_id, limit: LETTERS_PAGE, ..LetterQuery::of(&*self.subscriber.id) };
+        let mut query = DeadLetterQuery { stream_id, limit: LETTERS_PAGE, ..DeadLetterQuery::of(&*self.subscriber.id) };
         loop {
             let letters = self.shared.backend.letters(&query).await?;
             let Some(last) = letters.last() else { return Ok(Some(outcome)) };
@@ -102,7 +102,9 @@ impl Driver {
                     continue;
                 }
                 // Deleted by hand since it was listed: there is nothing left to replay.
-                let Some(LetterDetail { record, .. }) = self.shared.backend.letter(letter.id).await? else { continue };
+                let Some(DeadLetterDetail { record, .. }) = self.shared.backend.letter(letter.id).await? else {
+                    continue;
+                };
                 let taken_in = self.replay(&letter, record, by, &mut outcome).await?;
                 if !taken_in && letter.parks {
                     blocked.insert(letter.stream_id);
@@ -218,7 +220,7 @@ impl Driver {
         let by = &request.requested_by;
         let (fence, begun) = self.begin_closing(Some(letter)).await?;
         let Some(begun) = self.if_open(begun).await? else {
-            return Ok(resolved(&detail.letter, LetterState::Discarded, request));
+            return Ok(resolved(&detail.letter, DeadLetterState::Discarded, request));
         };
         let closed = match self.shared.backend.commit(begun.tx, &fence, Closing::Discarded { letter, by, reason }).await
         {
@@ -267,7 +269,7 @@ impl Driver {
 }
 
 /// A letter that is resolved already: by this very request, if the answer to that was lost, and else by somebody else.
-fn resolved(letter: &DeadLetter, state: LetterState, request: &Request) -> RequestOutcome {
+fn resolved(letter: &DeadLetter, state: DeadLetterState, request: &Request) -> RequestOutcome {
     let since = letter.resolved_at.is_some_and(|at| at >= request.requested_at);
     let by = letter.resolved_by.as_deref() == Some(&*request.requested_by);
     if letter.state == state && since && by {

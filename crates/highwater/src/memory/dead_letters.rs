@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::MemoryEventStore;
-use crate::{BoxFuture, DeadLetter, DeadLetters, Error, LetterDetail, LetterQuery, Request};
+use crate::{BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Error, Request};
 
 /// Requests of one subscriber that are handed out at once.
 const REQUESTS_MAX: usize = 100;
@@ -22,7 +22,7 @@ impl DeadLetters for MemoryEventStore {
         })
     }
 
-    fn letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
         Box::pin(async move {
             let after = query.after.map(|after| (after.global_sequence, after.id));
             let mut letters: Vec<DeadLetter> = (self.delivery.state().letters.values())
@@ -36,21 +36,21 @@ impl DeadLetters for MemoryEventStore {
         })
     }
 
-    fn count_letters<'a>(&'a self, query: &'a LetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let state = self.delivery.state();
             Ok(state.letters.values().filter(|letter| matches(query, letter)).count() as u64)
         })
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<LetterDetail>, Error>> {
+    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move {
             let state = self.delivery.state();
             let Some(letter) = state.letters.get(&id).cloned() else { return Ok(None) };
             let attempts = state.attempts.get(&id).cloned().unwrap_or_default();
             drop(state);
             let record = self.log.record(letter.event_id);
-            Ok(Some(LetterDetail { letter, record, attempts }))
+            Ok(Some(DeadLetterDetail { letter, record, attempts }))
         })
     }
 
@@ -102,7 +102,7 @@ impl DeadLetters for MemoryEventStore {
     }
 }
 
-fn matches(query: &LetterQuery, letter: &DeadLetter) -> bool {
+fn matches(query: &DeadLetterQuery, letter: &DeadLetter) -> bool {
     query.subscriber_id.as_ref().is_none_or(|id| *id == letter.subscriber_id)
         && query.stream_id.is_none_or(|id| id == letter.stream_id)
         && query.event_type.as_ref().is_none_or(|name| *name == letter.event_type)

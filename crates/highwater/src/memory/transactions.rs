@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::MemoryEventStore;
 use super::delivery::State;
 use crate::{
-    Append, Backend, Begun, BoxFuture, Closed, Closing, DeadLetter, Error, Fence, LetterState, NewLetter, OpenTx, Term,
-    Transactional,
+    Append, Backend, Begun, BoxFuture, Closed, Closing, DeadLetter, DeadLetterState, Error, Fence, NewDeadLetter,
+    OpenTx, Term, Transactional,
 };
 
 /// A transaction in memory: what a [`TransactionalProjection`](crate::TransactionalProjection) is handed. Its read model
@@ -158,16 +158,16 @@ impl State {
                 stream_id = Some(letter.stream_id);
             }
             Closing::Replayed { letter, by } => {
-                stream_id = self.resolve(letter, LetterState::Replayed, by, None);
+                stream_id = self.resolve(letter, DeadLetterState::Replayed, by, None);
             }
             Closing::Discarded { letter, by, reason } => {
-                stream_id = self.resolve(letter, LetterState::Discarded, by, Some(reason));
+                stream_id = self.resolve(letter, DeadLetterState::Discarded, by, Some(reason));
             }
             Closing::ReplayFailed { letter, by, error } => {
                 self.attempted(letter, by, "failed", Some(error));
                 stream_id = self.letters.get_mut(&letter).map(|letter| {
                     letter.error_message = Some(error.to_owned());
-                    letter.state = LetterState::Dead;
+                    letter.state = DeadLetterState::Dead;
                     letter.retry_count += 1;
                     letter.last_retry_at = Some(Utc::now());
                     letter.stream_id
@@ -196,7 +196,7 @@ impl State {
         }
     }
 
-    fn bury(&mut self, subscriber_id: &str, new: &NewLetter) {
+    fn bury(&mut self, subscriber_id: &str, new: &NewDeadLetter) {
         let same = |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.event_id == new.event_id;
         let known = self.letters.values().find(same).map(|letter| (letter.id, letter.created_at));
         let (id, created_at) = known.unwrap_or_else(|| (Uuid::now_v7(), Utc::now()));
@@ -221,11 +221,11 @@ impl State {
     }
 
     /// Closes a letter, and says which stream it is of.
-    fn resolve(&mut self, letter: Uuid, state: LetterState, by: &str, reason: Option<&str>) -> Option<Uuid> {
+    fn resolve(&mut self, letter: Uuid, state: DeadLetterState, by: &str, reason: Option<&str>) -> Option<Uuid> {
         self.attempted(letter, by, state.name(), reason);
         let letter = self.letters.get_mut(&letter)?;
         letter.state = state;
-        if state == LetterState::Replayed {
+        if state == DeadLetterState::Replayed {
             letter.retry_count += 1;
             letter.last_retry_at = Some(Utc::now());
         }
@@ -241,7 +241,7 @@ impl State {
         };
         let anew: Vec<Uuid> = self.letters.values().filter(anew).map(|letter| letter.id).collect();
         for letter in anew {
-            self.resolve(letter, LetterState::Archived, by, None);
+            self.resolve(letter, DeadLetterState::Archived, by, None);
         }
         let term = Term { nonce, ..self.new_term() };
         if let Some(row) = self.checkpoints.get_mut(subscriber_id) {

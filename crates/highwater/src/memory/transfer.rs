@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use super::MemoryEventStore;
 use super::delivery::Row;
-use crate::transfer::{check_checkpoints, check_letters, check_records, check_requests};
+use crate::transfer::{TransferError, check_checkpoints, check_letters, check_records, check_requests};
 use crate::{
-    BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Transfer, Unfinished, Wakeups,
+    BoxFuture, DeadLetterDetail, Error, FilledCheckpoint, Filling, Invalid, Record, Request, Transfer, Unfinished,
+    Wakeups,
 };
 
 /// Whether the store is being filled. Looked at under the lock of whatever is to be written, and changed under both.
@@ -81,7 +82,7 @@ impl Transfer for MemoryEventStore {
                     state = self.filling.state();
                     if let Some(found) = found {
                         *state = State::default();
-                        return Err(Error::NotEmpty { found });
+                        return Err(Error::Transfer(TransferError::NotEmpty { found }));
                     }
                 }
             }
@@ -174,18 +175,18 @@ impl MemoryFilling {
         Ok(())
     }
 
-    fn put_letters(&self, details: &[LetterDetail]) -> Result<(), Error> {
+    fn put_letters(&self, details: &[DeadLetterDetail]) -> Result<(), Error> {
         check_letters(details)?;
         let mut state = self.store.delivery.state();
         let mut ids: HashSet<Uuid> = state.letters.keys().copied().collect();
         let mut events: HashSet<(&str, Uuid)> =
             state.letters.values().map(|known| (known.subscriber_id.as_str(), known.event_id)).collect();
-        for LetterDetail { letter, .. } in details {
+        for DeadLetterDetail { letter, .. } in details {
             if !ids.insert(letter.id) || !events.insert((&letter.subscriber_id, letter.event_id)) {
                 return Err(Self::twice("letter", letter.id));
             }
         }
-        for LetterDetail { letter, attempts, .. } in details {
+        for DeadLetterDetail { letter, attempts, .. } in details {
             state.letters.insert(letter.id, letter.clone());
             if !attempts.is_empty() {
                 state.attempts.insert(letter.id, attempts.clone());
@@ -219,7 +220,7 @@ impl Filling for MemoryFilling {
         Box::pin(async { self.put_checkpoints(checkpoints) })
     }
 
-    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async { self.put_letters(letters) })
     }
 

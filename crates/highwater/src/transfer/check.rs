@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::FilledCheckpoint;
 use crate::codec::check_text;
 use crate::subscriber::check_id;
-use crate::{Ask, Invalid, LetterDetail, Metadata, Record, Request};
+use crate::{Ask, DeadLetterDetail, Invalid, Metadata, Record, Request};
 
 const EVENT_TYPE_BYTES_MAX: usize = 255;
 
@@ -76,8 +76,8 @@ pub fn check_checkpoints(checkpoints: &[FilledCheckpoint]) -> Result<(), Invalid
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn check_letters(letters: &[LetterDetail]) -> Result<(), Invalid> {
-    letters.iter().try_for_each(|LetterDetail { letter, attempts, .. }| {
+pub fn check_letters(letters: &[DeadLetterDetail]) -> Result<(), Invalid> {
+    letters.iter().try_for_each(|DeadLetterDetail { letter, attempts, .. }| {
         check_id(&letter.subscriber_id)?;
         check_number("the position of a letter", letter.global_sequence)?;
         if i32::try_from(letter.retry_count).is_err() {

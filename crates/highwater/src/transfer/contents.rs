@@ -6,7 +6,9 @@ use uuid::Uuid;
 use super::FilledCheckpoint;
 use super::digest::Digest;
 use crate::paging::{self, LOOK_AGAIN};
-use crate::{Backend, BoxFuture, Error, LetterCursor, LetterDetail, LetterQuery, LetterState, Record, Request};
+use crate::{
+    Backend, BoxFuture, DeadLetterCursor, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, Record, Request,
+};
 
 /// Letters, or requests, in a page.
 const PAGE: usize = 200;
@@ -72,7 +74,7 @@ impl<'a> Contents<'a> {
         up_to(self.frontier, paging::records(self.store, after, self.frontier))
     }
 
-    pub(super) fn letters(&self) -> Fetch<'a, LetterDetail> {
+    pub(super) fn letters(&self) -> Fetch<'a, DeadLetterDetail> {
         letters(self.store, None, self.frontier)
     }
 
@@ -135,9 +137,10 @@ fn up_to(frontier: u64, fetch: paging::Fetch<'_>) -> Fetch<'_, Record> {
 }
 
 /// The payload is left out: it is in the log. So are letters of events that came later.
-fn letters(store: &dyn Backend, after: Option<LetterCursor>, frontier: u64) -> Fetch<'_, LetterDetail> {
+fn letters(store: &dyn Backend, after: Option<DeadLetterCursor>, frontier: u64) -> Fetch<'_, DeadLetterDetail> {
     Box::pin(async move {
-        let query = LetterQuery { states: LetterState::ALL.to_vec(), after, limit: PAGE, ..LetterQuery::default() };
+        let query =
+            DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), after, limit: PAGE, ..DeadLetterQuery::default() };
         let page = store.letters(&query).await?;
         let last = page.last().filter(|last| last.global_sequence <= frontier).map(crate::DeadLetter::cursor);
         let mut items = Vec::with_capacity(page.len());
@@ -150,13 +153,13 @@ fn letters(store: &dyn Backend, after: Option<LetterCursor>, frontier: u64) -> F
 }
 
 /// Not every backend keeps more, so no more is taken along.
-fn in_micros(mut detail: LetterDetail) -> LetterDetail {
+fn in_micros(mut detail: DeadLetterDetail) -> DeadLetterDetail {
     let letter = &mut detail.letter;
     letter.created_at = letter.created_at.trunc_subsecs(6);
     letter.last_retry_at = letter.last_retry_at.map(|at| at.trunc_subsecs(6));
     letter.resolved_at = letter.resolved_at.map(|at| at.trunc_subsecs(6));
     detail.attempts.iter_mut().for_each(|attempt| attempt.at = attempt.at.trunc_subsecs(6));
-    LetterDetail { record: None, ..detail }
+    DeadLetterDetail { record: None, ..detail }
 }
 
 fn requests(store: &dyn Backend, after: Option<Request>) -> Fetch<'_, Request> {

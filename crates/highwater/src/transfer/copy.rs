@@ -4,10 +4,11 @@ use std::fmt::Debug;
 
 use futures_util::future::try_join;
 
+use super::TransferError;
 use super::contents::{Contents, Cursor, Fetch};
 use super::digest::{Counts, Digest};
 use super::{FilledCheckpoint, Filling};
-use crate::{Backend, Error, LetterDetail, Record, Request};
+use crate::{Backend, DeadLetterDetail, Error, Record, Request};
 
 /// How far a transfer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub struct Copied {
 ///
 /// # Errors
 /// As [`Transfer::fill`](super::Transfer::fill); [`Error::BeingFilled`] also when the source is, by an earlier copy that was
-/// not finished; [`Error::CopyDiffers`] when the two are not the same.
+/// not finished; [`TransferError::CopyDiffers`](crate::transfer::TransferError::CopyDiffers) when the two are not the same.
 pub async fn copy(
     from: &dyn Backend,
     name: &str,
@@ -148,13 +149,13 @@ async fn verify(
         return Ok(());
     }
     let checkpoint = |checkpoint: &FilledCheckpoint| format!("the checkpoint of {:?}", checkpoint.subscriber_id);
-    let letter = |detail: &LetterDetail| format!("letter {}", detail.letter.id);
+    let letter = |detail: &DeadLetterDetail| format!("letter {}", detail.letter.id);
     let request = |request: &Request| format!("request {}", request.id);
     compare(all(&source.checkpoints), all(&copy.checkpoints), checkpoint, |_| ()).await?;
     compare(source.letters(), copy.letters(), letter, |_| ()).await?;
     compare(source.requests(), copy.requests(), request, |_| ()).await?;
     let difference = "its checkpoints, letters or requests are not those that were handed over".to_owned();
-    Err(Error::CopyDiffers { difference })
+    Err(Error::Transfer(TransferError::CopyDiffers { difference }))
 }
 
 /// After how many events that were compared to say so.
@@ -187,6 +188,6 @@ async fn compare<T: PartialEq + Debug>(
             (Some(wanted), None) => format!("{} is missing", name(&wanted)),
             (None, Some(found)) => format!("{} is not in the source", name(&found)),
         };
-        return Err(Error::CopyDiffers { difference });
+        return Err(Error::Transfer(TransferError::CopyDiffers { difference }));
     }
 }

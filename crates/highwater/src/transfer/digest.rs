@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FilledCheckpoint;
 use super::line::{EventLine, LetterLine, Line, RequestLine};
-use crate::{LetterDetail, Record, Request};
+use crate::{DeadLetterDetail, Record, Request};
 
 /// How many of each there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Digest {
         self.line(&Line::Checkpoint(std::borrow::Cow::Borrowed(checkpoint)));
     }
 
-    pub(super) fn letter(&mut self, letter: &LetterDetail) {
+    pub(super) fn letter(&mut self, letter: &DeadLetterDetail) {
         self.counts.letters += 1;
         self.line(&Line::Letter(LetterLine::new(letter)));
     }

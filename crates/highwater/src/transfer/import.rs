@@ -4,12 +4,13 @@ use chrono::{DateTime, Utc};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use uuid::Uuid;
 
+use super::TransferError;
 use super::contents::Contents;
 use super::digest::{Counts, Digest};
 use super::export::VERSION;
 use super::line::{Footer, Header, Line};
 use super::{FilledCheckpoint, Filling, Phase, Step};
-use crate::{Backend, BoxError, Error, LetterDetail, Record, Request};
+use crate::{Backend, BoxError, DeadLetterDetail, Error, Record, Request};
 
 /// How long a line may be. The largest event by default has a megabyte, and as a string up to six times that.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -33,7 +34,7 @@ pub struct Imported {
 /// of the same export starts again from the beginning.
 ///
 /// # Errors
-/// [`Error::Import`] with the line; and as [`Transfer::fill`](super::Transfer::fill).
+/// [`TransferError::Import`](crate::transfer::TransferError::Import) with the line; and as [`Transfer::fill`](super::Transfer::fill).
 pub async fn import(
     to: &dyn Backend,
     input: impl AsyncBufRead + Unpin + Send,
@@ -100,7 +101,7 @@ async fn take_in(
     let stored = Contents::of(to).await?.digest().await?;
     if (stored.counts, stored.hash()) != (counts, intake.taken.hash()) {
         let difference = format!("{:?} were stored of {counts:?}, or not as they were imported", stored.counts);
-        return Err(Error::CopyDiffers { difference });
+        return Err(Error::Transfer(TransferError::CopyDiffers { difference }));
     }
     Ok(counts)
 }
@@ -211,7 +212,8 @@ impl<R: AsyncBufRead + Unpin + Send> Lines<R> {
             }));
         }
         let line = self.number;
-        serde_json::from_slice(&self.text).map_err(|error| Error::Import { line, source: error.into() })
+        serde_json::from_slice(&self.text)
+            .map_err(|error| Error::Transfer(TransferError::Import { line, source: error.into() }))
     }
 
     /// Nothing follows the footer.
@@ -226,18 +228,18 @@ impl<R: AsyncBufRead + Unpin + Send> Lines<R> {
         let mut bounded = (&mut self.input).take(LINE_BYTES_MAX as u64 + 1);
         let read = bounded.read_until(b'\n', &mut self.text).await;
         let line = self.number;
-        Ok(read.map_err(|error| Error::Import { line, source: error.into() })? > 0)
+        Ok(read.map_err(|error| Error::Transfer(TransferError::Import { line, source: error.into() }))? > 0)
     }
 
     fn wrong(&self, why: impl Into<BoxError>) -> Error {
-        Error::Import { line: self.number, source: why.into() }
+        Error::Transfer(TransferError::Import { line: self.number, source: why.into() })
     }
 }
 
 enum Item {
     Record(Record),
     Checkpoint(FilledCheckpoint),
-    Letter(Box<LetterDetail>),
+    Letter(Box<DeadLetterDetail>),
     Request(Request),
 }
 
@@ -269,7 +271,7 @@ struct Batch {
     bytes: usize,
     records: Vec<Record>,
     checkpoints: Vec<FilledCheckpoint>,
-    letters: Vec<LetterDetail>,
+    letters: Vec<DeadLetterDetail>,
     requests: Vec<Request>,
 }
 
@@ -326,9 +328,11 @@ impl Intake<'_> {
                     Err(Error::Invalid(whole)) => {
                         for (line, item) in these.iter().zip(&$items) {
                             let stored = filling.$kind(std::slice::from_ref(item)).await;
-                            stored.map_err(|error| Error::Import { line: *line, source: error.into() })?;
+                            stored.map_err(|error| {
+                                Error::Transfer(TransferError::Import { line: *line, source: error.into() })
+                            })?;
                         }
-                        return Err(Error::Import { line: these[0], source: whole.into() });
+                        return Err(Error::Transfer(TransferError::Import { line: these[0], source: whole.into() }));
                     }
                     stored => stored?,
                 }
@@ -346,7 +350,7 @@ impl Intake<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BoxFuture, DeadLetter, LetterState};
+    use crate::{BoxFuture, DeadLetter, DeadLetterState};
 
     /// Notes how many letters come at a time.
     struct Noting(Vec<usize>);
@@ -364,7 +368,7 @@ mod tests {
             Box::pin(async { Ok(()) })
         }
 
-        fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+        fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
             self.0.push(letters.len());
             Box::pin(async { Ok(()) })
         }
@@ -399,13 +403,13 @@ mod tests {
                 retry_count: 0,
                 created_at: now,
                 last_retry_at: None,
-                state: LetterState::Dead,
+                state: DeadLetterState::Dead,
                 parks: false,
                 resolved_at: None,
                 resolved_by: None,
                 reason: None,
             };
-            let detail = LetterDetail { letter, record: None, attempts: Vec::new() };
+            let detail = DeadLetterDetail { letter, record: None, attempts: Vec::new() };
             intake.add(number, BATCH_BYTES_MAX / 2, Item::Letter(detail.into())).await.unwrap();
         }
         intake.store().await.unwrap();

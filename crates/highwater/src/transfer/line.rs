@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{Counts, FilledCheckpoint};
-use crate::{Ask, DeadLetter, LetterAttempt, LetterDetail, LetterState, Record, Request, RequestOutcome};
+use crate::{Ask, DeadLetter, DeadLetterDetail, DeadLetterState, LetterAttempt, Record, Request, RequestOutcome};
 
 /// One line.
 #[derive(Serialize, Deserialize)]
@@ -222,7 +222,7 @@ struct AttemptLine<'a> {
 }
 
 impl<'a> LetterLine<'a> {
-    pub(super) fn new(LetterDetail { letter, attempts, .. }: &'a LetterDetail) -> Self {
+    pub(super) fn new(DeadLetterDetail { letter, attempts, .. }: &'a DeadLetterDetail) -> Self {
         let attempt = |attempt: &'a LetterAttempt| AttemptLine {
             at: attempt.at,
             by: Cow::Borrowed(&attempt.by),
@@ -249,8 +249,8 @@ impl<'a> LetterLine<'a> {
         }
     }
 
-    pub(super) fn into_letter(self) -> Result<LetterDetail, String> {
-        let state = LetterState::from_name(&self.state).ok_or_else(|| format!("unknown state {:?}", self.state))?;
+    pub(super) fn into_letter(self) -> Result<DeadLetterDetail, String> {
+        let state = DeadLetterState::from_name(&self.state).ok_or_else(|| format!("unknown state {:?}", self.state))?;
         let attempt = |attempt: AttemptLine<'_>| LetterAttempt {
             at: attempt.at,
             by: attempt.by.into_owned(),
@@ -274,7 +274,7 @@ impl<'a> LetterLine<'a> {
             resolved_by: self.resolved_by.map(Cow::into_owned),
             reason: self.reason.map(Cow::into_owned),
         };
-        Ok(LetterDetail { letter, record: None, attempts: self.attempts.into_iter().map(attempt).collect() })
+        Ok(DeadLetterDetail { letter, record: None, attempts: self.attempts.into_iter().map(attempt).collect() })
     }
 }
 

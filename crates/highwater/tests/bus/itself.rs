@@ -1,7 +1,7 @@
 //! Handlers that wait for a subscriber: for their own they would wait for ever.
 
-use highwater::GlobalSequence;
 use highwater::prelude::*;
+use highwater::{BusError, GlobalSequence};
 
 use super::support::{Note, quick, say, within};
 
@@ -41,7 +41,7 @@ async fn waiting_for_a_subscriber_inside_its_own_handler_is_an_error_at_once() {
         match what {
             // It does not wait for the subscriber.
             "resume" => told.unwrap(),
-            _ => assert!(matches!(told, Err(Error::WaitsForItself { .. })), "{what}: {told:?}"),
+            _ => assert!(matches!(told, Err(Error::Bus(BusError::WaitsForItself { .. }))), "{what}: {told:?}"),
         }
     }
     // Nothing came of it, and from outside everything works.
@@ -73,7 +73,7 @@ async fn a_handler_may_wait_for_other_subscribers_and_for_its_namesake_on_anothe
     bus.subscribe(waits).await.unwrap();
     say(&store, "a").await;
     for (what, told) in within("nobody waits for itself", told.recv()).await.unwrap() {
-        let refused = matches!(told, Err(Error::WaitsForItself { .. }));
+        let refused = matches!(told, Err(Error::Bus(BusError::WaitsForItself { .. })));
         assert!(!refused, "{what}: {told:?}");
     }
     bus.shutdown().await.unwrap();

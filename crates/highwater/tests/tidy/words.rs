@@ -126,7 +126,7 @@ fn doc_comments(text: &str) -> Vec<(usize, String)> {
     blocks
 }
 
-/// What is declared `pub`, as words: `DeadLetterDesk` is `dead letter desk`.
+/// What is declared `pub`, as words: `DeadLetterQueue` is `dead letter desk`.
 fn public_names(text: &str) -> Vec<(usize, String)> {
     const KINDS: [&str; 9] = ["async", "const", "enum", "fn", "mod", "static", "struct", "trait", "type"];
     let name = |line: &str| -> Option<String> {
@@ -175,7 +175,7 @@ fn literals(text: &str, before: &str, open: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn texts_are_found_where_they_stand() {
-    let text = "/// Lets\n/// go.\npub struct DeadLetterDesk;\n// not\n//! shown\nfn a() {\n    tracing::warn!(at = at(1), \"one \\\"two\\\"\");\n}\n#[error(\"{0} (three)\")]\n";
+    let text = "/// Lets\n/// go.\npub struct DeadLetterQueue;\n// not\n//! shown\nfn a() {\n    tracing::warn!(at = at(1), \"one \\\"two\\\"\");\n}\n#[error(\"{0} (three)\")]\n";
     assert_eq!(doc_comments(text), [(0, " Lets  go.".to_owned()), (4, " shown".to_owned())]);
     assert_eq!(public_names(text), [(2, " Dead Letter Desk".to_owned())]);
     assert_eq!(literals(text, "tracing::", "!("), [(6, "one \"two\"".to_owned())]);

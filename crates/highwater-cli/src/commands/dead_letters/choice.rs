@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use clap::Args;
 use highwater::backend::Backend;
-use highwater::{DeadLetter, LetterQuery, LetterState};
+use highwater::{DeadLetter, DeadLetterQuery, DeadLetterState};
 use uuid::Uuid;
 
 use crate::failure::Failure;
@@ -61,8 +61,8 @@ impl Choice {
         self.event_type.is_some() || self.since.is_some() || self.until.is_some()
     }
 
-    pub(super) fn query(&self, states: Vec<LetterState>) -> LetterQuery {
-        LetterQuery {
+    pub(super) fn query(&self, states: Vec<DeadLetterState>) -> DeadLetterQuery {
+        DeadLetterQuery {
             subscriber_id: self.subscriber.clone(),
             stream_id: self.stream.as_ref().map(|stream| stream.id),
             event_type: self.event_type.clone(),
@@ -70,7 +70,7 @@ impl Choice {
             until: self.until,
             states,
             limit: PAGE,
-            ..LetterQuery::default()
+            ..DeadLetterQuery::default()
         }
     }
 
@@ -97,12 +97,12 @@ impl Several {
 /// Letters, page by page.
 pub(super) struct Pages<'a> {
     store: &'a dyn Backend,
-    query: LetterQuery,
+    query: DeadLetterQuery,
     end: bool,
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn new(store: &'a dyn Backend, query: LetterQuery) -> Self {
+    pub(super) fn new(store: &'a dyn Backend, query: DeadLetterQuery) -> Self {
         Self { store, query, end: false }
     }
 
@@ -121,11 +121,11 @@ impl<'a> Pages<'a> {
 }
 
 /// How many letters there are; none is an error of its own.
-pub(super) async fn count(store: &dyn Backend, query: &LetterQuery) -> Result<u64, Failure> {
+pub(super) async fn count(store: &dyn Backend, query: &DeadLetterQuery) -> Result<u64, Failure> {
     match store.count_letters(query).await? {
         0 => Err(nothing("open dead letter of this kind")),
         count => Ok(count),
     }
 }
 
-pub(super) const OPEN: [LetterState; 2] = [LetterState::Dead, LetterState::Parked];
+pub(super) const OPEN: [DeadLetterState; 2] = [DeadLetterState::Dead, DeadLetterState::Parked];

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use highwater::backend::Backend;
-use highwater::{DeadLetter, LetterState};
+use highwater::{DeadLetter, DeadLetterState};
 use serde_json::{Value, json};
 
 use super::choice::{Choice, OPEN, Pages};
@@ -44,15 +44,15 @@ enum State {
 }
 
 impl State {
-    fn states(self) -> Vec<LetterState> {
+    fn states(self) -> Vec<DeadLetterState> {
         match self {
             Self::Open => OPEN.to_vec(),
-            Self::All => LetterState::ALL.to_vec(),
-            Self::Dead => vec![LetterState::Dead],
-            Self::Parked => vec![LetterState::Parked],
-            Self::Replayed => vec![LetterState::Replayed],
-            Self::Discarded => vec![LetterState::Discarded],
-            Self::Archived => vec![LetterState::Archived],
+            Self::All => DeadLetterState::ALL.to_vec(),
+            Self::Dead => vec![DeadLetterState::Dead],
+            Self::Parked => vec![DeadLetterState::Parked],
+            Self::Replayed => vec![DeadLetterState::Replayed],
+            Self::Discarded => vec![DeadLetterState::Discarded],
+            Self::Archived => vec![DeadLetterState::Archived],
         }
     }
 }
@@ -99,8 +99,8 @@ impl List {
 
 fn cells(letter: &DeadLetter) -> [Cell; 8] {
     let paint = match letter.state {
-        LetterState::Dead => Paint::Red,
-        LetterState::Parked => Paint::Yellow,
+        DeadLetterState::Dead => Paint::Red,
+        DeadLetterState::Parked => Paint::Yellow,
         _ => Paint::Dim,
     };
     [

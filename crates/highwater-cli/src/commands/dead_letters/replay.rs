@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use highwater::backend::Backend;
-use highwater::{LetterQuery, LetterState};
+use highwater::{DeadLetterQuery, DeadLetterState};
 use uuid::Uuid;
 
 use super::choice::{OPEN, Pages, Several, count};
@@ -75,7 +75,7 @@ impl Replay {
     }
 
     /// All letters of a subscriber, or of a stream of it, are one request.
-    async fn whole(&self, store: &dyn Backend, query: LetterQuery) -> Result<Vec<Uuid>, Failure> {
+    async fn whole(&self, store: &dyn Backend, query: DeadLetterQuery) -> Result<Vec<Uuid>, Failure> {
         let stream = query.stream_id;
         let mut subscribers: BTreeSet<String> = self.several.choice.subscriber.iter().cloned().collect();
         if subscribers.is_empty() {
@@ -101,7 +101,7 @@ impl Replay {
     async fn picked(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
         let desk = bus.dead_letters().by(&self.asking.by);
-        let mut pages = Pages::new(store, self.several.choice.query(vec![LetterState::Dead]));
+        let mut pages = Pages::new(store, self.several.choice.query(vec![DeadLetterState::Dead]));
         let mut filed = Vec::new();
         while let Some(letters) = pages.next().await? {
             for letter in letters {

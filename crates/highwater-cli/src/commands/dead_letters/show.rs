@@ -1,7 +1,7 @@
 //! `highwater dead-letters show`
 
 use clap::Args;
-use highwater::LetterDetail;
+use highwater::DeadLetterDetail;
 use highwater::backend::Backend;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -38,7 +38,7 @@ impl Show {
     }
 }
 
-fn tell(detail: &LetterDetail, out: &mut Output) -> Result<(), Failure> {
+fn tell(detail: &DeadLetterDetail, out: &mut Output) -> Result<(), Failure> {
     let letter = &detail.letter;
     let mut line = |name: &str, text: &str| out.line(format!("{name:<11} {}", words::one_line(text)).trim_end());
     line("letter", &letter.id.to_string())?;
@@ -67,7 +67,7 @@ fn tell(detail: &LetterDetail, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn json(detail: &LetterDetail) -> Result<Value, Failure> {
+fn json(detail: &DeadLetterDetail) -> Result<Value, Failure> {
     let mut value = super::list::json(&detail.letter);
     let record = detail.record.as_ref().map(Shown::new).transpose()?;
     let attempts = detail.attempts.iter().map(|attempt| {

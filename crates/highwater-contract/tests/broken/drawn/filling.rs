@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use highwater::backend::{BoxFuture, FilledCheckpoint, Filling, Record, Request};
-use highwater::{Error, LetterDetail};
+use highwater::{DeadLetterDetail, Error};
 
 use super::Shared;
 
@@ -36,7 +36,7 @@ impl Filling for DrawnFilling {
         self.beside.checkpoints(checkpoints)
     }
 
-    fn letters<'a>(&'a mut self, letters: &'a [LetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
+    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
         self.beside.letters(letters)
     }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use highwater::backend::{
-    Direction, NewRecord, OpenWriter, Page, ReadLimit, Record, StreamPage, StreamRead, already_stored,
+    Direction, NewRecord, OpenWriter, Page, Position, ReadLimit, Record, StreamPage, StreamRead, already_stored,
 };
-use highwater::{Append, Appended, Error, EventTypes, Position};
+use highwater::{Append, Appended, Error, EventTypes};
 use tokio::time::Instant;
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! Faults of appending: parts stored, expectations not held, numbers out of order.
 
-use highwater::backend::{BoxFuture, Log, Record};
-use highwater::{Append, Appended, Error, ExpectedVersion, Position};
+use highwater::backend::{BoxFuture, Log, Position, Record};
+use highwater::{Append, Appended, Error, ExpectedVersion};
 
 use crate::faulty::{Fault, Sound};
 

@@ -1,45 +1,45 @@
 //! Faults of dead letters.
 
 use highwater::backend::{BoxFuture, Closed, Closing, DeadLetters, Fence, Request};
-use highwater::{Error, LetterDetail, LetterQuery, LetterState};
+use highwater::{DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, FaultyTx, Sound};
 
 /// Looks for something else than it is asked for.
-pub(crate) struct Asks(pub(crate) fn(LetterQuery) -> LetterQuery);
+pub(crate) struct Asks(pub(crate) fn(DeadLetterQuery) -> DeadLetterQuery);
 
 impl Fault for Asks {
-    fn query(&self, query: &LetterQuery) -> LetterQuery {
+    fn query(&self, query: &DeadLetterQuery) -> DeadLetterQuery {
         (self.0)(query.clone())
     }
 }
 
-pub(crate) fn of_all_streams(query: LetterQuery) -> LetterQuery {
-    LetterQuery { stream_id: None, ..query }
+pub(crate) fn of_all_streams(query: DeadLetterQuery) -> DeadLetterQuery {
+    DeadLetterQuery { stream_id: None, ..query }
 }
 
-pub(crate) fn of_everybody(query: LetterQuery) -> LetterQuery {
-    LetterQuery { subscriber_id: None, ..query }
+pub(crate) fn of_everybody(query: DeadLetterQuery) -> DeadLetterQuery {
+    DeadLetterQuery { subscriber_id: None, ..query }
 }
 
-pub(crate) fn of_all_types(query: LetterQuery) -> LetterQuery {
-    LetterQuery { event_type: None, ..query }
+pub(crate) fn of_all_types(query: DeadLetterQuery) -> DeadLetterQuery {
+    DeadLetterQuery { event_type: None, ..query }
 }
 
-pub(crate) fn first_page(query: LetterQuery) -> LetterQuery {
-    LetterQuery { after: None, ..query }
+pub(crate) fn first_page(query: DeadLetterQuery) -> DeadLetterQuery {
+    DeadLetterQuery { after: None, ..query }
 }
 
-pub(crate) fn in_any_state(query: LetterQuery) -> LetterQuery {
-    LetterQuery { states: LetterState::ALL.to_vec(), ..query }
+pub(crate) fn in_any_state(query: DeadLetterQuery) -> DeadLetterQuery {
+    DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..query }
 }
 
 /// Shows a letter otherwise than it is.
-pub(crate) struct Shows(pub(crate) fn(&mut LetterDetail));
+pub(crate) struct Shows(pub(crate) fn(&mut DeadLetterDetail));
 
 impl Fault for Shows {
-    fn shown(&self, detail: &mut LetterDetail) {
+    fn shown(&self, detail: &mut DeadLetterDetail) {
         (self.0)(detail);
     }
 }
@@ -57,8 +57,8 @@ impl Fault for OpensNoLetterAgain {
     ) -> BoxFuture<'a, Result<Closed, Error>> {
         Box::pin(async move {
             let Closing::Bury { letter, from } = closing else { return sound.commit(tx, fence, closing).await };
-            let states = LetterState::ALL.to_vec();
-            let all = LetterQuery { limit: usize::MAX, states, ..LetterQuery::of(&*fence.subscriber_id) };
+            let states = DeadLetterState::ALL.to_vec();
+            let all = DeadLetterQuery { limit: usize::MAX, states, ..DeadLetterQuery::of(&*fence.subscriber_id) };
             if sound.memory.letters(&all).await?.iter().any(|known| known.event_id == letter.event_id) {
                 let advance = Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) };
                 return sound.commit(tx, fence, advance).await;

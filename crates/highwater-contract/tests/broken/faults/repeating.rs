@@ -1,7 +1,7 @@
 //! Faults of appending twice.
 
-use highwater::backend::{BoxFuture, Log};
-use highwater::{Append, Appended, Error, ExpectedVersion, Position};
+use highwater::backend::{BoxFuture, Log, Position};
+use highwater::{Append, Appended, Error, ExpectedVersion};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use highwater::backend::{Begun, BoxFuture, Checkpoints, Closed, Closing, DeadLetters, Fence, NewLetter, OpenTx};
-use highwater::{BoxError, Claim, Error, LetterQuery};
+use highwater::backend::{Begun, BoxFuture, Checkpoints, Closed, Closing, DeadLetters, Fence, NewDeadLetter, OpenTx};
+use highwater::{BoxError, Claim, DeadLetterQuery, Error};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, FaultyTx, Sound};
@@ -266,12 +266,12 @@ impl Fault for ResetsWithoutArchiving {
     fn commit<'a>(&'a self, sound: &'a Sound, tx: FaultyTx, fence: &'a Fence, closing: Closing<'a>) -> Committing<'a> {
         Box::pin(async move {
             let Closing::Reset { to, .. } = closing else { return sound.commit(tx, fence, closing).await };
-            let query = LetterQuery { limit: usize::MAX, ..LetterQuery::of(&*fence.subscriber_id) };
+            let query = DeadLetterQuery { limit: usize::MAX, ..DeadLetterQuery::of(&*fence.subscriber_id) };
             let letters = sound.memory.letters(&query).await?;
             let closed = sound.commit(tx, fence, closing).await?;
             let renewed = Fence { term: closed.term, ..fence.clone() };
             for letter in letters {
-                let letter = NewLetter {
+                let letter = NewDeadLetter {
                     event_id: letter.event_id,
                     global_sequence: letter.global_sequence,
                     stream_id: letter.stream_id,

@@ -1,12 +1,13 @@
 //! Faults of being filled.
 #![expect(clippy::ptr_arg, reason = "what changes a batch may make it shorter, and all changes have one type")]
 
+use highwater::transfer::TransferError;
 use std::sync::Mutex;
 
 use highwater::backend::{
     BoxFuture, Diagnose, FilledCheckpoint, Filling, Finding, Record, Request, Severity, Transfer, Unfinished,
 };
-use highwater::{Error, LetterDetail, MemoryEventStore};
+use highwater::{DeadLetterDetail, Error, MemoryEventStore};
 
 use crate::faulty::{Fault, Sound};
 
@@ -18,7 +19,7 @@ type Done<'a> = BoxFuture<'a, Result<(), Error>>;
 pub(crate) struct Fills {
     records: fn(&mut Vec<Record>),
     checkpoints: fn(&mut Vec<FilledCheckpoint>),
-    letters: fn(&mut Vec<LetterDetail>),
+    letters: fn(&mut Vec<DeadLetterDetail>),
     requests: fn(&mut Vec<Request>),
 }
 
@@ -33,7 +34,7 @@ impl Fills {
         Self { checkpoints: change, ..Self::SOUND }
     }
 
-    pub(crate) fn letters(change: fn(&mut Vec<LetterDetail>)) -> Self {
+    pub(crate) fn letters(change: fn(&mut Vec<DeadLetterDetail>)) -> Self {
         Self { letters: change, ..Self::SOUND }
     }
 
@@ -63,11 +64,11 @@ pub(crate) fn without_events(checkpoints: &mut Vec<FilledCheckpoint>) {
     checkpoints.iter_mut().for_each(|checkpoint| checkpoint.event_id = None);
 }
 
-pub(crate) fn without_attempts(letters: &mut Vec<LetterDetail>) {
+pub(crate) fn without_attempts(letters: &mut Vec<DeadLetterDetail>) {
     letters.iter_mut().for_each(|detail| detail.attempts.clear());
 }
 
-pub(crate) fn open_ones(letters: &mut Vec<LetterDetail>) {
+pub(crate) fn open_ones(letters: &mut Vec<DeadLetterDetail>) {
     letters.retain(|detail| detail.letter.state.is_open());
 }
 
@@ -129,7 +130,7 @@ impl Filling for Tampered {
         self.inner.as_ref().map_or(0, |inner| inner.filled_to())
     }
 
-    tampered!(records: Record, checkpoints: FilledCheckpoint, letters: LetterDetail, requests: Request);
+    tampered!(records: Record, checkpoints: FilledCheckpoint, letters: DeadLetterDetail, requests: Request);
 
     fn finish(mut self: Box<Self>) -> Done<'static> {
         self.dropped.0 = None;
@@ -187,7 +188,9 @@ impl Fault for FillsWhateverItHolds {
     fn fill<'a>(&'a self, sound: &'a Sound, source: &'a str) -> Fill<'a> {
         Box::pin(async move {
             match sound.memory.fill(source).await {
-                Err(Error::NotEmpty { .. }) => Ok(Box::new(Tampered::SOUND) as Box<dyn Filling>),
+                Err(Error::Transfer(TransferError::NotEmpty { .. })) => {
+                    Ok(Box::new(Tampered::SOUND) as Box<dyn Filling>)
+                }
                 filling => filling,
             }
         })
@@ -238,15 +241,15 @@ pub(crate) struct KeepsWhatWasToldBefore;
 impl Fault for KeepsWhatWasToldBefore {
     fn fill<'a>(&'a self, sound: &'a Sound, source: &'a str) -> Fill<'a> {
         Box::pin(async move {
-            let all = highwater::LetterQuery {
-                states: highwater::LetterState::ALL.to_vec(),
+            let all = highwater::DeadLetterQuery {
+                states: highwater::DeadLetterState::ALL.to_vec(),
                 limit: usize::MAX,
-                ..highwater::LetterQuery::default()
+                ..highwater::DeadLetterQuery::default()
             };
             let before = highwater::backend::DeadLetters::letters(&sound.memory, &all).await?;
             let mut filling = sound.memory.fill(source).await?;
-            let detail = |letter| LetterDetail { letter, record: None, attempts: Vec::new() };
-            let before: Vec<LetterDetail> = before.into_iter().map(detail).collect();
+            let detail = |letter| DeadLetterDetail { letter, record: None, attempts: Vec::new() };
+            let before: Vec<DeadLetterDetail> = before.into_iter().map(detail).collect();
             filling.letters(&before).await?;
             Ok(filling)
         })
@@ -290,7 +293,7 @@ impl Filling for Kept {
         self.inner.as_ref().map_or(0, |inner| inner.filled_to())
     }
 
-    passed_on!(records: Record, checkpoints: FilledCheckpoint, letters: LetterDetail, requests: Request);
+    passed_on!(records: Record, checkpoints: FilledCheckpoint, letters: DeadLetterDetail, requests: Request);
 
     fn finish(mut self: Box<Self>) -> Done<'static> {
         Box::pin(async move {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use highwater::backend::{Checkpoints, Log, NewRecord};
 use highwater::{
-    Append, FailurePolicy, GlobalSequence, LetterQuery, LetterState, SubscriberOptions, SubscriptionState,
+    Append, DeadLetterQuery, DeadLetterState, FailurePolicy, GlobalSequence, SubscriberOptions, SubscriptionState,
 };
 use highwater_contract::delivered;
 use sqlx::Row;
@@ -24,7 +24,7 @@ async fn a_transient_failure_is_retried_and_leaves_no_letter() {
     bus.subscribe(recorder.clone()).await.unwrap();
     assert_eq!(bus.wait_for("projection:transient", GlobalSequence(at)).await.unwrap().dead_letter, None);
     assert_eq!(recorder.texts(), ["shaky"]);
-    assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 0);
+    assert_eq!(bus.dead_letters().count(&DeadLetterQuery::default()).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -134,11 +134,11 @@ async fn letters_are_replayed_by_the_subscriber_though_another_process_asks() {
 
     let office = bus(&db, quick()).await;
     let letters = office.dead_letters().by("anna");
-    assert_eq!(letters.count(&LetterQuery::of("projection:parked")).await.unwrap(), 3);
+    assert_eq!(letters.count(&DeadLetterQuery::of("projection:parked")).await.unwrap(), 3);
     let outcome = letters.replay_all("projection:parked").await.unwrap().done().await.unwrap();
     assert_eq!((outcome.done, outcome.failed), (3, 0));
     assert_eq!(recorder.texts(), ["1", "2", "3"]);
-    let query = LetterQuery { states: vec![LetterState::Replayed], ..LetterQuery::of("projection:parked") };
+    let query = DeadLetterQuery { states: vec![DeadLetterState::Replayed], ..DeadLetterQuery::of("projection:parked") };
     let replayed = letters.list(&query).await.unwrap();
     assert!(replayed.iter().all(|letter| letter.resolved_by.as_deref() == Some("anna")));
     let next = worker.store().append(&Append::to(stream).event(note("4"))).await.unwrap().global_sequence;
@@ -198,13 +198,13 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
         append(stream, "bad").await;
         let parked = append(stream, "behind").await;
         bus.wait_for("projection:emptied", GlobalSequence(parked)).await.unwrap();
-        assert_eq!(bus.dead_letters().count(&LetterQuery::default()).await.unwrap(), 2);
+        assert_eq!(bus.dead_letters().count(&DeadLetterQuery::default()).await.unwrap(), 2);
         db.execute(&mut by_hand, delete).await;
         let after = append(stream, &format!("after {round}")).await;
         bus.wait_for("projection:emptied", GlobalSequence(after)).await.unwrap();
         // Parked, if at all, only until it is noticed that there is nothing to wait behind.
         eventually("it waits behind nothing", async || {
-            bus.dead_letters().count(&LetterQuery::default()).await.unwrap() == 0
+            bus.dead_letters().count(&DeadLetterQuery::default()).await.unwrap() == 0
         })
         .await;
         assert_eq!(recorder.texts().last(), Some(&format!("after {round}")), "it was handled");
@@ -218,7 +218,7 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
     db.execute(&mut by_hand, "UPDATE {s}.event_bus_dlq SET parks = false WHERE state = 'dead'").await;
     append(stream, "after it").await;
     eventually("nothing is parked", async || {
-        let parked = LetterQuery { states: vec![highwater::LetterState::Parked], ..Default::default() };
+        let parked = DeadLetterQuery { states: vec![highwater::DeadLetterState::Parked], ..Default::default() };
         recorder.texts().contains(&"after it".to_owned()) && bus.dead_letters().count(&parked).await.unwrap() == 0
     })
     .await;

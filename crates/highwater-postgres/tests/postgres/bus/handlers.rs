@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, Error, Event, GlobalSequence, LetterQuery, ReliableDeliveryConfig, SubscriberOptions,
+    Append, BoxError, DeadLetterQuery, Error, Event, GlobalSequence, ReliableDeliveryConfig, SubscriberOptions,
     TransactionalProjection,
 };
 use highwater_contract::delivered;
@@ -79,7 +79,7 @@ pub async fn counted(db: &Db) -> Vec<i64> {
 }
 
 async fn letters(bus: &PgEventBus) -> Vec<String> {
-    let letters = bus.dead_letters().list(&LetterQuery::default()).await.unwrap();
+    let letters = bus.dead_letters().list(&DeadLetterQuery::default()).await.unwrap();
     letters.into_iter().map(|letter| letter.error_message.unwrap_or_default()).collect()
 }
 

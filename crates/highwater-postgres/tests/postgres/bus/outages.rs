@@ -100,7 +100,7 @@ async fn survive(outage: Outage) {
     for recorder in [each, parking] {
         assert_eq!(first_deliveries(&recorder.sequences()), all, "at least once, in order");
     }
-    let letters = bus.dead_letters().count(&highwater::LetterQuery::default()).await.unwrap();
+    let letters = bus.dead_letters().count(&highwater::DeadLetterQuery::default()).await.unwrap();
     assert_eq!(letters, 0, "an outage is nobody's fault");
     bus.shutdown().await.unwrap();
 }
@@ -161,7 +161,7 @@ async fn what_was_buried_survives_a_crash_of_the_server_though_the_database_says
     let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
     let stored = highwater::backend::Checkpoints::checkpoint(&store, "projection:buried").await.unwrap().unwrap();
     let letters =
-        highwater::backend::DeadLetters::count_letters(&store, &highwater::LetterQuery::default()).await.unwrap();
+        highwater::backend::DeadLetters::count_letters(&store, &highwater::DeadLetterQuery::default()).await.unwrap();
     assert_eq!((stored.global_sequence, letters), (at, 1));
     assert_eq!(store.head().await.unwrap(), at);
     drop(subscription);

@@ -39,13 +39,13 @@ async fn tables_from_before_there_were_terms_are_adopted_with_what_they_hold() {
     let taken = store.take_over(&Claim::of("s")).await.unwrap();
     assert_eq!((taken.fresh, taken.global_sequence), (false, 41));
     let fence = fence_of("s", &taken);
-    let letters = store.letters(&LetterQuery::of("s")).await.unwrap();
+    let letters = store.letters(&DeadLetterQuery::of("s")).await.unwrap();
     let seen: Vec<_> = letters.iter().map(|l| (l.stream_id, &*l.event_type, l.retry_count, l.state)).collect();
-    assert_eq!(seen, [(stream_id, "Noted", 3, LetterState::Dead), (Uuid::nil(), "", 5, LetterState::Dead)]);
+    assert_eq!(seen, [(stream_id, "Noted", 3, DeadLetterState::Dead), (Uuid::nil(), "", 5, DeadLetterState::Dead)]);
     assert_eq!(store.letter(letters[0].id).await.unwrap().unwrap().record, Some(record.clone()));
     // And they are ordinary tables from here on.
     close(&store, &fence, Closing::Discarded { letter: letters[1].id, by: "me", reason: "gone" }).await.unwrap();
-    let again = NewLetter { event_id: record.id, ..failure(stream_id, 42, "again") };
+    let again = NewDeadLetter { event_id: record.id, ..failure(stream_id, 42, "again") };
     let (again, _) = bury(&store, &fence, &again).await;
     assert_eq!((again.id, again.error_message.as_deref()), (letters[0].id, Some("again")));
     close(&store, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() }).await.unwrap();

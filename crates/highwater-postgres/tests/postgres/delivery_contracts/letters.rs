@@ -21,26 +21,29 @@ async fn letters_are_listed_by_position_in_pages_and_by_what_is_asked_for() {
     for (sequence, stream) in [(1, a), (2, b), (3, a), (4, b), (5, a)] {
         ids.push(bury(&store, &s, &failure(stream, sequence, "no")).await.0.id);
     }
-    let middle = store.letters(&LetterQuery::of("s")).await.unwrap()[2].created_at;
+    let middle = store.letters(&DeadLetterQuery::of("s")).await.unwrap()[2].created_at;
     bury(&store, &t, &failure(a, 3, "no")).await;
-    let listed = async |query: LetterQuery| {
+    let listed = async |query: DeadLetterQuery| {
         let found = store.letters(&query).await.unwrap();
-        assert_eq!(store.count_letters(&LetterQuery { limit: 1, ..query }).await.unwrap(), found.len() as u64);
+        assert_eq!(store.count_letters(&DeadLetterQuery { limit: 1, ..query }).await.unwrap(), found.len() as u64);
         found.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>()
     };
-    assert_eq!(listed(LetterQuery::default()).await, [1, 2, 3, 3, 4, 5]);
-    assert_eq!(listed(LetterQuery::of("s")).await, [1, 2, 3, 4, 5]);
-    assert_eq!(listed(LetterQuery { stream_id: Some(a), ..LetterQuery::default() }).await, [1, 3, 3, 5]);
-    assert_eq!(listed(LetterQuery { since: Some(middle), ..LetterQuery::of("s") }).await, [3, 4, 5]);
-    assert_eq!(listed(LetterQuery { until: Some(middle), ..LetterQuery::of("s") }).await, [1, 2]);
+    assert_eq!(listed(DeadLetterQuery::default()).await, [1, 2, 3, 3, 4, 5]);
+    assert_eq!(listed(DeadLetterQuery::of("s")).await, [1, 2, 3, 4, 5]);
+    assert_eq!(listed(DeadLetterQuery { stream_id: Some(a), ..DeadLetterQuery::default() }).await, [1, 3, 3, 5]);
+    assert_eq!(listed(DeadLetterQuery { since: Some(middle), ..DeadLetterQuery::of("s") }).await, [3, 4, 5]);
+    assert_eq!(listed(DeadLetterQuery { until: Some(middle), ..DeadLetterQuery::of("s") }).await, [1, 2]);
     close(&store, &s, Closing::Discarded { letter: ids[1], by: "me", reason: "old" }).await.unwrap();
-    assert_eq!(listed(LetterQuery::of("s")).await, [1, 3, 4, 5]);
-    assert_eq!(listed(LetterQuery { states: vec![LetterState::Discarded], ..LetterQuery::of("s") }).await, [2]);
-    assert_eq!(listed(LetterQuery { states: vec![], ..LetterQuery::of("s") }).await, [0; 0]);
+    assert_eq!(listed(DeadLetterQuery::of("s")).await, [1, 3, 4, 5]);
+    assert_eq!(
+        listed(DeadLetterQuery { states: vec![DeadLetterState::Discarded], ..DeadLetterQuery::of("s") }).await,
+        [2]
+    );
+    assert_eq!(listed(DeadLetterQuery { states: vec![], ..DeadLetterQuery::of("s") }).await, [0; 0]);
     assert_eq!(listed(all_of("s")).await, [1, 2, 3, 4, 5]);
 
     let mut seen = Vec::new();
-    let mut query = LetterQuery { limit: 2, ..LetterQuery::default() };
+    let mut query = DeadLetterQuery { limit: 2, ..DeadLetterQuery::default() };
     loop {
         let page = store.letters(&query).await.unwrap();
         let Some(last) = page.last() else { break };
@@ -60,7 +63,7 @@ async fn a_letter_shows_the_event_as_it_is_stored_and_all_that_was_done_with_it(
     let stream_id = Uuid::now_v7();
     store.append(&Append::to(stream_id).event(note("hello"))).await.unwrap();
     let record = page(&store, 0).await.records.remove(0);
-    let letter = NewLetter { event_id: record.id, ..failure(stream_id, record.global_sequence, "first") };
+    let letter = NewDeadLetter { event_id: record.id, ..failure(stream_id, record.global_sequence, "first") };
     let (buried, _) = bury(&store, &fence, &letter).await;
     let id = buried.id;
     assert_eq!((buried.retry_count, buried.event_type.as_str(), buried.parks), (3, "Noted", false));
@@ -68,7 +71,7 @@ async fn a_letter_shows_the_event_as_it_is_stored_and_all_that_was_done_with_it(
 
     close(&store, &fence, Closing::ReplayFailed { letter: id, by: "me", error: "second" }).await.unwrap();
     let failed = store.letter(id).await.unwrap().unwrap().letter;
-    assert_eq!((failed.state, failed.retry_count), (LetterState::Dead, 4));
+    assert_eq!((failed.state, failed.retry_count), (DeadLetterState::Dead, 4));
     assert_eq!((failed.error_message.as_deref(), failed.resolved_at), (Some("second"), None));
     assert!(failed.last_retry_at > buried.last_retry_at);
 
@@ -76,7 +79,7 @@ async fn a_letter_shows_the_event_as_it_is_stored_and_all_that_was_done_with_it(
     close(&store, &fence, Closing::Replayed { letter: id, by: "you" }).await.unwrap();
     assert!(!Backend::begin(&store, &fence, Some(id)).await.unwrap().letter_open);
     let detail = store.letter(id).await.unwrap().unwrap();
-    assert_eq!((detail.letter.state, detail.letter.resolved_by.as_deref()), (LetterState::Replayed, Some("you")));
+    assert_eq!((detail.letter.state, detail.letter.resolved_by.as_deref()), (DeadLetterState::Replayed, Some("you")));
     assert!(detail.letter.resolved_at.is_some());
     let attempts: Vec<_> = detail.attempts.iter().map(|a| (&*a.by, &*a.outcome, a.detail.as_deref())).collect();
     assert_eq!(attempts, [("me", "failed", Some("second")), ("you", "replayed", None)]);
@@ -89,7 +92,7 @@ async fn a_letter_shows_the_event_as_it_is_stored_and_all_that_was_done_with_it(
     close(&store, &other, Closing::Discarded { letter: open.id, by: "me", reason: "" }).await.unwrap_err();
     assert!(!Backend::begin(&store, &other, Some(open.id)).await.unwrap().letter_open);
     let kept = store.letter(open.id).await.unwrap().unwrap();
-    assert_eq!((kept.letter.state, kept.record, kept.attempts), (LetterState::Dead, None, vec![]));
+    assert_eq!((kept.letter.state, kept.record, kept.attempts), (DeadLetterState::Dead, None, vec![]));
     assert_eq!(store.letter(Uuid::now_v7()).await.unwrap(), None);
 }
 
@@ -99,12 +102,12 @@ async fn a_parked_stream_is_one_with_open_letters_that_park_it() {
     let store = db.store().await;
     let fence = take(&store, "s").await;
     let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
-    let parking = |stream, sequence| NewLetter { parks: true, ..failure(stream, sequence, "no") };
+    let parking = |stream, sequence| NewDeadLetter { parks: true, ..failure(stream, sequence, "no") };
     let (head, closed) = bury(&store, &fence, &parking(a, 1)).await;
     assert_eq!(closed.parked_left, 1);
-    let waits = NewLetter { error_message: None, ..parking(a, 2) };
+    let waits = NewDeadLetter { error_message: None, ..parking(a, 2) };
     let (behind, closed) = bury(&store, &fence, &waits).await;
-    assert_eq!((behind.state, closed.parked_left), (LetterState::Parked, 2));
+    assert_eq!((behind.state, closed.parked_left), (DeadLetterState::Parked, 2));
     bury(&store, &fence, &parking(b, 3)).await;
     let (_, closed) = bury(&store, &fence, &failure(Uuid::from_u128(3), 4, "no")).await;
     assert_eq!(closed.parked_left, 0, "this one does not park its stream");
@@ -115,7 +118,7 @@ async fn a_parked_stream_is_one_with_open_letters_that_park_it() {
     let closed =
         close(&store, &fence, Closing::ReplayFailed { letter: behind.id, by: "me", error: "no" }).await.unwrap();
     assert_eq!(closed.parked_left, 1);
-    assert_eq!(store.letter(behind.id).await.unwrap().unwrap().letter.state, LetterState::Dead);
+    assert_eq!(store.letter(behind.id).await.unwrap().unwrap().letter.state, DeadLetterState::Dead);
     let closed =
         close(&store, &fence, Closing::Discarded { letter: behind.id, by: "me", reason: "old" }).await.unwrap();
     assert_eq!(closed.parked_left, 0);

@@ -123,7 +123,7 @@ async fn a_handler_that_ended_its_transaction_moves_no_checkpoint_and_resolves_n
             let fits = matches!(told, Error::Aborted { .. }) || begun_anew && matches!(told, Error::Fenced { .. });
             assert!(fits, "{end} {closing:?}: {told:?}");
             assert_eq!(at(&store, "s").await, Some(3), "{end} {closing:?}");
-            assert_eq!(store.letters(&LetterQuery::of("s")).await.unwrap().len(), 1, "{end} {closing:?}");
+            assert_eq!(store.letters(&DeadLetterQuery::of("s")).await.unwrap().len(), 1, "{end} {closing:?}");
         }
     }
     assert_eq!(close(&store, &fence, advance(3, 7)).await.unwrap().term, fence.term);
@@ -277,7 +277,7 @@ async fn a_letter_and_the_checkpoint_are_stored_together_or_not_at_all() {
     let (buried, _) = bury(&store, &fence, &letter).await;
     let stored = store.checkpoint("s").await.unwrap().unwrap();
     assert_eq!((stored.global_sequence, stored.event_id), (7, Some(letter.event_id)));
-    assert_eq!((buried.event_id, buried.state), (letter.event_id, LetterState::Dead));
+    assert_eq!((buried.event_id, buried.state), (letter.event_id, DeadLetterState::Dead));
 
     db.execute(&mut db.connection().await, "DROP TABLE {s}.event_bus_dlq CASCADE").await;
     close(&store, &fence, Closing::Bury { letter: &failure(stream, 8, "no"), from: 7 }).await.unwrap_err();
@@ -300,14 +300,14 @@ async fn a_reset_archives_letters_sets_the_checkpoint_back_and_raises_the_term()
     assert_eq!((stored.global_sequence, stored.event_id, stored.term), (2, None, closed.term));
     assert_eq!(model(&db).await, [1]);
     let detail = store.letter(buried.id).await.unwrap().unwrap();
-    assert_eq!((detail.letter.state, detail.letter.resolved_by.as_deref()), (LetterState::Archived, Some("me")));
+    assert_eq!((detail.letter.state, detail.letter.resolved_by.as_deref()), (DeadLetterState::Archived, Some("me")));
     assert_eq!((detail.attempts[0].outcome.as_str(), detail.attempts[0].by.as_str()), ("archived", "me"));
-    assert_eq!(store.count_letters(&LetterQuery::of("other")).await.unwrap(), 1, "others are left alone");
+    assert_eq!(store.count_letters(&DeadLetterQuery::of("other")).await.unwrap(), 1, "others are left alone");
     assert!(matches!(Backend::begin(&store, &fence, None).await, Err(Error::Fenced { .. })));
     let renewed = Fence { term: closed.term, ..fence };
     // The event fails again: its letter is opened again, and knows what has been done with it.
     let (again, _) = bury(&store, &renewed, &failure(letter.stream_id, 7, "still no")).await;
-    assert_eq!((again.id, again.state, again.resolved_at), (buried.id, LetterState::Dead, None));
+    assert_eq!((again.id, again.state, again.resolved_at), (buried.id, DeadLetterState::Dead, None));
     assert_eq!((again.error_message.as_deref(), again.resolved_by), (Some("still no"), None));
     assert_eq!(store.letter(again.id).await.unwrap().unwrap().attempts.len(), 1);
 }

@@ -1,8 +1,9 @@
 //! Locks that vanish under a session: no server does this, but it is not believed that none ever does.
 
+use highwater::backend::ProjectorCoordinator;
 use std::sync::{Arc, Mutex};
 
-use highwater::{Claim, Coordinator, ProjectorCoordinator};
+use highwater::{Claim, Coordinator};
 use highwater_postgres::PgEventStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

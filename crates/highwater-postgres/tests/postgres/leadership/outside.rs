@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::{Checkpoints, LeaderHold, Log, explain_with_patience};
-use highwater::{Cause, Claim, Error, EventStore, GlobalSequence, SubscriberOverview};
+use highwater::{BusError, Cause, Claim, Error, EventStore, GlobalSequence, SubscriberOverview};
 use highwater_postgres::{PgEventBus, PgEventStore};
 
 use super::processes::{caught_up, effects};
@@ -138,7 +138,7 @@ async fn a_forced_move_fences_another_process_which_goes_on_from_there() {
     let half = all[all.len() / 2];
     let before = store.checkpoint(EFFECTS).await.unwrap().unwrap();
     let refused = store.repair().set_checkpoint(EFFECTS, half).await;
-    assert!(matches!(&refused, Err(Error::Led { leader: Some(_), .. })), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Bus(BusError::Led { leader: Some(_), .. }))), "{refused:?}");
     assert_eq!(store.checkpoint(EFFECTS).await.unwrap().unwrap().term, before.term, "nothing was changed");
 
     let moved = store.repair().by("anna").force().set_checkpoint(EFFECTS, half).await.unwrap();

@@ -83,7 +83,7 @@ pub async fn assert_nothing_lost(db: &Db, store: &PgEventStore, again: usize) {
     let doubled: i64 = effects.values().map(|count| count - 1).sum();
     assert!(doubled <= again as i64, "{doubled} effects more than once, where {again} may be");
     let letters =
-        highwater::backend::DeadLetters::count_letters(store, &highwater::LetterQuery::default()).await.unwrap();
+        highwater::backend::DeadLetters::count_letters(store, &highwater::DeadLetterQuery::default()).await.unwrap();
     assert_eq!(letters, 0, "nothing was counted twice and refused for that");
 }
 

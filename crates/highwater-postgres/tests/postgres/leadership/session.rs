@@ -1,12 +1,12 @@
 //! The connection that leadership hangs on.
 
+use highwater::backend::ProjectorCoordinator;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::{
-    BoxError, Claim, Coordinator, Event, GlobalSequence, InstanceMode, ProjectorCoordinator, ReliableDeliveryConfig,
-    SubscriptionState,
+    BoxError, Claim, Coordinator, Event, GlobalSequence, InstanceMode, ReliableDeliveryConfig, SubscriptionState,
 };
 use highwater_postgres::{PgConfig, PgEventBus};
 

@@ -10,7 +10,8 @@ use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
 use crate::{
-    Begun, CheckpointWrite, Closed, Closing, DeadLetter, Error, Fence, LetterQuery, LetterState, NewLetter, Record,
+    Begun, CheckpointWrite, Closed, Closing, DeadLetter, DeadLetterQuery, DeadLetterState, Error, Fence, NewDeadLetter,
+    Record,
 };
 
 /// For how long what is known of parked streams is believed: to count them takes longer the more there are.
@@ -124,7 +125,7 @@ impl Driver {
         self.machine.on_buried(closed.parked_left);
         self.journal.parked(&record);
         let front = self.first_parking(record.stream_id).await?;
-        if front.is_some_and(|letter| letter.state == LetterState::Parked) {
+        if front.is_some_and(|letter| letter.state == DeadLetterState::Parked) {
             // What it was to wait behind was deleted by hand, so nobody would ever replay it. Killed here, it stays parked, and
             // is listed as such; the next event of the stream finds it.
             self.replay_all(Some(record.stream_id), "subscriber").await?;
@@ -134,7 +135,7 @@ impl Driver {
 
     /// The letter that the others of a parked stream wait behind. Letters from when a failure did not park may lie before it.
     pub(in crate::delivery) async fn first_parking(&self, stream_id: Uuid) -> Result<Option<DeadLetter>, Trouble> {
-        let mut query = LetterQuery { stream_id: Some(stream_id), ..LetterQuery::of(&*self.subscriber.id) };
+        let mut query = DeadLetterQuery { stream_id: Some(stream_id), ..DeadLetterQuery::of(&*self.subscriber.id) };
         loop {
             let letters = self.shared.backend.letters(&query).await?;
             let Some(last) = letters.last() else { return Ok(None) };
@@ -161,8 +162,8 @@ impl Driver {
     }
 }
 
-fn letter(record: &Record, error_message: Option<String>, retry_count: u32, parks: bool) -> NewLetter {
-    NewLetter {
+fn letter(record: &Record, error_message: Option<String>, retry_count: u32, parks: bool) -> NewDeadLetter {
+    NewDeadLetter {
         event_id: record.id,
         global_sequence: record.global_sequence,
         stream_id: record.stream_id,

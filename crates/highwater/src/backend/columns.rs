@@ -1,5 +1,6 @@
 //! What columns of SQL backends may hold: the rules, for every backend. What does not keep them was not written by one.
 
+use crate::transfer::TransferError;
 use std::collections::HashSet;
 
 use uuid::Uuid;
@@ -57,7 +58,7 @@ pub fn not_empty<E>(holds: impl Fn(usize) -> Result<bool, E>) -> Result<Option<E
             found.push(what);
         }
     }
-    Ok((!found.is_empty()).then(|| Error::NotEmpty { found: found.join(", ") }))
+    Ok((!found.is_empty()).then(|| Error::Transfer(TransferError::NotEmpty { found: found.join(", ") })))
 }
 
 /// The streams that records go on with, whose versions a filling looks up. One that begins with them is left to the
@@ -86,7 +87,9 @@ mod tests {
     fn what_is_held_is_named_in_order() {
         let held = |held: [bool; 4]| not_empty(|column| Ok::<_, ()>(held[column])).unwrap();
         assert!(held([false; 4]).is_none());
-        let Some(Error::NotEmpty { found }) = held([false, true, false, true]) else { panic!("it is not empty") };
+        let Some(Error::Transfer(TransferError::NotEmpty { found })) = held([false, true, false, true]) else {
+            panic!("it is not empty")
+        };
         assert_eq!(found, "checkpoints, requests");
     }
 }
