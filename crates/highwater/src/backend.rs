@@ -22,6 +22,7 @@ pub use crate::leadership::{
     Candidate, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Member, Moment, Seen,
     Validity, View, Want,
 };
+pub use crate::lock::lock;
 pub use crate::log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
 pub use crate::prepared::Prepared;
 pub use crate::record::{NewRecord, Record};
