@@ -51,8 +51,8 @@ BEGIN
 END
 $highwater$;
 
--- They only read, with the rights of whoever calls them; and they must be there for the owner of the functions below, whoever
--- migrates.
+-- They only read, with the rights of their caller; and the owner of the functions below must be allowed to call them, also when
+-- another role migrates.
 GRANT EXECUTE ON FUNCTION {schema}.insist_on_versions, {schema}.insist_on_rows TO PUBLIC;
 
 -- As before, but for the check of the versions and what follows the INSERT.
