@@ -2,14 +2,14 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use highwater::backend::{
     Backend, Checkpoints, Fence, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator,
-    LockHolder, ProjectorCoordinator, Refused,
+    LockHolder, ProjectorCoordinator, Refused, lock,
 };
 use highwater::{Claim, Coordinator, Error, Invalid, LeadershipGuard, ReliableDeliveryConfig};
 use tokio::task::{JoinSet, yield_now};
@@ -91,7 +91,7 @@ pub(crate) async fn of_fifty_who_wait_one_leads_at_a_time<H: Harness>(harness: A
             let guard = lead(&instance, NAME).await;
             assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "somebody else leads at the same time");
             assert!(guard.is_held(), "who leads holds it");
-            terms.lock().unwrap_or_else(PoisonError::into_inner).push(guard.term());
+            lock(&terms).push(guard.term());
             yield_now().await;
             leading.fetch_sub(1, Ordering::SeqCst);
             // Either way will do.
@@ -101,7 +101,7 @@ pub(crate) async fn of_fifty_who_wait_one_leads_at_a_time<H: Harness>(harness: A
     while let Some(ended) = within("a racer", racers.join_next()).await {
         ended.expect("every racer gets its turn");
     }
-    let terms = std::mem::take(&mut *terms.lock().unwrap_or_else(PoisonError::into_inner));
+    let terms = std::mem::take(&mut *lock(&terms));
     assert_eq!(terms.len(), 50);
     assert!(terms.is_sorted_by(|before, after| before < after), "each term is higher than the one before: {terms:?}");
     close(instances).await;

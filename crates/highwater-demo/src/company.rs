@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::backend::lock;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
@@ -165,7 +166,7 @@ impl Member {
         if let Some(listening) = self.listening.take() {
             drop(tokio::time::timeout(LISTEN_TIMEOUT, listening).await);
         }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = lock(&self.said);
         let said = said.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
         let what = if said.is_empty() { what } else { format!("{what}: {said}") };
         DemoError::Instance { number: self.number, what }
@@ -177,7 +178,7 @@ async fn listen(stderr: impl AsyncRead + Unpin, said: Said) {
     let mut lines = BufReader::new(stderr).lines();
     // Ends with the instance, or with a line that is no text.
     while let Ok(Some(line)) = lines.next_line().await {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = lock(&said);
         if said.len() == LINES_MAX {
             said.pop_front();
         }

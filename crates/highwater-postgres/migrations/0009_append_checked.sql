@@ -9,6 +9,26 @@ ALTER TABLE {schema}.events
     ADD CONSTRAINT events_created_at_sane
         CHECK (created_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange) NOT VALID;
 
+-- Two checks, which the functions below call only where there is something to see: a call costs a lone append more than the
+-- check itself. So `append_one`, whose version is always the next, has the second one in its RETURNING.
+
+-- In each stream 1, 2, 3 … : the unique index keeps doubles out, so that the highest is as many as there are. Everything is
+-- named in full, because `append_new` sets no search_path.
+CREATE FUNCTION {schema}.insist_on_versions(stream_ids uuid[], versions bigint[])
+RETURNS void
+LANGUAGE plpgsql
+AS $highwater$
+BEGIN
+    IF EXISTS (
+        SELECT FROM (SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(versions) AS version) e
+        GROUP BY e.stream_id
+        HAVING (pg_catalog.max(e.version) OPERATOR(pg_catalog.=) pg_catalog.count(*)) IS NOT TRUE) THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW008',
+            MESSAGE = 'the versions of each stream''s events must be 1, 2, 3 … without holes or doubles';
+    END IF;
+END
+$highwater$;
+
 -- Reads back what was just stored, where the table has triggers or rules.
 CREATE FUNCTION {schema}.insist_on_rows(
     numbers bigint[], stream_ids uuid[], stream_versions bigint[], ids uuid[])
@@ -31,11 +51,11 @@ BEGIN
 END
 $highwater$;
 
--- It only reads, with the rights of whoever calls it; and it must be there for the owner of the functions below, whoever
--- migrates.
-GRANT EXECUTE ON FUNCTION {schema}.insist_on_rows TO PUBLIC;
+-- They only read, with the rights of their caller; and the owner of the functions below must be allowed to call them, also when
+-- another role migrates.
+GRANT EXECUTE ON FUNCTION {schema}.insist_on_versions, {schema}.insist_on_rows TO PUBLIC;
 
--- As before, but for the check of `steps` and what follows the INSERT.
+-- As before, but for the check of the versions and what follows the INSERT.
 CREATE OR REPLACE FUNCTION {schema}.append_group(
     streams uuid[], expected bigint[], wait_ms integer, event_streams integer[], steps integer[], ids uuid[],
     event_types text[], schema_versions integer[], data text[], metadata text[], created_at timestamptz[],
@@ -53,13 +73,9 @@ BEGIN
     IF array_lower(streams, 1) <> 1 OR array_ndims(streams) <> 1 THEN
         RAISE EXCEPTION USING ERRCODE = 'HW008', MESSAGE = 'streams must be an array of one dimension that begins at 1';
     END IF;
-    -- In each stream 1, 2, 3 … : the unique index keeps doubles out, so that the highest is as many as there are. Where
-    -- every stream gets one event there is nothing more to see.
-    IF (1 = ALL (steps)) IS NOT TRUE AND EXISTS (
-        SELECT FROM unnest(event_streams, steps) AS e (stream, step)
-        GROUP BY streams[e.stream] HAVING max(e.step) IS DISTINCT FROM count(*)) THEN
-        RAISE EXCEPTION USING ERRCODE = 'HW008',
-            MESSAGE = 'the steps of each stream''s events must be 1, 2, 3 … without holes or doubles';
+    -- Where every stream gets one event there is nothing to see.
+    IF (1 = ALL (steps)) IS NOT TRUE THEN
+        PERFORM {schema}.insist_on_versions(ARRAY(SELECT streams[s] FROM unnest(event_streams) s), steps);
     END IF;
     LOOP
         -- Each time in a statement of its own, so that it sees what was committed while we waited for locks.
@@ -189,14 +205,8 @@ DECLARE
     stored bigint;
 BEGIN
     -- As in `append_group`. A stream that is there has version 1 already, which the unique index does not allow twice.
-    IF (1 OPERATOR(pg_catalog.=) ALL (stream_versions)) IS NOT TRUE AND EXISTS (
-        SELECT FROM (
-            SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(stream_versions) AS stream_version
-        ) e
-        GROUP BY e.stream_id
-        HAVING (pg_catalog.max(e.stream_version) OPERATOR(pg_catalog.=) pg_catalog.count(*)) IS NOT TRUE) THEN
-        RAISE EXCEPTION USING ERRCODE = 'HW008',
-            MESSAGE = 'the versions of each stream''s events must be 1, 2, 3 … without holes or doubles';
+    IF (1 OPERATOR(pg_catalog.=) ALL (stream_versions)) IS NOT TRUE THEN
+        PERFORM {schema}.insist_on_versions(stream_ids, stream_versions);
     END IF;
     numbers := ARRAY(
         SELECT pg_catalog.nextval('{schema_text}.events_global_sequence_seq'::pg_catalog.regclass)

@@ -21,13 +21,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use highwater::Appended;
 use highwater::backend::{AppendQueue, Appender, Backlog, QueuedAppend};
-use sqlx::PgPool;
+use highwater::{Appended, Error};
 use uuid::Uuid;
 
 use crate::config::PgConfig;
 use crate::connect::Connector;
+use crate::own_pool::OwnPool;
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
 use lane::{Done, Lane};
@@ -39,14 +39,14 @@ const SIDE_BY_SIDE_MIN: usize = 64;
 /// Starts the task, and gives the callers' end of its queue.
 pub(crate) fn start(
     connector: &Connector,
-    pool: PgPool,
+    own_pool: &OwnPool,
     sql: &Arc<Sql>,
     config: &PgConfig,
     announcer: &Announcer,
 ) -> AppendQueue {
     let lanes = Lanes {
         connector: connector.clone(),
-        pool,
+        own_pool: own_pool.clone(),
         sql: sql.clone(),
         announcer: announcer.clone(),
         timeout: config.append_timeout,
@@ -59,7 +59,7 @@ pub(crate) fn start(
 
 struct Lanes {
     connector: Connector,
-    pool: PgPool,
+    own_pool: OwnPool,
     sql: Arc<Sql>,
     announcer: Announcer,
     timeout: Duration,
@@ -70,14 +70,14 @@ struct Lanes {
 
 impl Appender for Lanes {
     async fn run(&self, backlog: &mut Backlog) {
-        let Self { connector, pool, sql, announcer, timeout, .. } = self;
+        let Self { connector, own_pool, sql, announcer, timeout, .. } = self;
         let lane = || Lane::new(connector.clone(), sql.clone(), announcer.clone(), *timeout);
         let task = Task {
             backlog,
             idle: (0..self.count).map(|_| lane()).collect(),
             in_flight: HashSet::new(),
             in_flight_events: 0,
-            waiting: WaitingRoom::new(pool.clone(), sql.clone(), announcer.clone(), *timeout),
+            waiting: WaitingRoom::new(own_pool.clone(), sql.clone(), announcer.clone(), *timeout),
             events_max: self.events_max,
             bytes_max: self.bytes_max,
         };
@@ -162,6 +162,15 @@ impl Task<'_> {
 
 fn events<'a>(requests: impl IntoIterator<Item = &'a QueuedAppend>) -> usize {
     requests.into_iter().map(|request| request.append.records.len()).sum()
+}
+
+/// Whether a connection is not used again after an error. A session remembers what a rule made of a statement, also when the
+/// rule is gone.
+fn costs_the_connection(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::UnknownOutcome { .. } | Error::Unavailable { .. } | Error::Altered { .. } | Error::NotPrimary { .. }
+    )
 }
 
 /// After the commit: the highest number of what was newly stored.

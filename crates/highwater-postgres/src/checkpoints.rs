@@ -85,19 +85,14 @@ impl Checkpoints for PgEventStore {
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(async move {
-            self.look("see in time which subscribers are paused", async {
-                let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
-                query
-                    .fetch_all_in_time(&self.inner.own_pool)
-                    .await
-                    .map_err(|e| failed("see which subscribers are paused", e))
-            })
-            .await
+            let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
+            let paused = query.fetch_all_in_time(&self.inner.housekeeping).await;
+            paused.map_err(|e| failed("see which subscribers are paused", e))
         })
     }
 
     fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.look("store reports in time", self.write_reports(reports)))
+        Box::pin(self.write_reports(reports))
     }
 
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {

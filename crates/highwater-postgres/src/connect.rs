@@ -1,25 +1,28 @@
 //! Connections of our own, and who is at the other end of them.
 
-mod resting;
+mod kept;
 mod server;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::backend::{BoxFuture, lock};
 use highwater::{Error, Invalid};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{Connection, Row};
 use tokio::time::Instant;
 
-use crate::error::{failed, failed_in_life, in_time, sqlstate};
-use crate::hosts::{Doubts, Hosts};
+use crate::error::{failed, failed_in_life, in_time, is_starting, ours, sqlstate};
+use crate::hosts::Hosts;
 use crate::sql::Sql;
-use crate::write::IDLE_MAX;
+use kept::IDLE_MAX;
 use server::{Incarnation, check, look};
 
-pub(crate) use resting::Resting;
+pub(crate) use kept::{Kept, Lent, Stock, answers};
 pub(crate) use server::{Server, fit};
 
+/// How long to wait before a server that refuses is tried again.
+const CONNECT_AGAIN: Duration = Duration::from_millis(50);
 /// How long a transaction of ours may be left idle before the server ends it.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
@@ -40,7 +43,7 @@ impl Connector {
 
     /// Another way to the same server.
     pub(crate) fn by_way_of(&self, hosts: Hosts) -> Self {
-        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = *lock(&self.seen);
         Self { hosts, seen: Arc::new(Mutex::new(seen)), ..self.clone() }
     }
 
@@ -52,22 +55,40 @@ impl Connector {
         self.timeout
     }
 
-    /// Whether a connection that was opened then may lead to a server that was replaced since.
-    pub(crate) fn doubts(&self, opened: Instant) -> bool {
-        self.hosts.doubts().concern(opened.elapsed())
-    }
-
     /// A connection named after what it is for. Refuses a replica, another cluster than before, and a server that was
     /// replaced; among several hosts also one that is read-only. The host that was the primary is asked first, then the
     /// others, each for its share of the time that is left: one that never answers must not use up all of it.
     pub(crate) async fn connect(&self, purpose: &str, lock_timeout: Option<Duration>) -> Result<PgConnection, Error> {
+        self.open(Some(purpose), lock_timeout, true).await
+    }
+
+    /// The same for what may be asked of a replica as well, where it is the only host. A server that is about to start
+    /// refuses for a while, and among several hosts none may be the primary yet: it is tried again until the time is up.
+    pub(crate) async fn connect_patiently(&self) -> Result<PgConnection, Error> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            match self.open(None, None, self.hosts.are_several()).await {
+                Err(error) if is_starting(&error) && Instant::now() + CONNECT_AGAIN < deadline => {
+                    tokio::time::sleep(CONNECT_AGAIN).await;
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    async fn open(
+        &self,
+        purpose: Option<&str>,
+        lock_timeout: Option<Duration>,
+        primary: bool,
+    ) -> Result<PgConnection, Error> {
         let deadline = Instant::now() + self.timeout;
         let mut wrong = Vec::new();
         let turn = self.hosts.in_turn();
         for (left, host) in (1..=turn.len() as u32).rev().zip(turn) {
             let patience = deadline.saturating_duration_since(Instant::now()) / left;
-            let options = self.hosts.options(host, Some(purpose));
-            match tokio::time::timeout(patience, self.connect_to(&options, lock_timeout)).await {
+            let options = self.hosts.options(host, purpose);
+            match tokio::time::timeout(patience, self.connect_to(&options, lock_timeout, primary)).await {
                 Ok(Ok(connected)) => {
                     self.hosts.found(host);
                     return Ok(connected);
@@ -95,11 +116,14 @@ impl Connector {
         &self,
         options: &PgConnectOptions,
         lock_timeout: Option<Duration>,
+        primary: bool,
     ) -> Result<PgConnection, Error> {
         let mut connection = PgConnection::connect_with(options).await.map_err(|e| failed("connect", e))?;
         fit(connection.server_version_num())?;
         set_up(&mut connection, &self.sql, lock_timeout).await.map_err(|e| failed("set up a connection", e))?;
-        self.still_primary(&mut connection).await?;
+        if primary {
+            self.still_primary(&mut connection).await?;
+        }
         Ok(connection)
     }
 
@@ -146,7 +170,7 @@ impl Connector {
 
     fn recognise(&self, server: &Server) -> Result<(), Error> {
         let found = server.primary(self.hosts.are_several())?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         check(*seen, found)?;
         if seen.replace(found).is_some_and(|seen| seen != found) {
             self.hosts.moved();
@@ -166,38 +190,45 @@ pub(crate) fn life(number: i64) -> u64 {
     number.cast_unsigned()
 }
 
-/// A pool whose connections are asked whether they are still there only after a short rest: the driver would ask every
-/// time. Those about which there are doubts are replaced.
-pub(crate) fn pool_options(connections_max: u32, timeout: Duration, doubts: Doubts, resting: Resting) -> PgPoolOptions {
+/// How a connection of a pool is set up.
+type SetUp = for<'a> fn(&'a mut PgConnection, &'a Sql) -> BoxFuture<'a, Result<(), sqlx::Error>>;
+
+/// A pool of the driver's, for transactions that others hold: its connections are asked whether they are still there only
+/// after a short rest, where the driver would ask every time. Those about which there are doubts are replaced. Among several
+/// hosts it is kept from a server that is not the primary: it tries again until its time is up, wherever it is directed
+/// meanwhile.
+pub(crate) fn pool_options(
+    hosts: &Hosts,
+    sql: &Arc<Sql>,
+    connections_max: u32,
+    timeout: Duration,
+    set_up: SetUp,
+) -> PgPoolOptions {
+    let (sql, several, doubts) = (sql.clone(), hosts.are_several(), hosts.doubts().clone());
     PgPoolOptions::new()
+        .after_connect(move |connection, _| {
+            let sql = sql.clone();
+            Box::pin(async move {
+                set_up(connection, &sql).await?;
+                if several && let Err(error) = look(connection, &sql).await?.primary(true) {
+                    return Err(ours(error));
+                }
+                Ok(())
+            })
+        })
         .max_connections(connections_max)
         .acquire_timeout(timeout)
         .test_before_acquire(false)
         .before_acquire(move |connection, meta| {
-            resting.taken(meta.idle_for);
             let doubted = doubts.concern(meta.age);
             Box::pin(async move {
-                if !doubted && meta.idle_for > IDLE_MAX {
-                    // One that does not answer is replaced, and not waited for until everybody's time is up.
-                    let answered = tokio::time::timeout(timeout / 4, connection.ping()).await;
-                    answered.map_err(|elapsed| sqlx::Error::Io(elapsed.into()))??;
+                if !doubted && meta.idle_for > IDLE_MAX && !answers(connection, timeout / 4).await {
+                    // An error, so that the driver does not try to say goodbye to a server that says nothing.
+                    return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
                 }
                 Ok(!doubted)
             })
         })
-}
-
-/// Among several hosts, keeps a pool from a server that is not the primary. The pool tries again until its time is up, and
-/// wherever it is directed meanwhile.
-pub(crate) async fn insist_on_primary(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    several: bool,
-) -> Result<(), sqlx::Error> {
-    if several && let Err(error) = look(connection, sql).await?.primary(true) {
-        return Err(sqlx::Error::Configuration(error.into()));
-    }
-    Ok(())
 }
 
 /// The settings that every connection of ours has; see `sql/session.sql`.

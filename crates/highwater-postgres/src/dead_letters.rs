@@ -71,13 +71,10 @@ impl DeadLetters for PgEventStore {
 
     fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
         Box::pin(async move {
-            self.look("list requests in time", async {
-                let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
-                let rows = query.fetch_all_in_time(&self.inner.own_pool).await;
-                let requests = rows.and_then(|rows| row::readable_requests(&rows));
-                requests.map_err(|e| failed("list requests", e))
-            })
-            .await
+            let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
+            let rows = query.fetch_all_in_time(&self.inner.housekeeping).await;
+            let requests = rows.and_then(|rows| row::readable_requests(&rows));
+            requests.map_err(|e| failed("list requests", e))
         })
     }
 

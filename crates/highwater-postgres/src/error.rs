@@ -28,10 +28,33 @@ pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
     sqlstate(error).is_some_and(|code| matches!(code.as_str(), "53100" | "58030" | "25006"))
 }
 
+/// Whether a server that could not be connected to may only have to start, to be promoted, or to notice that others are gone.
+pub(crate) fn is_starting(error: &Error) -> bool {
+    match error {
+        Error::NotPrimary { .. } => true,
+        Error::Unavailable { source, .. } => match source.downcast_ref() {
+            Some(sqlx::Error::Io(error)) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+            Some(error) => matches!(sqlstate(error).as_deref(), Some("57P03" | "53300")),
+            // Of several hosts, each for a reason of its own.
+            None => true,
+        },
+        _ => false,
+    }
+}
+
+/// An error of ours that has to pass as one of the driver's, until [`failed`] finds it again.
+pub(crate) fn ours(error: Error) -> sqlx::Error {
+    sqlx::Error::Configuration(error.into())
+}
+
 /// What an error means when nothing was being committed.
 pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
     let Some(code) = sqlstate(&error) else {
         return match error {
+            sqlx::Error::Configuration(source) => match source.downcast() {
+                Ok(ours) => *ours,
+                Err(source) => Error::Unavailable { action, source },
+            },
             // The server has answered, and what it sent is not what we store.
             sqlx::Error::Decode(source) => Error::Damaged { action, source },
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::RowNotFound => {

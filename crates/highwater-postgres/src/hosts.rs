@@ -12,7 +12,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, PgPool};
 use tokio::sync::watch as channel;
 
-pub(crate) use doubts::Doubts;
+use doubts::Doubts;
 pub(crate) use url::{FORM, parse};
 pub(crate) use watch::Watch;
 
@@ -30,7 +30,7 @@ struct Known {
     /// Which of them was the primary when somebody last looked.
     primary: AtomicUsize,
     /// The pools that follow the primary, with what their connections are for.
-    pools: OnceLock<Vec<(PgPool, Option<&'static str>)>>,
+    pools: OnceLock<Vec<(PgPool, &'static str)>>,
     doubts: Doubts,
     moved: channel::Sender<()>,
 }
@@ -74,7 +74,7 @@ impl Hosts {
     }
 
     /// From now on these pools connect to wherever the primary is.
-    pub(crate) fn lead(&self, pools: Vec<(PgPool, Option<&'static str>)>) {
+    pub(crate) fn lead(&self, pools: Vec<(PgPool, &'static str)>) {
         debug_assert!(self.known.pools.get().is_none(), "pools are made once");
         self.known.pools.get_or_init(|| pools);
         self.direct_pools();
@@ -98,7 +98,7 @@ impl Hosts {
     fn direct_pools(&self) {
         let primary = self.primary();
         for (pool, purpose) in self.known.pools.get().into_iter().flatten() {
-            pool.set_connect_options(self.options(primary, *purpose));
+            pool.set_connect_options(self.options(primary, Some(purpose)));
         }
     }
 

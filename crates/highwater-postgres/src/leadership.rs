@@ -33,13 +33,10 @@ impl Leadership for PgEventStore {
 
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
         Box::pin(async move {
-            self.look("see in time who leads", async {
-                let asking = sqlx::query(self.inner.sql.leaders.clone()).bind(self.inner.schema.as_str());
-                let rows = asking.fetch_all_in_time(&self.inner.own_pool).await;
-                let leaders = rows.and_then(|rows| rows.iter().map(leader).collect());
-                leaders.map_err(|e| failed("see who leads", e))
-            })
-            .await
+            let asking = sqlx::query(self.inner.sql.leaders.clone()).bind(self.inner.schema.as_str());
+            let rows = asking.fetch_all_in_time(&self.inner.housekeeping).await;
+            let leaders = rows.and_then(|rows| rows.iter().map(leader).collect());
+            leaders.map_err(|e| failed("see who leads", e))
         })
     }
 

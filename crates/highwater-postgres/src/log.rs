@@ -85,18 +85,18 @@ impl PgEventStore {
             Direction::Backwards => &self.inner.sql.read_stream_backwards,
         };
         let limit = ReadLimit { events: read.limit.events.clamp(1, STREAM_EVENTS_MAX), ..read.limit };
-        let mut connection = self.inner.own_pool.lend().await.map_err(read_failed)?;
+        let mut lent = self.inner.own_pool.lend().await?;
         let rows = sqlx::query(statement.clone())
             .bind(stream_id)
             .bind(signed(read.from))
             // One more than asked for tells whether the stream ends here.
             .bind(limit.events as i64 + 1)
-            .fetch(&mut *connection);
+            .fetch(lent.kept.connection());
         let reading = async { row::take(rows, limit, 0, |_| true).await.map_err(read_failed) };
         let (mut records, stopped) = in_time(READ_TIMEOUT, "read a stream in time", reading).await?;
         if !matches!(stopped, Stopped::Bytes | Stopped::Damaged) {
             // Otherwise the rest of the result may be large; a new connection is cheaper than swallowing it.
-            connection.give_back();
+            lent.give_back();
         }
         let end = stopped == Stopped::End && records.len() <= limit.events;
         records.truncate(limit.events);

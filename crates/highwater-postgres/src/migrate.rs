@@ -148,10 +148,10 @@ impl PgEventStore {
     pub async fn initialize(&self) -> Result<(), Error> {
         // Whoever stops waiting in the middle leaves a transaction open: it ends with the connection. There is no time-out: a
         // large table takes long, and so does another instance that is at it.
-        let mut connection = self.inner.own_pool.lend().await.map_err(|e| failed("initialize", e))?;
+        let mut lent = self.inner.own_pool.lend().await?;
         let mut tries = 1;
-        while self.layout(&mut connection).await?.version < LATEST {
-            match self.migrate(&mut connection).await {
+        while self.layout(lent.kept.connection()).await?.version < LATEST {
+            match self.migrate(lent.kept.connection()).await {
                 Err(Error::Unavailable { source, .. }) if is_held(&*source) && tries < TRIES_MAX => {
                     tracing::warn!(error = %source, tries, "another transaction holds a table to be migrated; retrying");
                     tries += 1;
@@ -160,7 +160,7 @@ impl PgEventStore {
                 migrated => migrated?,
             }
         }
-        connection.give_back();
+        lent.give_back();
         self.verify().await
     }
 

@@ -1,53 +1,61 @@
-//! The pool for everything that the store asks for by itself, and the only way to ask on it: within a time.
+//! The connections for everything that the store asks for by itself, and the only way to ask on them: within a time.
 //!
-//! A server that hangs, or a host that has vanished, gives no answer and no error either. Whoever waits for it would wait for
-//! ever, and the connection with it: the driver takes back what was given up by waiting for the rest of the answer. So what
-//! was not answered in time, or given up by its caller, is closed and not taken back.
+//! A server that hangs, or a host that has vanished, gives no answer and no error either. So what was not answered in time, or
+//! given up by its caller, is closed and not taken back.
 
-use std::fmt;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::Error;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnection, PgQueryResult, PgRow};
-use sqlx::query::{Query, QueryAs, QueryScalar};
-use sqlx::{Decode, FromRow, PgPool, Postgres, Type};
+use sqlx::query::{Query, QueryScalar};
+use sqlx::{Decode, Postgres, Type};
+use tokio::sync::Mutex;
 
-use crate::error::{failed, in_time};
+use crate::connect::{Connector, Kept, Lent, Stock};
+use crate::error::{failed, is_lost, ours};
 
 /// How long to wait for an answer, unless something else is said. Longer than whatever such a statement waits for on the
 /// server.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where whole tables are looked through.
 pub(crate) const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
+/// What a busy moment has left over is closed after this.
+const REST_MAX: Duration = Duration::from_secs(1);
+
+const BUSY: &str = "ask the server: all pool_connections_max connections were in use all the time";
 
 /// Connections for what needs none of its own.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct OwnPool {
-    pool: PgPool,
+    stock: Arc<Stock>,
     patience: Duration,
+    /// For what is asked one after the other.
+    turn: Option<Arc<Mutex<()>>>,
 }
 
 impl OwnPool {
-    pub(crate) fn new(pool: PgPool) -> Self {
-        Self { pool, patience: ANSWER_TIMEOUT }
+    pub(crate) fn new(connector: Connector, connections_max: u32) -> Self {
+        let stock = Arc::new(Stock::new(connector, connections_max as usize, REST_MAX));
+        Self { stock, patience: ANSWER_TIMEOUT, turn: None }
     }
 
     /// The same connections, for what takes longer.
     pub(crate) fn within(&self, patience: Duration) -> Self {
-        Self { pool: self.pool.clone(), patience }
+        Self { patience, ..self.clone() }
+    }
+
+    /// The same connections, for what is looked at from time to time: one after the other, so that an idle instance needs
+    /// one connection for all of it.
+    pub(crate) fn in_turn(&self) -> Self {
+        Self { turn: Some(Arc::default()), ..self.clone() }
     }
 
     /// A connection for several statements. How long they take is up to the caller.
-    pub(crate) async fn lend(&self) -> Result<Lent, sqlx::Error> {
-        Ok(Lent(Some(self.pool.acquire().await?)))
-    }
-
-    /// Whether all connections that are open rest.
-    pub(crate) fn rests(&self) -> bool {
-        self.pool.num_idle() == self.pool.size() as usize
+    pub(crate) async fn lend(&self) -> Result<Lent<'_>, Error> {
+        let opening = async { Ok(Kept::new(self.stock.connector().connect_patiently().await?, ())) };
+        self.stock.lend(BUSY, opening).await
     }
 
     /// Does something on a connection, within the time.
@@ -56,9 +64,15 @@ impl OwnPool {
         asking: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
         let answering = async {
-            let mut connection = self.lend().await?;
-            let answer = asking(&mut connection).await;
-            connection.give_back();
+            let _turn = match &self.turn {
+                Some(turn) => Some(turn.lock().await),
+                None => None,
+            };
+            let mut lent = self.lend().await.map_err(ours)?;
+            let answer = asking(lent.kept.connection()).await;
+            if !answer.as_ref().is_err_and(is_lost) {
+                lent.give_back();
+            }
             answer
         };
         let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {:?}", self.patience));
@@ -71,51 +85,8 @@ impl OwnPool {
         action: &'static str,
         working: impl AsyncFnOnce(&mut PgConnection) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        in_time(self.patience, action, async {
-            let mut connection = self.lend().await.map_err(|e| failed(action, e))?;
-            let done = working(&mut connection).await;
-            connection.give_back();
-            done
-        })
-        .await
-    }
-}
-
-/// A connection of the pool. Closed unless it is given back.
-pub(crate) struct Lent(Option<PoolConnection<Postgres>>);
-
-impl Lent {
-    /// Nothing is under way on it.
-    pub(crate) fn give_back(mut self) {
-        drop(self.0.take());
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        drop(self.0.take().map(PoolConnection::detach));
-    }
-}
-
-const GIVEN_BACK: &str = "a connection is gone only when it is dropped";
-
-impl Deref for Lent {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        self.0.as_ref().expect(GIVEN_BACK)
-    }
-}
-
-impl DerefMut for Lent {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        self.0.as_mut().expect(GIVEN_BACK)
-    }
-}
-
-impl fmt::Debug for Lent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lent")
+        let worked = self.ask(async |connection| working(connection).await.map_err(ours)).await;
+        worked.map_err(|error| failed(action, error))
     }
 }
 
@@ -154,13 +125,6 @@ impl InTime for Query<'_, Postgres, PgArguments> {
 impl<O> InTime for QueryScalar<'_, Postgres, O, PgArguments>
 where
     O: Send + Unpin + for<'r> Decode<'r, Postgres> + Type<Postgres>,
-{
-    in_time!(O);
-}
-
-impl<O> InTime for QueryAs<'_, Postgres, O, PgArguments>
-where
-    O: Send + Unpin + for<'r> FromRow<'r, PgRow>,
 {
     in_time!(O);
 }

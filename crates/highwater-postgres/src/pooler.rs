@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use highwater::Error;
 use sqlx::postgres::{PgConnection, PgListener};
-use sqlx::{Row, SqlStr};
+use sqlx::{Connection, Row, SqlStr};
 
-use crate::error::sqlstate;
+use crate::connect::Connector;
+use crate::error::{failed, sqlstate};
 use crate::sql::Sql;
 
 /// How often the first connection is asked while the second is busy.
@@ -71,6 +72,33 @@ pub(crate) async fn is_own_session(
     sql: &Sql,
 ) -> Result<Session, sqlx::Error> {
     compare(first, second, sql).await.or_else(|error| told_by(&error).map(Session::Lent).ok_or(error))
+}
+
+/// The same, with a second connection that is opened and closed for it.
+pub(crate) async fn session(
+    first: &mut PgConnection,
+    way: &Connector,
+    purpose: &str,
+    sql: &Sql,
+) -> Result<Session, Error> {
+    let mut second = way.connect(purpose, None).await?;
+    let found = is_own_session(first, &mut second, sql).await;
+    let found = found.map_err(|e| failed("see whether a connection is a session of its own", e))?;
+    second.close().await.map_err(|e| failed("close a connection", e))?;
+    Ok(found)
+}
+
+/// Refuses a connection that a pooler lends out: what is locked on it would soon be another client's, and nobody would know.
+pub(crate) async fn insist_on_session(
+    connection: &mut PgConnection,
+    way: &Connector,
+    purpose: &str,
+    sql: &Sql,
+) -> Result<(), Error> {
+    match session(connection, way, purpose, sql).await? {
+        Session::Own => Ok(()),
+        Session::Lent(found) => Err(no_session(&found)),
+    }
 }
 
 async fn compare(first: &mut impl Served, second: &mut impl Served, sql: &Sql) -> Result<Session, sqlx::Error> {

@@ -5,23 +5,20 @@
 //! holders of its lock, then the highest committed event, then the page. Whatever goes wrong in between, and whoever stops
 //! waiting, drops the connection and with it everything that was learnt on it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::backend::{Page, ReadLimit, Record};
 use highwater::{Error, EventTypes};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Postgres, Row};
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
-use crate::connect::{Connector, life};
+use crate::connect::{Connector, Kept, Stock, life};
 use crate::error::{failed_in_life, in_time, sqlstate};
 use crate::frontier::Frontier;
 use crate::row::{self, Stopped, signed, unsigned};
 use crate::settled::Settled;
 use crate::sql::Sql;
-use crate::write::{self, IDLE_MAX};
 
 /// Numbers that one filtered statement looks through, found or not: it must end in bounded time, or its snapshot would
 /// hold back vacuum.
@@ -33,34 +30,26 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The readers that wait for work, and the right to have one.
 pub(crate) struct Readers {
-    connector: Connector,
     sql: Arc<Sql>,
-    idle: Mutex<Vec<Reader>>,
-    places: Semaphore,
-    timeout: Duration,
+    stock: Stock<Known>,
     settled: Arc<Settled>,
 }
 
-struct Reader {
-    connection: PgConnection,
+type Reader = Kept<Known>;
+
+/// What a reader knows from its connection.
+struct Known {
     /// Every observation says which life of the server it is of. One of another voids everything learnt before.
     life: u64,
     frontier: Frontier,
     /// Records in the page before: the next is often as long.
     expected: usize,
-    opened: Instant,
-    used: Instant,
 }
 
 impl Readers {
-    pub(crate) fn new(
-        connector: Connector,
-        sql: Arc<Sql>,
-        connections_max: usize,
-        timeout: Duration,
-        settled: Arc<Settled>,
-    ) -> Self {
-        Self { connector, sql, idle: Mutex::default(), places: Semaphore::new(connections_max), timeout, settled }
+    pub(crate) fn new(connector: Connector, sql: Arc<Sql>, connections_max: usize, settled: Arc<Settled>) -> Self {
+        // None is closed for having rested: it knows more than a new one would.
+        Self { sql, stock: Stock::new(connector, connections_max, Duration::MAX), settled }
     }
 
     /// One page; see [`highwater::backend::Log::read_all`].
@@ -72,7 +61,7 @@ impl Readers {
     pub(crate) async fn frontier(&self) -> Result<u64, Error> {
         self.with_reader(async |reader| {
             reader.settle(&self.sql, 0).await?;
-            Ok((reader.frontier.settled(), true))
+            Ok((reader.known.frontier.settled(), true))
         })
         .await
     }
@@ -82,53 +71,29 @@ impl Readers {
         &self,
         work: impl AsyncFnOnce(&mut Reader) -> Result<(T, bool), Error>,
     ) -> Result<T, Error> {
-        let place = tokio::time::timeout(self.timeout, self.places.acquire()).await;
-        let place = place.map_err(|elapsed| Error::Unavailable {
-            action: "read: all connections for reading were busy",
-            source: elapsed.into(),
-        })?;
-        let _place = place.expect("the semaphore is never closed");
-        let mut reader = self.reader().await?;
-        reader.frontier.settle(self.settled.to(reader.life));
-        let done = tokio::time::timeout(READ_TIMEOUT, work(&mut reader)).await;
+        let mut lent = self.stock.lend("read: all connections for reading were busy", self.open()).await?;
+        let reader = &mut lent.kept;
+        reader.known.frontier.settle(self.settled.to(reader.known.life));
+        let done = tokio::time::timeout(READ_TIMEOUT, work(reader)).await;
         // An error, or a future that is dropped at the await above, drops the reader.
         let (found, reusable) =
             done.map_err(|elapsed| Error::Unavailable { action: "read in time", source: elapsed.into() })??;
-        self.settled.raise(reader.life, reader.frontier.settled());
+        self.settled.raise(reader.known.life, reader.known.frontier.settled());
         if reusable {
-            reader.used = Instant::now();
-            self.idle().push(reader);
+            lent.give_back();
         }
         Ok(found)
     }
 
-    /// The reader that was used last, if it still answers, or a new one.
-    async fn reader(&self) -> Result<Reader, Error> {
-        while let Some(mut reader) = self.pop() {
-            if self.connector.doubts(reader.opened) {
-                continue;
-            }
-            if reader.used.elapsed() < IDLE_MAX || write::still_there(&mut reader.connection, self.timeout).await {
-                return Ok(reader);
-            }
-        }
-        let mut connection = self.connector.connect("read", None).await?;
-        let (life, proved) = in_time(self.timeout, "learn how far the order is settled in time", async {
-            let life = self.connector.life(&mut connection).await?;
+    async fn open(&self) -> Result<Reader, Error> {
+        let connector = self.stock.connector();
+        let mut connection = connector.connect("read", None).await?;
+        let (life, proved) = in_time(connector.timeout(), "learn how far the order is settled in time", async {
+            let life = connector.life(&mut connection).await?;
             Ok((life, proved(&mut connection, &self.sql, life).await?))
         })
         .await?;
-        let frontier = Frontier::starting_at(proved);
-        let now = Instant::now();
-        Ok(Reader { connection, life, frontier, expected: 0, opened: now, used: now })
-    }
-
-    fn pop(&self) -> Option<Reader> {
-        self.idle().pop()
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Reader>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Kept::new(connection, Known { life, frontier: Frontier::starting_at(proved), expected: 0 }))
     }
 }
 
@@ -142,21 +107,21 @@ impl Reader {
         limit: ReadLimit,
     ) -> Result<(Page, bool), Error> {
         let limit = ReadLimit { events: limit.events.clamp(1, EVENTS_MAX), ..limit };
-        if self.frontier.settled() <= after && *types == EventTypes::All {
+        if self.known.frontier.settled() <= after && *types == EventTypes::All {
             let (records, reusable) = self.read_contiguous(sql, after, limit).await?;
             if let Some(records) = records {
-                if reusable && after > self.frontier.settled() {
+                if reusable && after > self.known.frontier.settled() {
                     // Begun somewhere that nobody has proved: what follows proves nothing either, until this does.
-                    self.settle(sql, self.frontier.settled()).await?;
+                    self.settle(sql, self.known.frontier.settled()).await?;
                 }
                 let complete_to = records.last().map_or(after, |last| last.global_sequence);
                 return Ok((self.page(records, complete_to), reusable));
             }
         }
-        if self.frontier.settled() <= after {
+        if self.known.frontier.settled() <= after {
             self.settle(sql, after).await?;
         }
-        let settled = self.frontier.settled();
+        let settled = self.known.frontier.settled();
         if settled <= after {
             return Ok((self.page(Vec::new(), after), true));
         }
@@ -164,8 +129,8 @@ impl Reader {
     }
 
     fn page(&mut self, records: Vec<Record>, complete_to: u64) -> Page {
-        self.expected = records.len();
-        Page { records, complete_to, incarnation: self.life }
+        self.known.expected = records.len();
+        Page { records, complete_to, incarnation: self.known.life }
     }
 
     /// At the tail: as long as each number follows the one before, nothing can lie between them, settled or not. `None`
@@ -176,20 +141,21 @@ impl Reader {
         after: u64,
         limit: ReadLimit,
     ) -> Result<(Option<Vec<Record>>, bool), Error> {
+        let expected = self.known.expected;
         let rows = sqlx::query(sql.read_all.clone())
             .bind(signed(after))
             .bind(i64::MAX)
             .bind(limit.events as i64)
-            .bind(self.life.cast_signed())
-            .fetch(&mut self.connection);
+            .bind(self.known.life.cast_signed())
+            .fetch(self.connection());
         let mut next = after;
         let contiguous = |record: &Record| {
             next += 1;
             record.global_sequence == next
         };
-        let (records, stopped) = row::take(rows, limit, self.expected, contiguous).await.map_err(read_failed)?;
-        if let Some(last) = records.last().filter(|_| after <= self.frontier.settled()) {
-            self.frontier.settle(last.global_sequence);
+        let (records, stopped) = row::take(rows, limit, expected, contiguous).await.map_err(read_failed)?;
+        if let Some(last) = records.last().filter(|_| after <= self.known.frontier.settled()) {
+            self.known.frontier.settle(last.global_sequence);
         }
         let nothing_contiguous = records.is_empty() && stopped == Stopped::Unwanted;
         Ok(((!nothing_contiguous).then_some(records), matches!(stopped, Stopped::End | Stopped::Unwanted)))
@@ -199,28 +165,28 @@ impl Reader {
     /// the sequence was read may have drawn a number up to there; whoever does not can only draw higher ones; and what
     /// they committed is visible to a statement that begins after they were seen to have ended.
     async fn settle(&mut self, sql: &Sql, after: u64) -> Result<(), Error> {
-        let row = sqlx::query(sql.last_value.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
+        let row = sqlx::query(sql.last_value.clone()).fetch_one(self.connection()).await.map_err(read_failed)?;
         let last_value = unsigned(self.observed(&row)?);
-        if last_value < self.frontier.settled() {
-            return Err(set_back(last_value, self.frontier.settled()));
+        if last_value < self.known.frontier.settled() {
+            return Err(set_back(last_value, self.known.frontier.settled()));
         }
         if last_value <= after {
             // Nothing beyond was ever drawn. Not an observation: the holders were not looked at.
             return Ok(());
         }
-        let row = sqlx::query(sql.holders.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;
-        let bound = self.frontier.observe(last_value, self.observed(&row)?);
+        let row = sqlx::query(sql.holders.clone()).fetch_one(self.connection()).await.map_err(read_failed)?;
+        let bound = self.known.frontier.observe(last_value, self.observed(&row)?);
         if bound > after {
-            let highest = sqlx::query(sql.head_up_to.clone()).bind(signed(bound)).fetch_one(&mut self.connection).await;
+            let highest = sqlx::query(sql.head_up_to.clone()).bind(signed(bound)).fetch_one(self.connection()).await;
             let highest = self.observed(&highest.map_err(read_failed)?)?;
-            self.frontier.settle(unsigned(highest));
+            self.known.frontier.settle(unsigned(highest));
         }
         Ok(())
     }
 
     /// What a row says, if it comes from the life of the server that everything before came from.
     fn observed<'r, T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>>(&self, row: &'r PgRow) -> Result<T, Error> {
-        observed_in(self.life, row)
+        observed_in(self.known.life, row)
     }
 
     /// Below the frontier: what is missing there was rolled back.
@@ -240,12 +206,13 @@ impl Reader {
         };
         let mut query =
             sqlx::query(statement.clone()).bind(signed(after)).bind(signed(up_to)).bind(limit.events as i64);
-        query = query.bind(self.life.cast_signed());
+        query = query.bind(self.known.life.cast_signed());
         if let Some(names) = names {
             query = query.bind(names);
         }
+        let expected = self.known.expected;
         let (records, stopped) =
-            row::take(query.fetch(&mut self.connection), limit, self.expected, |_| true).await.map_err(read_failed)?;
+            row::take(query.fetch(self.connection()), limit, expected, |_| true).await.map_err(read_failed)?;
         let full = stopped != Stopped::End || records.len() >= limit.events;
         let complete_to = records.last().filter(|_| full).map_or(up_to, |last| last.global_sequence);
         Ok((self.page(records, complete_to), matches!(stopped, Stopped::End | Stopped::Unwanted)))

@@ -1,6 +1,8 @@
 //! How far the order is known to be settled, for all readers of a store: nothing can appear at or below that any more.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use highwater::backend::lock;
 
 /// The highest position that any reader has proved, and the life of the server that it was proved in. It stays true for as
 /// long as that life lasts, so a reader that begins starts from here, whatever transactions are open by then.
@@ -16,13 +18,13 @@ struct Known {
 impl Settled {
     /// What is known about this life of the server; 0 when nothing is.
     pub(crate) fn to(&self, life: u64) -> u64 {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         if known.life == life { known.to } else { 0 }
     }
 
     /// A reader has proved it.
     pub(crate) fn raise(&self, life: u64, to: u64) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         if known.life != life {
             *known = Known { life, to: 0 };
         }

@@ -2,21 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use highwater::backend::AppendQueue;
 use highwater::{Error, Invalid};
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use tokio::sync::{Mutex, Semaphore};
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::Semaphore;
 
 use crate::appender;
 use crate::checkpoints::Writer;
 use crate::config::PgConfig;
-use crate::connect::{self, Connector, Resting, Server};
+use crate::connect::{self, Connector, Server};
 use crate::error::{failed, in_time};
 use crate::hosts::{self, Hosts, Watch};
-use crate::own_pool::{ANSWER_TIMEOUT, OwnPool};
+use crate::own_pool::OwnPool;
 use crate::reader::Readers;
 use crate::schema::SchemaName;
 use crate::settled::Settled;
@@ -24,14 +23,8 @@ use crate::sql::Sql;
 use crate::transactions;
 use crate::wakeups::PgWakeups;
 
-/// How long a connection of the pool may take to come back.
-const RETURNED_WITHIN_MS: usize = 5;
-
 /// What the application's connections are for, as the server sees it.
 const APPLICATION: &str = "application";
-
-/// How long it may take to learn why no connection could be had.
-const REASON_WITHIN: Duration = Duration::from_secs(1);
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
@@ -48,6 +41,8 @@ pub(crate) struct Inner {
     pub(crate) schema: SchemaName,
     pub(crate) sql: Arc<Sql>,
     pub(crate) own_pool: OwnPool,
+    /// The same connections, for what is looked at or reported every now and then.
+    pub(crate) housekeeping: OwnPool,
     /// For the application, which may leave a connection inside a transaction: a `begin` that nobody waits for any more
     /// does, in the driver as it is. What this store writes by itself must not end up there.
     pub(crate) application_pool: PgPool,
@@ -62,7 +57,6 @@ pub(crate) struct Inner {
     pub(crate) checkpoints: Writer,
     pub(crate) appender: AppendQueue,
     pub(crate) wakeups: PgWakeups,
-    looking: Mutex<()>,
     /// How many may be taken over at once: half of the pool.
     pub(crate) taking_over: Semaphore,
     hosts: Hosts,
@@ -114,41 +108,40 @@ impl PgEventStore {
             true => Some(Watch::start(connector.clone(), connector.connect("watch", None).await?)),
             false => None,
         };
-        let pool = match pool_options(&hosts, &sql, &config, false)
-            .connect_with(hosts.options(hosts.primary(), None))
-            .await
-            .map_err(|e| failed("connect", e))
-        {
-            Ok(pool) => pool,
-            Err(error) => return Err(reason(error, &connector).await),
+        let own_pool = OwnPool::new(connector.clone(), config.pool_connections_max);
+        let server = {
+            let mut lent = own_pool.lend().await?;
+            let looking = connector.look(lent.kept.connection());
+            let server = in_time(config.connect_timeout, "identify the server in time", looking).await?;
+            lent.give_back();
+            server
         };
-        let server = who_answers(&pool, &connector).await?;
         let direct = direct(&connector, &server, &config).await?;
         let deliveries = transactions::pool(&hosts, &sql, &config, config.transaction_connections_max);
         let closings = transactions::pool(&hosts, &sql, &config, transactions::CLOSINGS_MAX);
-        let application = pool_options(&hosts, &sql, &config, true)
-            .connect_lazy_with(hosts.options(hosts.primary(), Some(APPLICATION)));
-        let delivering = Some(transactions::PURPOSE);
+        let application = connect::pool_options(
+            &hosts,
+            &sql,
+            config.pool_connections_max,
+            config.connect_timeout,
+            |connection, sql| Box::pin(connect::set_up_for_application(connection, sql)),
+        )
+        .connect_lazy_with(hosts.options(hosts.primary(), Some(APPLICATION)));
         let led =
-            [(&pool, None), (&application, Some(APPLICATION)), (&deliveries, delivering), (&closings, delivering)];
+            [(&application, APPLICATION), (&deliveries, transactions::PURPOSE), (&closings, transactions::PURPOSE)];
         hosts.lead(led.map(|(pool, purpose)| (pool.clone(), purpose)).to_vec());
         let wakeups = PgWakeups::new(connector.clone(), direct.clone(), sql.clone(), schema.channel());
         let settled: Arc<Settled> = Arc::default();
-        let readers = Readers::new(
-            connector.clone(),
-            sql.clone(),
-            config.read_connections_max,
-            config.connect_timeout,
-            settled.clone(),
-        );
-        let checkpoints = Writer::new(connector.clone(), sql.clone(), config.connect_timeout, settled.clone());
-        let appender = appender::start(&connector, pool.clone(), &sql, &config, &wakeups.announcer());
+        let readers = Readers::new(connector.clone(), sql.clone(), config.read_connections_max, settled.clone());
+        let checkpoints = Writer::new(connector.clone(), sql.clone(), settled.clone());
+        let appender = appender::start(&connector, &own_pool, &sql, &config, &wakeups.announcer());
         let pool_connections_max = config.pool_connections_max as usize;
         let inner = Inner {
             config,
             schema,
             sql,
-            own_pool: OwnPool::new(pool),
+            housekeeping: own_pool.in_turn(),
+            own_pool,
             application_pool: application,
             deliveries,
             closings,
@@ -159,7 +152,6 @@ impl PgEventStore {
             checkpoints,
             appender,
             wakeups,
-            looking: Mutex::default(),
             taking_over: Semaphore::new((pool_connections_max / 2).max(1)),
             hosts,
             _watch: watch,
@@ -179,28 +171,6 @@ impl PgEventStore {
         error
     }
 
-    /// Looks at something that is looked at from time to time: one after the other, so that an idle instance needs one
-    /// connection for all of it.
-    pub(crate) async fn look<T>(
-        &self,
-        action: &'static str,
-        looking: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        in_time(ANSWER_TIMEOUT, action, async {
-            let _one_by_one = self.inner.looking.lock().await;
-            let looked = looking.await;
-            // The driver takes connections back in a task of its own: whoever looks next would be given another one.
-            for _ in 0..RETURNED_WITHIN_MS {
-                if self.inner.own_pool.rests() {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            looked
-        })
-        .await
-    }
-
     /// The schema that everything lives in.
     #[must_use]
     pub fn schema(&self) -> &str {
@@ -213,47 +183,6 @@ impl PgEventStore {
     pub fn pool(&self) -> &PgPool {
         &self.inner.application_pool
     }
-}
-
-fn pool_options(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig, for_application: bool) -> PgPoolOptions {
-    let (sql, several) = (sql.clone(), hosts.are_several());
-    let resting = Resting::default();
-    let opening = resting.clone();
-    connect::pool_options(config.pool_connections_max, config.connect_timeout, hosts.doubts().clone(), resting.clone())
-        // What a busy moment has left over is closed.
-        .after_release(move |_, _| Box::pin(std::future::ready(Ok(resting.returned()))))
-        .after_connect(move |connection, _| {
-            opening.opened();
-            let sql = sql.clone();
-            Box::pin(async move {
-                // Refused right after this, with words. An error here would be tried again until the time is up.
-                if connect::fit(connection.server_version_num()).is_err() {
-                    return Ok(());
-                }
-                match for_application {
-                    true => connect::set_up_for_application(connection, &sql).await?,
-                    false => connect::set_up(connection, &sql, None).await?,
-                }
-                connect::insist_on_primary(connection, &sql, several).await
-            })
-        })
-}
-
-/// A pool tries until the time is up, and keeps to itself what it was told meanwhile: that is asked for once more.
-async fn reason(error: Error, connector: &Connector) -> Error {
-    if !matches!(error, Error::Unavailable { .. }) {
-        return error;
-    }
-    match tokio::time::timeout(REASON_WITHIN, connector.connect("connect", None)).await {
-        Ok(Err(reason)) => reason,
-        Ok(Ok(_)) | Err(_) => error,
-    }
-}
-
-async fn who_answers(pool: &PgPool, connector: &Connector) -> Result<Server, Error> {
-    let mut connection = pool.acquire().await.map_err(|e| failed("connect", e))?;
-    connect::fit(connection.server_version_num())?;
-    connector.look(&mut connection).await
 }
 
 /// The way for connections that need a session of their own. It must lead to where the store is.

@@ -8,14 +8,13 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use highwater::Error;
 use highwater::backend::{BoxFuture, Filling, Request, Transfer, Unfinished};
+use sqlx::Row;
 use sqlx::postgres::PgConnection;
-use sqlx::{Connection, Row};
 
-use crate::connect::Connector;
 use crate::dead_letters::row;
 use crate::error::{failed, sqlstate};
 use crate::own_pool::{InTime, SCAN_TIMEOUT};
-use crate::pooler::{self, Session};
+use crate::pooler::insist_on_session;
 use crate::row::{counted, signed, unsigned};
 use crate::store::PgEventStore;
 use filling::PgFilling;
@@ -81,7 +80,7 @@ impl PgEventStore {
     async fn lock_filling(&self) -> Result<PgConnection, Error> {
         let direct = &self.inner.direct;
         let mut connection = direct.connect("fill", Some(LOCK_TIMEOUT)).await?;
-        insist_on_a_session(&mut connection, direct, self).await?;
+        insist_on_session(&mut connection, direct, "fill", &self.inner.sql).await?;
         let lock = sqlx::query(self.inner.sql.filling_lock.clone()).bind(self.schema()).execute(&mut connection).await;
         match lock {
             Ok(_) => Ok(connection),
@@ -104,19 +103,5 @@ impl PgEventStore {
             row.map(unfinished).transpose()
         });
         found.map_err(|e| failed("see whether the store is being filled", e))
-    }
-}
-
-/// Behind a pooler that lends sessions out, the lock would be somebody else's soon.
-async fn insist_on_a_session(
-    connection: &mut PgConnection,
-    direct: &Connector,
-    store: &PgEventStore,
-) -> Result<(), Error> {
-    let mut other = direct.connect("fill", None).await?;
-    let session = pooler::is_own_session(connection, &mut other, &store.inner.sql).await;
-    match session.map_err(|e| failed("see whether a connection is a session of its own", e))? {
-        Session::Own => other.close().await.map_err(|e| failed("close a connection", e)),
-        Session::Lent(found) => Err(pooler::no_session(&found)),
     }
 }

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use chrono::{SecondsFormat, Utc};
-use highwater::backend::{Wakeup, Wakeups};
+use highwater::backend::{Wakeup, Wakeups, lock};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
 
-use crate::connect::Connector;
+use crate::connect::{Connector, Kept};
 use crate::error::{failed, in_time};
 use crate::hosts::{Hosts, everything};
 use crate::pooler::{self, Session};
@@ -34,7 +34,8 @@ const PING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(
 
 /// What begins a hint about leadership; all others are numbers.
 const RELEASED: &str = "released ";
-/// Hints about leadership that may wait to be heard; who misses some looks by itself.
+/// Hints about leadership that may wait to be told, and to be heard. What does not fit is dropped: an instance that misses
+/// some looks by itself.
 const LEADERSHIP_HINTS: usize = 256;
 
 /// Both ends of the wake-ups of a store.
@@ -68,7 +69,7 @@ struct Lost {
 impl Hearing {
     /// Said once, and again only when the reason is another one, not with every attempt that fails.
     fn lost(&self, why: String) {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = lock(&self.lost);
         if lost.as_ref().is_some_and(|lost| lost.why == why) {
             return;
         }
@@ -79,13 +80,13 @@ impl Hearing {
     }
 
     fn restored(&self) {
-        if self.lost.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+        if lock(&self.lost).take().is_some() {
             tracing::info!("hearing from other processes again");
         }
     }
 
     fn why_not(&self) -> Option<String> {
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = lock(&self.lost);
         lost.as_ref().map(|Lost { since, why }| format!("since {since}: {why}"))
     }
 }
@@ -98,7 +99,7 @@ pub(crate) struct Announcer {
     /// What other processes are to be told: hints from here alone.
     outgoing: watch::Sender<u64>,
     /// What other instances are to be told about leadership.
-    released: mpsc::UnboundedSender<String>,
+    released: mpsc::Sender<String>,
 }
 
 impl Announcer {
@@ -109,8 +110,9 @@ impl Announcer {
 
     /// Says to other instances that leadership was given back. Should it not arrive, they find out by themselves.
     pub(crate) fn released(&self, hint: &str) {
-        // Ends with the store, and then there is nobody to tell.
-        drop(self.released.send(hint.to_owned()));
+        if let Err(error) = self.released.try_send(hint.to_owned()) {
+            tracing::debug!(%error, "other instances are not told that leadership was given back; they look by themselves");
+        }
     }
 }
 
@@ -135,7 +137,7 @@ fn cap(hints: &watch::Sender<u64>, hinted: u64, issued: u64) {
 
 impl PgWakeups {
     pub(crate) fn new(connector: Connector, direct: Connector, sql: Arc<Sql>, channel: String) -> Self {
-        let (released, releases) = mpsc::unbounded_channel();
+        let (released, releases) = mpsc::channel(LEADERSHIP_HINTS);
         let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0), released };
         let hosts = connector.hosts().clone();
         let mouth = Mouth { connector, sql, channel: channel.clone(), connection: None };
@@ -199,12 +201,12 @@ struct Mouth {
     connector: Connector,
     sql: Arc<Sql>,
     channel: String,
-    connection: Option<(PgConnection, Instant)>,
+    connection: Option<Kept>,
 }
 
 impl Mouth {
     /// Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
-    async fn run(mut self, mut outgoing: watch::Receiver<u64>, mut releases: mpsc::UnboundedReceiver<String>) {
+    async fn run(mut self, mut outgoing: watch::Receiver<u64>, mut releases: mpsc::Receiver<String>) {
         let mut wait = RECONNECT.0;
         loop {
             let sent = tokio::select! {
@@ -237,7 +239,7 @@ impl Mouth {
     async fn say_released(
         &mut self,
         hint: String,
-        releases: &mut mpsc::UnboundedReceiver<String>,
+        releases: &mut mpsc::Receiver<String>,
     ) -> Result<(), highwater::Error> {
         let mut hints = BTreeSet::from([hint]);
         while let Ok(hint) = releases.try_recv() {
@@ -251,14 +253,10 @@ impl Mouth {
 
     async fn say(&mut self, what: &str) -> Result<(), highwater::Error> {
         let failed = |e| failed("notify", e);
-        let (open, _) = match &mut self.connection {
-            Some(open) if !self.connector.doubts(open.1) => open,
-            old => {
-                let open = self.connector.connect_asynchronous("notify", None).await?;
-                old.insert((open, Instant::now()))
-            }
-        };
-        let saying = sqlx::query(self.sql.notify.clone()).bind(&self.channel).bind(what).execute(open);
+        let opening = self.connector.connect_asynchronous("notify", None);
+        let kept = Kept::or_new(self.connection.take(), &self.connector, opening).await?;
+        let kept = self.connection.insert(kept);
+        let saying = sqlx::query(self.sql.notify.clone()).bind(&self.channel).bind(what).execute(kept.connection());
         in_time(self.connector.timeout(), "notify in time", async { saying.await.map(drop).map_err(failed) }).await
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use highwater::backend::{Position, Prepared, already_stored};
 use highwater::{Appended, Error, ExpectedVersion};
+use sqlx::Row;
 use sqlx::postgres::PgConnection;
-use sqlx::{Connection, Row};
 use uuid::Uuid;
 
 use crate::error::{append_failed, failed, sqlstate};
@@ -18,8 +18,6 @@ use columns::{Columns, Json};
 
 /// How often an append goes again because somebody else took its version. Each time somebody gets on.
 const ATTEMPTS_MAX: u32 = 50;
-/// After how much idleness a connection of ours is asked whether it is still there before anything is trusted to it.
-pub(crate) const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// What came of an attempt.
 #[derive(Debug)]
@@ -280,11 +278,6 @@ pub(crate) async fn still_open(transaction: &mut PgConnection, sql: &Sql) -> Res
             _ => failed("look at the transaction", error),
         }),
     }
-}
-
-/// Whether a connection that has been idle still answers.
-pub(crate) async fn still_there(connection: &mut PgConnection, patience: Duration) -> bool {
-    matches!(tokio::time::timeout(patience, connection.ping()).await, Ok(Ok(())))
 }
 
 /// Where the streams of an append are now, if that is not as expected.

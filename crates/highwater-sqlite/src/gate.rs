@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use highwater::Error;
+use highwater::backend::lock;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -75,7 +76,7 @@ impl Gate {
     /// The gate of a file.
     pub(crate) fn of(path: &Path) -> Self {
         static GATES: OnceLock<Mutex<HashMap<PathBuf, Weak<Inner>>>> = OnceLock::new();
-        let mut gates = GATES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gates = lock(GATES.get_or_init(Mutex::default));
         gates.retain(|_, gate| gate.strong_count() > 0);
         if let Some(gate) = gates.get(path).and_then(Weak::upgrade) {
             return Self(gate);
@@ -90,7 +91,7 @@ impl Gate {
     }
 
     fn holder(&self) -> MutexGuard<'_, Option<Holder>> {
-        self.0.holder.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.holder)
     }
 
     /// Waits for its turn. `what` is told to others who wait in vain.

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use highwater::Appended;
-use highwater::backend::{Wakeup, Wakeups};
+use highwater::backend::{Wakeup, Wakeups, lock};
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -51,7 +51,7 @@ impl SqliteWakeups {
     /// Looks what other processes write, from the first time on that somebody waits for it.
     fn watch(&self) {
         self.wanted.notify_one();
-        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching = lock(&self.watching);
         // One that has ended went with its runtime.
         if watching.task.as_ref().is_none_or(JoinHandle::is_finished) {
             let hints = Hints { sender: self.hints.clone(), wanted: self.wanted.clone() };
@@ -63,7 +63,7 @@ impl SqliteWakeups {
 
 impl Drop for SqliteWakeups {
     fn drop(&mut self) {
-        if let Some(task) = self.watching.get_mut().unwrap_or_else(PoisonError::into_inner).task.take() {
+        if let Some(task) = lock(&self.watching).task.take() {
             task.abort();
         }
     }
@@ -89,12 +89,12 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
         let watching = async {
             let mut connection = connector.connect().await?;
             let lookout = Lookout::start(&hints, connector.path(), interval)?;
-            *trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *lock(&trouble) = None;
             Err::<(), sqlx::Error>(look(&hints, &mut connection, &lookout).await)
         };
         let Err(error) = watching.await else { return };
         tracing::debug!(%error, "cannot see what other processes write; trying until it works");
-        *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        *lock(&trouble) = Some(error.to_string());
         tokio::time::sleep(REOPEN).await;
     }
 }
@@ -224,8 +224,8 @@ impl Wakeups for SqliteEventStore {
     }
 
     fn push_degraded(&self) -> Option<String> {
-        let watching = self.inner.wakeups.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        let trouble = watching.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let watching = lock(&self.inner.wakeups.watching);
+        let trouble = lock(&watching.trouble);
         trouble.as_ref().map(|error| format!("cannot see what other processes write: {error}"))
     }
 }

@@ -28,6 +28,7 @@ pub use crate::leadership::{
     Candidate, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator, LockHolder,
     Member, Moment, ProjectorCoordinator, Seen, Validity, View, Want,
 };
+pub use crate::lock::lock;
 pub use crate::log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
 pub use crate::memory::MemoryUnitOfWork;
 pub use crate::prepared::Prepared;

@@ -11,7 +11,7 @@ mod waiting;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -21,6 +21,7 @@ use crate::delivery::driver::{Control, Driver, Shared};
 use crate::delivery::itself;
 use crate::delivery::status::{Ends, Pace, Short, Status};
 use crate::delivery::tail::Tail;
+use crate::lock::lock;
 use crate::{
     Backend, BusError, Coordinator, Error, InstanceMode, IntoSubscriber, LocalCoordinator, MemoryEventStore, Progress,
     ProjectorCoordinator, ReliableDeliveryConfig, StartAt, Subscriber, SubscriptionState, Transactional,
@@ -333,7 +334,7 @@ impl Bus {
 impl Inner {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn enter(&self, entry: &Arc<Entry>) -> Result<(), Error> {
@@ -404,15 +405,15 @@ impl Entry {
         let mut status = self.status.borrow().clone();
         if let Some(stored) = stored {
             (status.handled, status.stored) = (stored, stored);
-            status.rate = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner).seen(stored);
+            status.rate = lock(&self.elsewhere).seen(stored);
             (status.at, status.front_at) = (Instant::now(), None);
         }
-        let behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner).seen(status.handled, ends.head);
+        let behind = lock(&self.behind).seen(status.handled, ends.head);
         status.progress(ends, behind)
     }
 
     fn task(&self) -> MutexGuard<'_, Option<AbortHandle>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.task)
     }
 
     /// Waits until its task is over, however it ends. One that was never started is.

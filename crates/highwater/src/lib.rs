@@ -57,6 +57,7 @@ mod evolve;
 mod explain;
 mod leadership;
 mod limits;
+mod lock;
 mod log;
 mod memory;
 mod metadata;

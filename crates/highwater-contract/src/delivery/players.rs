@@ -1,10 +1,10 @@
 //! Who takes part in the cases of delivery: a bus, and subscribers that do as they are told and note what they are given.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use highwater::backend::{Log, Transactional};
+use highwater::backend::{Log, Transactional, lock};
 use highwater::{
     Append, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, Permanent, Projection, ReliableDeliveryConfig,
     SubscriberOptions, Subscription, SubscriptionState, TransactionalProjection,
@@ -141,7 +141,7 @@ impl Role {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.notes)
     }
 
     async fn play(&self, event: &Event<Ledger>) -> Result<(), BoxError> {

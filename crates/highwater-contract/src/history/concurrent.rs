@@ -1,9 +1,9 @@
 //! Running operations at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use highwater::backend::{Log, ReadLimit};
+use highwater::backend::{Log, ReadLimit, lock};
 use highwater::{Append, Appended, Error, EventTypes};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -95,7 +95,7 @@ impl<L: Log> Task<L> {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     /// Something new, or something that somebody has sent before or is sending just now.

@@ -6,15 +6,14 @@ use std::time::Duration;
 use highwater::Error;
 use highwater::backend::{Prepared, QueuedAppend, SharedError};
 use sqlx::postgres::PgConnection;
-use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{announce, events};
-use crate::connect::Connector;
-use crate::error::{append_failed, is_lost, sqlstate};
+use super::{announce, costs_the_connection, events};
+use crate::connect::{Connector, Kept};
+use crate::error::{append_failed, sqlstate};
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
-use crate::write::{self, Alone, IDLE_MAX, Outcome};
+use crate::write::{self, Alone, Outcome};
 
 /// How long a group may wait for a row that another transaction is inserting. Streams that exist are never waited for;
 /// this is for two transactions that create the same one.
@@ -25,13 +24,7 @@ pub(super) struct Lane {
     sql: Arc<Sql>,
     announcer: Announcer,
     timeout: Duration,
-    connection: Option<Owned>,
-}
-
-struct Owned {
-    connection: PgConnection,
-    opened: Instant,
-    used: Instant,
+    connection: Option<Kept>,
 }
 
 /// A lane that has answered everybody of its group whom it could answer.
@@ -70,24 +63,13 @@ impl Lane {
 
     /// Makes sure of a connection, before anything is sent on it.
     async fn connect(&mut self) -> Result<(), Error> {
-        if let Some(owned) = &mut self.connection
-            && (self.connector.doubts(owned.opened)
-                || (owned.used.elapsed() > IDLE_MAX && !write::still_there(&mut owned.connection, self.timeout).await))
-        {
-            self.connection = None;
-        }
-        if self.connection.is_none() {
-            let connection = self.connector.connect("append", Some(HELD_MAX)).await?;
-            let now = Instant::now();
-            self.connection = Some(Owned { connection, opened: now, used: now });
-        }
+        let opening = self.connector.connect("append", Some(HELD_MAX));
+        self.connection = Some(Kept::or_new(self.connection.take(), &self.connector, opening).await?);
         Ok(())
     }
 
     fn connection(&mut self) -> &mut PgConnection {
-        let owned = self.connection.as_mut().expect("connect() came before");
-        owned.used = Instant::now();
-        &mut owned.connection
+        self.connection.as_mut().expect("connect() came before").connection()
     }
 }
 
@@ -120,10 +102,8 @@ impl Done {
             }
             Ok(Err(error)) if concerns_some(&error) => self.store_singly(group).await,
             Ok(Err(error)) => {
-                let lost = is_lost(&error);
                 let error = append_failed(error);
-                // A session remembers what a rule made of a statement, also when the rule is gone.
-                if lost || matches!(error, Error::NotPrimary { .. } | Error::Altered { .. }) {
+                if costs_the_connection(&error) {
                     self.lane.connection = None;
                 }
                 self.lane.connector.hosts().doubts().note(&error);
@@ -150,12 +130,7 @@ impl Done {
                 Ok(Alone::Answered(answer)) => {
                     match &answer {
                         Ok(appended) => announce(&self.lane.announcer, [appended]),
-                        Err(
-                            error @ (Error::UnknownOutcome { .. }
-                            | Error::Unavailable { .. }
-                            | Error::Altered { .. }
-                            | Error::NotPrimary { .. }),
-                        ) => {
+                        Err(error) if costs_the_connection(error) => {
                             self.lane.connection = None;
                             self.lane.connector.hosts().doubts().note(error);
                         }

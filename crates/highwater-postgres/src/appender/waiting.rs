@@ -1,18 +1,17 @@
 //! Where appends wait whose streams another transaction holds, so that nobody else waits with them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::Error;
-use highwater::backend::{Prepared, QueuedAppend};
-use sqlx::PgPool;
+use highwater::backend::{Prepared, QueuedAppend, lock};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::announce;
-use crate::error::failed;
+use super::{announce, costs_the_connection};
+use crate::own_pool::OwnPool;
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
 use crate::write::{self, Alone};
@@ -21,7 +20,7 @@ use crate::write::{self, Alone};
 const WAITING_MAX: usize = 2;
 
 pub(super) struct WaitingRoom {
-    pool: PgPool,
+    own_pool: OwnPool,
     sql: Arc<Sql>,
     announcer: Announcer,
     timeout: Duration,
@@ -31,14 +30,10 @@ pub(super) struct WaitingRoom {
     held: Arc<Mutex<HashMap<Uuid, usize>>>,
 }
 
-fn lock(held: &Mutex<HashMap<Uuid, usize>>) -> MutexGuard<'_, HashMap<Uuid, usize>> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl WaitingRoom {
-    pub(super) fn new(pool: PgPool, sql: Arc<Sql>, announcer: Announcer, timeout: Duration) -> Self {
+    pub(super) fn new(own_pool: OwnPool, sql: Arc<Sql>, announcer: Announcer, timeout: Duration) -> Self {
         let places = Arc::new(Semaphore::new(WAITING_MAX));
-        Self { pool, sql, announcer, timeout, places, held: Arc::default() }
+        Self { own_pool, sql, announcer, timeout, places, held: Arc::default() }
     }
 
     /// Notes that these streams are held.
@@ -71,11 +66,11 @@ impl WaitingRoom {
             }
         }
         let leave = Leave { held: self.held.clone(), streams };
-        let (pool, sql, announcer) = (self.pool.clone(), self.sql.clone(), self.announcer.clone());
+        let (own_pool, sql, announcer) = (self.own_pool.clone(), self.sql.clone(), self.announcer.clone());
         let (places, timeout) = (self.places.clone(), self.timeout);
         tokio::spawn(async move {
             let QueuedAppend { append, mut answer } = request;
-            let waiting = wait(&pool, &sql, &places, &append, timeout);
+            let waiting = wait(&own_pool, &sql, &places, &append, timeout);
             let result = tokio::select! {
                 result = waiting => result,
                 // Nobody wants it any more; nothing has been stored, or it is whole.
@@ -91,7 +86,7 @@ impl WaitingRoom {
 }
 
 async fn wait(
-    pool: &PgPool,
+    own_pool: &OwnPool,
     sql: &Sql,
     places: &Semaphore,
     append: &Prepared,
@@ -101,18 +96,20 @@ async fn wait(
     let held = || Error::StreamHeld { waited: started.elapsed() };
     let Ok(place) = tokio::time::timeout(timeout, places.acquire()).await else { return Err(held()) };
     let _place = place.expect("the semaphore is never closed");
-    let mut connection = pool.acquire().await.map_err(|e| failed("append", e))?;
+    let mut lent = own_pool.lend().await?;
     let left = timeout.saturating_sub(started.elapsed()).max(Duration::from_millis(1));
     // The server gives up first; the margin is for its answer to arrive.
     let patience = left + Duration::from_secs(5);
-    match tokio::time::timeout(patience, write::store_alone(&mut connection, sql, append, Some(left))).await {
-        Ok(Alone::Answered(answer)) => answer,
-        Ok(Alone::Held) => Err(held()),
-        Err(elapsed) => {
-            // The statement is still under way on it.
-            drop(connection.detach());
-            Err(Error::UnknownOutcome { source: elapsed.into() })
-        }
+    let stored =
+        tokio::time::timeout(patience, write::store_alone(lent.kept.connection(), sql, append, Some(left))).await;
+    // Without an answer the statement is still under way on it: it is closed.
+    let stored = stored.map_err(|elapsed| Error::UnknownOutcome { source: elapsed.into() })?;
+    if !matches!(&stored, Alone::Answered(Err(error)) if costs_the_connection(error)) {
+        lent.give_back();
+    }
+    match stored {
+        Alone::Answered(answer) => answer,
+        Alone::Held => Err(held()),
     }
 }
 

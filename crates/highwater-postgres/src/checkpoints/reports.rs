@@ -29,7 +29,7 @@ impl PgEventStore {
             .bind(reports.iter().map(|it| it.last_error.as_deref()).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| it.push_degraded.as_deref()).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| it.reported_at).collect::<Vec<_>>());
-        query.execute_in_time(&self.inner.own_pool).await.map(drop).map_err(|e| self.failed("store reports", e))
+        query.execute_in_time(&self.inner.housekeeping).await.map(drop).map_err(|e| self.failed("store reports", e))
     }
 
     pub(super) async fn read_reports(&self) -> Result<Vec<Report>, Error> {

@@ -12,41 +12,28 @@ use highwater::Error;
 use highwater::backend::{CheckpointWrite, Fence, Refused, Term};
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::term;
-use crate::connect::{Connector, ask_life};
+use crate::connect::{Connector, Kept, Stock, ask_life};
 use crate::error::{failed, in_time, sqlstate};
 use crate::row::{counted, signed};
 use crate::settled::Settled;
 use crate::sql::Sql;
-use crate::write::{self, IDLE_MAX};
 
 /// How long a lone checkpoint waits for a row that somebody else holds. Others wait behind it.
 const HELD_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(crate) struct Writer {
-    connector: Connector,
     sql: Arc<Sql>,
-    timeout: Duration,
     settled: Arc<Settled>,
-    /// Taken out for as long as it is used.
-    idle: Mutex<Option<Idle>>,
-}
-
-struct Idle {
-    connection: PgConnection,
-    /// The life of the server at its other end.
-    incarnation: u64,
-    opened: Instant,
-    used: Instant,
+    /// One connection, which knows the life of the server at its other end.
+    stock: Stock<u64>,
 }
 
 impl Writer {
-    pub(crate) fn new(connector: Connector, sql: Arc<Sql>, timeout: Duration, settled: Arc<Settled>) -> Self {
-        Self { connector, sql, timeout, settled, idle: Mutex::default() }
+    pub(crate) fn new(connector: Connector, sql: Arc<Sql>, settled: Arc<Settled>) -> Self {
+        Self { sql, settled, stock: Stock::new(connector, 1, Duration::MAX) }
     }
 
     /// See [`highwater::backend::Checkpoints::store_checkpoints`].
@@ -54,10 +41,10 @@ impl Writer {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        let mut place = self.idle.lock().await;
-        let mut idle = self.connection(place.take()).await?;
+        let mut lent = self.stock.lend("store checkpoints: others were being stored all the time", self.open()).await?;
         // A host that vanished must not keep all subscribers waiting: the connection is thrown away then.
-        let storing = tokio::time::timeout(self.timeout, self.store_on(&mut idle, writes)).await;
+        let storing =
+            tokio::time::timeout(self.stock.connector().timeout(), self.store_on(&mut lent.kept, writes)).await;
         let storing = storing
             .map_err(|elapsed| Error::Unavailable { action: "store checkpoints in time", source: elapsed.into() })?;
         let answers = match storing {
@@ -65,35 +52,32 @@ impl Writer {
             Err(error) if sqlstate(&error).as_deref() == Some("55P03") => vec![Some(Refused::Held); writes.len()],
             Err(error) => return Err(failed("store checkpoints", error)),
         };
-        idle.used = Instant::now();
-        *place = Some(idle);
+        lent.give_back();
         Ok(answers)
     }
 
-    /// The connection that was used before, if it still answers, or a new one.
-    async fn connection(&self, idle: Option<Idle>) -> Result<Idle, Error> {
-        if let Some(mut idle) = idle
-            && !self.connector.doubts(idle.opened)
-            && (idle.used.elapsed() < IDLE_MAX || write::still_there(&mut idle.connection, self.timeout).await)
-        {
-            return Ok(idle);
-        }
-        let mut connection = self.connector.connect_asynchronous("checkpoint", Some(HELD_TIMEOUT)).await?;
-        let incarnation =
-            in_time(self.timeout, "identify the server in time", self.connector.life(&mut connection)).await?;
-        let now = Instant::now();
-        Ok(Idle { connection, incarnation, opened: now, used: now })
+    async fn open(&self) -> Result<Kept<u64>, Error> {
+        let connector = self.stock.connector();
+        let mut connection = connector.connect_asynchronous("checkpoint", Some(HELD_TIMEOUT)).await?;
+        let asking = connector.life(&mut connection);
+        let life = in_time(connector.timeout(), "identify the server in time", asking).await?;
+        Ok(Kept::new(connection, life))
     }
 
-    async fn store_on(&self, idle: &mut Idle, writes: &[CheckpointWrite]) -> Result<Vec<Option<Refused>>, sqlx::Error> {
+    async fn store_on(
+        &self,
+        kept: &mut Kept<u64>,
+        writes: &[CheckpointWrite],
+    ) -> Result<Vec<Option<Refused>>, sqlx::Error> {
         // A position from another life of the server means nothing to this one. A connection mostly ends with the life it was
         // opened in; not when a sequence is restarted, or behind something that hands it from server to server.
-        if writes.iter().any(|write| write.fence.incarnation != idle.incarnation) {
-            idle.incarnation = ask_life(&mut idle.connection, &self.sql).await?;
+        if writes.iter().any(|write| write.fence.incarnation != kept.known) {
+            kept.known = ask_life(kept.connection(), &self.sql).await?;
         }
-        let current = |write: &&CheckpointWrite| write.fence.incarnation == idle.incarnation;
+        let life = kept.known;
+        let current = |write: &&CheckpointWrite| write.fence.incarnation == life;
         let valid: Vec<&CheckpointWrite> = writes.iter().filter(current).collect();
-        let connection = &mut idle.connection;
+        let connection = kept.connection();
         let stored: HashSet<String> = match valid[..] {
             [] => HashSet::new(),
             [CheckpointWrite { fence, global_sequence, event_id: Some(event_id) }] => {
@@ -102,15 +86,15 @@ impl Writer {
                 }
                 HashSet::new()
             }
-            _ => self.store_many(connection, &valid, idle.incarnation).await?,
+            _ => self.store_many(connection, &valid, life).await?,
         };
         if stored.len() == writes.len() {
             return Ok(vec![None; writes.len()]);
         }
         let found = self.find(connection, writes).await?;
         // Every statement asks for the life that it was meant for.
-        idle.incarnation = ask_life(connection, &self.sql).await?;
-        let incarnation = idle.incarnation;
+        let life = ask_life(connection, &self.sql).await?;
+        kept.known = life;
         let refused = |write: &CheckpointWrite| {
             if stored.contains(&*write.fence.subscriber_id) {
                 return None;
@@ -118,7 +102,7 @@ impl Writer {
             match found.get(&*write.fence.subscriber_id) {
                 None => Some(Refused::Missing),
                 Some((term, _)) if *term != write.fence.term => Some(Refused::Superseded { term: term.number }),
-                Some(_) if write.fence.incarnation != incarnation => Some(Refused::Interrupted),
+                Some(_) if write.fence.incarnation != life => Some(Refused::Interrupted),
                 Some((_, at)) if *at < write.global_sequence => Some(Refused::Held),
                 // A newer one was faster, or this very one.
                 Some(_) => None,

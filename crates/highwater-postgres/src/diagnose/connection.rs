@@ -10,7 +10,7 @@ use sqlx::{Connection, Row};
 use crate::connect::{Connector, fit};
 use crate::error::failed;
 use crate::own_pool::InTime;
-use crate::pooler::{Session, is_own_session};
+use crate::pooler::{self, Session};
 use crate::store::PgEventStore;
 
 /// The newest major version that the tests have run with.
@@ -162,13 +162,9 @@ async fn lent(store: &PgEventStore, way: &Connector) -> Result<Option<String>, E
 }
 
 async fn session(store: &PgEventStore, way: &Connector) -> Result<Session, Error> {
-    let mut first = way.connect("doctor", None).await?;
-    let mut second = way.connect("doctor", None).await?;
-    let found = is_own_session(&mut first, &mut second, &store.inner.sql).await;
-    let found = found.map_err(|e| failed("see whether a connection is a session of its own", e))?;
-    for connection in [first, second] {
-        connection.close().await.map_err(|e| failed("close a connection", e))?;
-    }
+    let mut connection = way.connect("doctor", None).await?;
+    let found = pooler::session(&mut connection, way, "doctor", &store.inner.sql).await?;
+    connection.close().await.map_err(|e| failed("close a connection", e))?;
     Ok(found)
 }
 

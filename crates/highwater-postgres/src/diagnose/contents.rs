@@ -4,7 +4,6 @@ use highwater::Error;
 use highwater::backend::{Finding, diagnose_rows};
 
 use crate::error::failed;
-use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 /// So many of the newest events are looked at: a log may have a thousand million.
@@ -12,11 +11,8 @@ const EVENTS_MAX: i64 = 100_000;
 
 /// Rows that nothing of ours has written.
 pub(super) async fn rows(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
-    let damaged = sqlx::query_as(store.inner.sql.diagnose_rows.clone())
-        .bind(EVENTS_MAX)
-        .bind(store.inner.schema.as_str())
-        .fetch_all_in_time(&store.inner.own_pool)
-        .await
-        .map_err(|e| failed("look at the rows", e))?;
-    Ok(diagnose_rows(damaged))
+    let query =
+        sqlx::query_as(store.inner.sql.diagnose_rows.clone()).bind(EVENTS_MAX).bind(store.inner.schema.as_str());
+    let damaged = store.inner.own_pool.ask(async |connection| query.fetch_all(connection).await).await;
+    Ok(diagnose_rows(damaged.map_err(|e| failed("look at the rows", e))?))
 }

@@ -1,9 +1,10 @@
 //! Whether connections that were opened some time ago still lead to the primary.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::Error;
+use highwater::backend::lock;
 use tokio::time::Instant;
 
 /// The least time between two doubts: a server that stays read-only must not cost a new connection for every statement.
@@ -18,7 +19,7 @@ pub(crate) struct Doubts {
 
 impl Doubts {
     pub(crate) fn raise(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.last) = Some(Instant::now());
     }
 
     /// Looks whether an error is a reason for doubt.
@@ -26,7 +27,7 @@ impl Doubts {
         if !matches!(error, Error::NotPrimary { .. }) {
             return;
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         if last.is_none_or(|last| last.elapsed() >= INTERVAL) {
             *last = Some(Instant::now());
         }
@@ -34,7 +35,7 @@ impl Doubts {
 
     /// Whether a connection of this age is older than the last doubt.
     pub(crate) fn concern(&self, age: Duration) -> bool {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|last| last.elapsed() <= age)
+        lock(&self.last).is_some_and(|last| last.elapsed() <= age)
     }
 }
 

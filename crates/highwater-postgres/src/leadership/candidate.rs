@@ -1,20 +1,27 @@
 //! One instance, as it asks for locks.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use highwater::Error;
 use highwater::backend::{
-    BoxFuture, Candidate, Held, Instance, LeadershipSettings, Seen, Validity, View, Want as Wanted,
+    BoxFuture, Candidate, Held, Instance, LeadershipSettings, Seen, Validity, View, Want as Wanted, lock,
 };
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::mpsc::{self, OwnedPermit};
+use tokio::sync::{Notify, oneshot, watch};
 use uuid::Uuid;
 
 use super::key::Key;
 use super::session::Place;
 use super::thread::{Command, Granted, Keeper, Rivals, Want};
 use super::{members, ring};
+use crate::error::in_time;
+use crate::own_pool::ANSWER_TIMEOUT;
 use crate::store::PgEventStore;
+
+/// Commands that may wait for the thread, or are reserved. Each lock that is wanted or held has one reserved, so that giving it
+/// back neither waits nor fails. When there is no room for one more, wanting it is an error, and the subscriber asks again.
+const COMMANDS_MAX: usize = 8_192;
 
 pub(super) struct PgCandidate {
     pub(super) store: PgEventStore,
@@ -36,7 +43,11 @@ pub(super) struct PgCandidate {
 enum State {
     /// Nothing has been wanted yet.
     New,
-    Open(mpsc::UnboundedSender<Command>),
+    Open {
+        commands: mpsc::Sender<Command>,
+        /// Reserved for the last one.
+        close: OwnedPermit<Command>,
+    },
     Closed,
 }
 
@@ -52,33 +63,30 @@ impl PgCandidate {
         self.store.inner.schema.as_str()
     }
 
-    /// Tells the thread something. The first time there is something to tell, it is started.
-    fn tell(&self, command: Command) -> Result<mpsc::UnboundedSender<Command>, Error> {
+    /// The way to the thread. The first time there is something to tell, it is started; and when it has died, and everything
+    /// that it held with it, another one begins anew.
+    fn commands(&self) -> Result<mpsc::Sender<Command>, Error> {
         self.seen.now();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::New) {
-            *state = State::Open(self.start()?);
+        let mut state = lock(&self.state);
+        match &*state {
+            State::Open { commands, .. } if !commands.is_closed() => return Ok(commands.clone()),
+            State::Open { .. } => tracing::error!("the thread that keeps leadership has ended; starting another"),
+            State::New => {}
+            State::Closed => return Err(Error::ShutDown),
         }
-        let State::Open(commands) = &*state else { return Err(Error::ShutDown) };
-        if let Err(mpsc::error::SendError(command)) = commands.send(command) {
-            // It has died, and everything that it held with it. Another one begins anew.
-            tracing::error!("the thread that keeps leadership has ended; starting another");
-            let commands = self.start()?;
-            commands.send(command).map_err(|_| died())?;
-            *state = State::Open(commands.clone());
-            return Ok(commands);
-        }
-        Ok(commands.clone())
+        let commands = self.start()?;
+        *state = State::Open { commands: commands.clone(), close: reserve(&commands)? };
+        Ok(commands)
     }
 
-    fn start(&self) -> Result<mpsc::UnboundedSender<Command>, Error> {
+    fn start(&self) -> Result<mpsc::Sender<Command>, Error> {
         let inner = &self.store.inner;
         let failed = |error: std::io::Error| Error::Unavailable {
             action: "start the thread that keeps leadership",
             source: error.into(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (sender, commands) = mpsc::unbounded_channel();
+        let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let alarm = Arc::new(Notify::new());
         let keeper = Keeper {
             place: Place {
@@ -122,44 +130,53 @@ impl PgCandidate {
     async fn want(&self, subscriber_id: &str, once: bool) -> Result<Option<Box<dyn Held>>, Error> {
         let key = Key::subscriber(self.schema(), subscriber_id);
         let (answer, answered) = oneshot::channel();
-        let commands = self.tell(Command::Want(Want { key, once, answer }))?;
-        let mut answered = GivesBack { key, commands: Some(commands), answered };
-        let granted = (&mut answered.answered).await.map_err(|_| died())?;
+        let commands = self.commands()?;
+        let mut answered = GivesBack { key, release: Some(reserve(&commands)?), answered, commands };
+        tell(&answered.commands, Command::Want(Want { key, once, answer }))?;
+        let granted = (&mut answered.answered).await.map_err(untold)?;
         Ok(granted?.map(|granted| answered.held(granted)))
     }
 }
 
-fn died() -> Error {
-    Error::Unavailable {
-        action: "keep leadership",
-        source: "the thread that does so has ended; restart the process".into(),
-    }
+/// Room for a command that is told later.
+fn reserve(commands: &mpsc::Sender<Command>) -> Result<OwnedPermit<Command>, Error> {
+    commands.clone().try_reserve_owned().map_err(untold)
+}
+
+fn tell(commands: &mpsc::Sender<Command>, command: Command) -> Result<(), Error> {
+    commands.try_send(command).map_err(untold)
+}
+
+/// The thread has ended, or has more to do than it ever should have.
+fn untold(why: impl std::fmt::Display) -> Error {
+    Error::Unavailable { action: "tell the thread that keeps leadership", source: why.to_string().into() }
 }
 
 /// Whoever stops waiting at the very moment in which the lock is got gives it back.
 struct GivesBack {
     key: Key,
-    commands: Option<mpsc::UnboundedSender<Command>>,
+    commands: mpsc::Sender<Command>,
+    /// Taken with the lock.
+    release: Option<OwnedPermit<Command>>,
     answered: oneshot::Receiver<Result<Option<Granted>, Error>>,
 }
 
 impl GivesBack {
     fn held(&mut self, granted: Granted) -> Box<dyn Held> {
         let Granted { session, number, lost, validity } = granted;
-        if let Some(commands) = &self.commands {
-            // A thread that has ended holds nothing.
-            drop(commands.send(Command::Collected { key: self.key, number }));
+        if let Err(error) = tell(&self.commands, Command::Collected { key: self.key, number }) {
+            // It counts as left lying: the thread takes it back, and says so.
+            tracing::debug!(%error, "could not say that a lock is in hand");
         }
-        Box::new(PgHeld { key: self.key, session, number, lost, validity, commands: self.commands.take() })
+        Box::new(PgHeld { key: self.key, session, number, lost, validity, release: self.release.take() })
     }
 }
 
 impl Drop for GivesBack {
     fn drop(&mut self) {
         self.answered.close();
-        if let (Some(commands), Ok(Ok(Some(granted)))) = (&self.commands, self.answered.try_recv()) {
-            // A thread that has ended holds nothing.
-            drop(commands.send(Command::Release { key: self.key, number: granted.number, to: None, done: None }));
+        if let (Some(release), Ok(Ok(Some(granted)))) = (self.release.take(), self.answered.try_recv()) {
+            release.send(Command::Release { key: self.key, number: granted.number, to: None, done: None });
         }
     }
 }
@@ -171,8 +188,8 @@ impl Candidate for PgCandidate {
                 return Ok(());
             }
             let (ready, answered) = oneshot::channel();
-            self.tell(Command::Ready(ready))?;
-            answered.await.map_err(|_| died())?
+            tell(&self.commands()?, Command::Ready(ready))?;
+            answered.await.map_err(untold)?
         })
     }
 
@@ -194,22 +211,17 @@ impl Candidate for PgCandidate {
         Box::pin(async move {
             // Whoever looks is at work. Said before, because the server may take its time.
             self.seen.now();
-            let looking = members::look(self, wants);
-            self.store.look("see in time which instances there are", looking).await
+            in_time(ANSWER_TIMEOUT, "see in time which instances there are", members::look(self, wants)).await
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let state =
-                std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Closed);
-            let State::Open(commands) = state else { return };
+            let state = std::mem::replace(&mut *lock(&self.state), State::Closed);
+            let State::Open { close, .. } = state else { return };
             let is_open = self.current.borrow().is_some();
             let (closed, is_closed) = oneshot::channel();
-            if commands.send(Command::Close(closed)).is_ok() {
-                // Should it have ended by itself, it is closed as well.
-                drop(is_closed.await);
-            }
+            done_or_ended(is_closed, close.send(Command::Close(closed))).await;
             if is_open {
                 members::leave(self).await;
             }
@@ -225,15 +237,21 @@ struct PgHeld {
     lost: watch::Receiver<bool>,
     validity: Arc<Validity>,
     /// Taken when it is given back.
-    commands: Option<mpsc::UnboundedSender<Command>>,
+    release: Option<OwnedPermit<Command>>,
 }
 
 impl PgHeld {
-    fn give_back(&mut self, to: Option<Uuid>, done: Option<oneshot::Sender<()>>) {
-        if let Some(commands) = self.commands.take() {
-            // A thread that has ended holds nothing.
-            drop(commands.send(Command::Release { key: self.key, number: self.number, to, done }));
-        }
+    fn give_back(&mut self, to: Option<Uuid>, done: Option<oneshot::Sender<()>>) -> Option<mpsc::Sender<Command>> {
+        let release = Command::Release { key: self.key, number: self.number, to, done };
+        self.release.take().map(|reserved| reserved.send(release))
+    }
+}
+
+/// Waits until the thread has done what it was told. One that has ended holds nothing: then it is done as well.
+async fn done_or_ended(done: oneshot::Receiver<()>, thread: mpsc::Sender<Command>) {
+    tokio::select! {
+        _ = done => {}
+        () = thread.closed() => {}
     }
 }
 
@@ -252,10 +270,11 @@ impl Held for PgHeld {
 
     fn release(mut self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
         let (done, is_done) = oneshot::channel();
-        self.give_back(to, Some(done));
+        let thread = self.give_back(to, Some(done));
         Box::pin(async move {
-            // Without an answer the thread has ended, and the lock with it.
-            drop(is_done.await);
+            if let Some(thread) = thread {
+                done_or_ended(is_done, thread).await;
+            }
         })
     }
 }
@@ -279,7 +298,7 @@ mod tests {
         let (tells, lost) = watch::channel(false);
         let validity = Arc::new(Validity::new(Moment::now(), Duration::from_secs(60)));
         let key = Key::subscriber("s", "x");
-        let held = PgHeld { key, session: Uuid::nil(), number: 1, lost, validity: validity.clone(), commands: None };
+        let held = PgHeld { key, session: Uuid::nil(), number: 1, lost, validity: validity.clone(), release: None };
         assert!(held.is_held());
         validity.extend(Moment::now(), Duration::ZERO);
         assert!(!held.is_held(), "nobody has answered for too long");

@@ -1,11 +1,10 @@
 //! The other instances.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use highwater::Error;
-use highwater::backend::{Member, View, Want};
+use highwater::backend::{Member, View, Want, lock};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -29,7 +28,7 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
     let schema = inner.schema.as_str();
     let asking = sqlx::query(inner.sql.instances.clone()).bind(schema);
     let failed = |e| failed("see which instances there are", e);
-    let rows = asking.fetch_all_in_time(&inner.own_pool).await.map_err(failed)?;
+    let rows = asking.fetch_all_in_time(&inner.housekeeping).await.map_err(failed)?;
     let (mut members, mut gone) = (Vec::new(), Vec::new());
     for row in &rows {
         match member(row, schema).map_err(failed)? {
@@ -39,12 +38,12 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
     }
     if !gone.is_empty() {
         let forgetting =
-            sqlx::query(inner.sql.instances_forget.clone()).bind(gone).execute_in_time(&inner.own_pool).await;
+            sqlx::query(inner.sql.instances_forget.clone()).bind(gone).execute_in_time(&inner.housekeeping).await;
         forgetting.map_err(failed)?;
     }
     if own.is_some_and(|own| rows.iter().all(|row| row.try_get::<Uuid, _>(0).is_ok_and(|session| session != own))) {
         // Somebody has emptied the table. At the next look this instance enters again.
-        *candidate.entered.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&candidate.entered) = None;
     }
     let keys = |member: &Member| member.wants.iter().map(|want| Key::subscriber(schema, &want.subscriber_id)).collect();
     candidate.rivals.send_replace(members.iter().map(|member| (member.session, keys(member))).collect());
@@ -57,7 +56,7 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
 
 async fn enter(candidate: &PgCandidate, session: Uuid, wants: &[Want]) -> Result<(), Error> {
     let told = |candidate: &PgCandidate| {
-        let entered = candidate.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let entered = lock(&candidate.entered);
         entered.as_ref().is_some_and(|(told, what)| *told == session && what == wants)
     };
     if told(candidate) {
@@ -72,16 +71,16 @@ async fn enter(candidate: &PgCandidate, session: Uuid, wants: &[Want]) -> Result
         .bind(&instance.label)
         .bind(wants.iter().map(|want| &*want.subscriber_id).collect::<Vec<_>>())
         .bind(wants.iter().map(|want| want.prefers.as_deref()).collect::<Vec<_>>())
-        .execute_in_time(&inner.own_pool)
+        .execute_in_time(&inner.housekeeping)
         .await;
     entering.map_err(|e| failed("enter the instance", e))?;
-    *candidate.entered.lock().unwrap_or_else(PoisonError::into_inner) = Some((session, wants.to_vec()));
+    *lock(&candidate.entered) = Some((session, wants.to_vec()));
     Ok(())
 }
 
 /// Takes this instance's entry away. Should that fail, the others see by its lock that it is gone.
 pub(super) async fn leave(candidate: &PgCandidate) {
-    let entered = candidate.entered.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let entered = lock(&candidate.entered).take();
     let Some((session, _)) = entered else { return };
     let inner = &candidate.store.inner;
     let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute_in_time(&inner.own_pool);

@@ -11,16 +11,15 @@ use std::time::Duration;
 
 use highwater::Error;
 use highwater::backend::{Moment, Validity};
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{Connection, Row};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
 use tokio::sync::watch;
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::key::{Key, halves};
-use crate::connect::Connector;
+use crate::connect::{Connector, Kept};
 use crate::error::{failed, in_time, sqlstate};
-use crate::pooler;
+use crate::pooler::insist_on_session;
 use crate::sql::Sql;
 
 /// What a session needs to be opened.
@@ -38,7 +37,7 @@ pub(super) struct Place {
 
 pub(super) struct Session {
     pub(super) id: Uuid,
-    connection: PgConnection,
+    kept: Kept,
     pid: i32,
     own: Key,
     sql: Arc<Sql>,
@@ -50,7 +49,6 @@ pub(super) struct Session {
     /// When the server was last asked anything, and when which locks the session holds.
     asked: Moment,
     looked: Moment,
-    opened: Instant,
 }
 
 /// A lock that is held.
@@ -65,7 +63,7 @@ impl Place {
     pub(super) async fn open(&self) -> Result<Session, Error> {
         let mut connection = self.connector.connect("lead", None).await?;
         if !self.own.load(Ordering::Relaxed) {
-            self.make_sure_of_session(&mut connection).await?;
+            insist_on_session(&mut connection, &self.connector, "lead", &self.sql).await?;
             self.own.store(true, Ordering::Relaxed);
         }
         let id = Uuid::now_v7();
@@ -84,7 +82,7 @@ impl Place {
         }
         Ok(Session {
             id,
-            connection,
+            kept: Kept::new(connection, ()),
             pid,
             own,
             sql: self.sql.clone(),
@@ -94,23 +92,12 @@ impl Place {
             shown: true,
             asked: sent,
             looked: sent,
-            opened: Instant::now(),
         })
-    }
-
-    /// Behind a pooler that lends out sessions, locks would hang on whichever one was lent, and nobody would know.
-    async fn make_sure_of_session(&self, connection: &mut PgConnection) -> Result<(), Error> {
-        let mut other = self.connector.connect("lead", None).await?;
-        let session = pooler::is_own_session(connection, &mut other, &self.sql).await;
-        match session.map_err(|e| failed("see whether a connection is a session of its own", e))? {
-            pooler::Session::Own => other.close().await.map_err(|e| failed("close a connection", e)),
-            pooler::Session::Lent(found) => Err(pooler::no_session(&found)),
-        }
     }
 
     /// Whether the server may have been replaced since a session was opened.
     pub(super) fn doubts(&self, session: &Session) -> bool {
-        self.store.doubts(session.opened) || self.connector.doubts(session.opened)
+        [&self.store, &self.connector].iter().any(|way| session.kept.is_doubted(way))
     }
 }
 
@@ -207,7 +194,7 @@ impl Session {
         let (high, low) = halves(keys);
         let sent = Moment::now();
         let asking =
-            sqlx::query(self.sql.lead_sweep.clone()).bind(high).bind(low).bind(look).fetch_one(&mut self.connection);
+            sqlx::query(self.sql.lead_sweep.clone()).bind(high).bind(low).bind(look).fetch_one(self.kept.connection());
         let row = answered(self.bound.saturating_sub(self.asked.elapsed()), asking).await?;
         let answer = Answer::read(&row).map_err(|e| failed("try for leadership", e))?;
         if look {
@@ -240,7 +227,7 @@ impl Session {
         let sent = Moment::now();
         let asking = sqlx::query_scalar(self.sql.lead_release.clone()).bind(high).bind(low);
         let patience = self.bound.saturating_sub(self.asked.elapsed());
-        let released: Vec<bool> = answered(patience, asking.fetch_one(&mut self.connection)).await?;
+        let released: Vec<bool> = answered(patience, asking.fetch_one(self.kept.connection())).await?;
         if released.len() != keys.len() || released.contains(&false) {
             return Err(lost("a lock that was to be given back was not held"));
         }
@@ -261,7 +248,7 @@ impl Session {
         if !gently {
             return;
         }
-        match tokio::time::timeout(self.bound / 4, self.connection.close()).await {
+        match tokio::time::timeout(self.bound / 4, self.kept.close()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "the session for leadership was gone before it was closed"),
             Err(_) => tracing::debug!("the session for leadership could not be closed in time"),

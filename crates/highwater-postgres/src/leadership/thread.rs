@@ -26,7 +26,7 @@ const COLLECTED_WITHIN: Duration = Duration::from_secs(1);
 /// How long a lock that was let go for another session is left to that one.
 const RESERVED: Duration = Duration::from_secs(1);
 
-/// What the thread is told. There are no more of these waiting than there are subscribers.
+/// What the thread is told.
 pub(super) enum Command {
     /// Somebody wants a lock.
     Want(Want),
@@ -59,7 +59,7 @@ pub(super) struct Granted {
 pub(super) struct Keeper {
     pub(super) place: Place,
     pub(super) standby_interval: Duration,
-    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) commands: mpsc::Receiver<Command>,
     /// What other instances say about leadership. Any role that may connect can say it as well.
     pub(super) hints: broadcast::Receiver<Arc<str>>,
     /// Who is there, and wants what.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::{Connection, PgPool};
+use sqlx::PgPool;
 
 use crate::checkpoints::LOCK_TIMEOUT;
 use crate::config::PgConfig;
-use crate::connect::{self, Resting};
+use crate::connect;
 use crate::hosts::Hosts;
 use crate::sql::Sql;
 
@@ -25,22 +25,11 @@ pub(crate) const CLOSINGS_MAX: u32 = 2;
 
 /// A pool of so many connections, which it opens when they are first needed.
 pub(crate) fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig, connections_max: u32) -> PgPool {
-    let (sql, several) = (sql.clone(), hosts.are_several());
-    connect::pool_options(connections_max, config.connect_timeout, hosts.doubts().clone(), Resting::default())
-        // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
-        // server ends it by itself; see sql/watch_client.sql.
-        .after_release(|connection, _| {
-            Box::pin(async move {
-                let answered = tokio::time::timeout(RELEASE_TIMEOUT, connection.ping()).await;
-                Ok(matches!(answered, Ok(Ok(()))))
-            })
-        })
-        .after_connect(move |connection, _| {
-            let sql = sql.clone();
-            Box::pin(async move {
-                connect::set_up_for_delivery(connection, &sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION).await?;
-                connect::insist_on_primary(connection, &sql, several).await
-            })
-        })
-        .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
+    connect::pool_options(hosts, sql, connections_max, config.connect_timeout, |connection, sql| {
+        Box::pin(connect::set_up_for_delivery(connection, sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION))
+    })
+    // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
+    // server ends it by itself; see sql/watch_client.sql.
+    .after_release(|connection, _| Box::pin(async move { Ok(connect::answers(connection, RELEASE_TIMEOUT).await) }))
+    .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
 }

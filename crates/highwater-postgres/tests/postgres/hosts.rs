@@ -193,9 +193,11 @@ async fn among_several_hosts_no_pool_is_content_with_a_replica() {
     let store = PgEventStore::connect_with(&url, config).await.unwrap();
     assert_eq!(store.head().await.unwrap(), 0);
     make_standby(&mut server);
-    for _ in 0..3 {
+    for attempt in 0..3 {
         let refused = store.head().await.unwrap_err();
-        assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
+        // The first may meet the connection that ended with the primary.
+        let lost = attempt == 0 && matches!(refused, Error::Unavailable { .. });
+        assert!(lost || matches!(refused, Error::NotPrimary { .. }), "{refused:?}");
     }
 }
 

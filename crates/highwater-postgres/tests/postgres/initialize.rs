@@ -285,7 +285,8 @@ async fn a_layout_with_times_that_no_reader_could_represent_is_brought_up_to_dat
     let store = db.store().await;
     store.append(&one()).await.unwrap();
     let mut connection = db.connection().await;
-    let before = "ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane; DROP FUNCTION {s}.insist_on_rows;
+    let before = "ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane;
+        DROP FUNCTION {s}.insist_on_rows, {s}.insist_on_versions;
         DELETE FROM {s}.migrations WHERE version >= 9";
     let validated = async |connection: &mut sqlx::PgConnection| -> bool {
         let sql = "SELECT convalidated FROM pg_constraint WHERE conname = 'events_created_at_sane'

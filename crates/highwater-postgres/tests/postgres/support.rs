@@ -95,7 +95,8 @@ const UNDO: [&str; 7] = [
     "DROP FUNCTION {s}.append_new",
     "DROP TABLE {s}.server_life; DROP FUNCTION {s}.life, {s}.insist_on_life;
         ALTER TABLE {s}.event_bus_checkpoints DROP COLUMN settled_to, DROP COLUMN settled_in",
-    "DROP FUNCTION {s}.insist_on_rows; ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane",
+    "DROP FUNCTION {s}.insist_on_rows, {s}.insist_on_versions;
+        ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane",
 ];
 
 /// One event in a fresh stream.

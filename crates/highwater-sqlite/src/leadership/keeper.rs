@@ -2,11 +2,11 @@
 //! they are, and whether what is held still is. A thread of its own, so that a handler which hogs the application's runtime
 //! does not cost leadership; so it looks as well whether the application is still at work.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use highwater::Error;
-use highwater::backend::{BoxFuture, Held, Moment, Seen, Validity, Want};
+use highwater::backend::{BoxFuture, Held, Moment, Seen, Validity, Want, lock};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ impl Keeper {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Enters this instance among the others, if it is not.
@@ -228,7 +228,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Option<Lock>> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lock)
     }
 
     fn is_there(&self) -> bool {

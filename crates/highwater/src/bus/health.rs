@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
 use super::{Bus, unled};
 use crate::delivery::status::Ends;
+use crate::lock::lock;
 use crate::log::named_writers;
 use crate::overview::ends;
 use crate::{Error, LockHolder, OpenWriter, Progress, SubscriptionState, chain};
@@ -203,7 +203,7 @@ impl Bus {
         elsewhere.retain(|id, _| self.inner.entry(id).is_some_and(|entry| !entry.leads()));
         let ends = ends(store).await?;
         let waiting = {
-            let mut unsettled = self.inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut unsettled = lock(&self.inner.unsettled);
             unsettled.seen(ends.frontier, ends.head)
         };
         if ends.head > ends.frontier {

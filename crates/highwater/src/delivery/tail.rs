@@ -5,12 +5,13 @@
 //! no queue per subscriber, so a slow one costs nothing and delays nobody.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::lock::lock;
 use crate::log::named_writers;
 use crate::{Backend, Backoff, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
@@ -91,7 +92,7 @@ impl Tail {
 
     /// Nothing is left half done when a holder panics: the state is sound between any two statements.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Why the log cannot be read at the moment.

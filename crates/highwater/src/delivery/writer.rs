@@ -1,10 +1,11 @@
 //! One writer of checkpoints for all subscribers of a bus: what is asked for while it writes goes together into the next
 //! statement, so two hundred subscribers cost hardly more than one.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 
+use crate::lock::lock;
 use crate::{Backend, CheckpointWrite, Error, Refused};
 
 /// Checkpoints in one statement.
@@ -25,7 +26,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     fn waiting(&self) -> MutexGuard<'_, Vec<(CheckpointWrite, oneshot::Sender<Outcome>)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Has a checkpoint stored while the caller does something else.

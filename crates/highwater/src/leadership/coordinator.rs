@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -15,6 +15,7 @@ use super::{
     spread,
 };
 use crate::config::check_label;
+use crate::lock::lock;
 use crate::subscriber::check_id;
 use crate::{Backend, BoxFuture, Claim, Error, Invalid, ReliableDeliveryConfig};
 
@@ -98,7 +99,7 @@ impl Coordinator {
         self.inner.settings.clone()?;
         check_id(&claim.subscriber_id)?;
         check_label("prefers", claim.prefers.as_deref())?;
-        let mut attending = self.inner.attending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attending = lock(&self.inner.attending);
         if attending.as_ref().is_none_or(JoinHandle::is_finished) {
             *attending = Some(tokio::spawn(attend(self.inner.clone())));
         }
@@ -181,11 +182,11 @@ impl ProjectorCoordinator for Coordinator {
 
 impl Inner {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     fn stop_attending(&self) {
-        if let Some(task) = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(task) = lock(&self.attending).take() {
             task.abort();
         }
     }
@@ -199,7 +200,7 @@ impl Inner {
         let awaited: HashSet<Name> = self.roll.awaited().into_iter().collect();
         self.known().unled.retain(|name, _| awaited.contains(name));
         // What changes is looked at at once; but what moves stands still for a moment, so it moves at leisure.
-        let mut spread_at = self.spread_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spread_at = lock(&self.spread_at);
         if self.spread && spread_at.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
             *spread_at = Some(Instant::now());
             self.spread(view);

@@ -1,7 +1,7 @@
 //! What this instance wants and what it leads.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::Want;
 use super::guard::Name;
 use crate::Claim;
+use crate::lock::lock;
 
 /// How long something is led before it may be moved on: what moves must not move back and forth.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -52,7 +53,7 @@ struct Led {
 impl Roll {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Until it is dropped, a subscriber is wanted.

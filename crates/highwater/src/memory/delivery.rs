@@ -1,7 +1,7 @@
 //! What delivery keeps in memory: one lock around everything, and one per subscriber for its fenced transactions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use uuid::Uuid;
 
+use crate::lock::lock;
 use crate::{DeadLetter, Error, Fence, LetterAttempt, Refused, Report, Request, Term};
 
 /// How long to wait for a transaction that holds a checkpoint.
@@ -44,13 +45,13 @@ pub(super) struct Row {
 impl MemoryDelivery {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Locks a subscriber's checkpoint against every other writer. Whoever holds it may be frozen, so the wait has an end.
     pub(super) async fn lock(&self, subscriber_id: &str) -> Result<OwnedMutexGuard<()>, Error> {
         let lock = {
-            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut locks = lock(&self.locks);
             locks.entry(subscriber_id.to_owned()).or_default().clone()
         };
         tokio::time::timeout(LOCK_TIMEOUT, lock.lock_owned()).await.map_err(|elapsed| Error::Unavailable {

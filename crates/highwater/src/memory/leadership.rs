@@ -1,7 +1,7 @@
 //! Leadership in memory: a table of locks, shared by the buses of one process.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::MemoryEventStore;
+use crate::lock::lock;
 use crate::{
     BoxFuture, Candidate, Claim, Error, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
     Member, View, Want,
@@ -38,7 +39,7 @@ struct State {
 impl MemoryLocks {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) fn took_over(&self, claim: &Claim) {

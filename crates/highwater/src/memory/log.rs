@@ -1,11 +1,12 @@
 //! The log in memory. One lock around everything, so an append is atomic and every position is settled at once.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use uuid::Uuid;
 
 use super::MemoryEventStore;
+use crate::lock::lock;
 use crate::stored::already_stored;
 use crate::{
     Append, Appended, BoxFuture, Direction, Error, EventTypes, ExpectedVersion, Log, NewRecord, OpenWriter, Page,
@@ -29,7 +30,7 @@ pub(super) struct State {
 impl MemoryLog {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The record of an event, by its id.

@@ -1,13 +1,14 @@
 //! Filling a store in memory.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use chrono::Utc;
 use uuid::Uuid;
 
 use super::MemoryEventStore;
 use super::delivery::Row;
+use crate::lock::lock;
 use crate::transfer::{TransferError, check_checkpoints, check_letters, check_records, check_requests};
 use crate::{
     BoxFuture, DeadLetterDetail, Error, FilledCheckpoint, Filling, Invalid, Record, Request, Transfer, Unfinished,
@@ -28,7 +29,7 @@ struct State {
 impl MemoryFillings {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Whether others may write.
