@@ -1,6 +1,9 @@
 //! The one error of this crate and of its backends. Each kind says what the caller should do.
 
+mod bus;
+mod invalid;
 mod shared;
+mod transfer;
 
 use std::time::Duration;
 
@@ -8,7 +11,10 @@ use uuid::Uuid;
 
 use crate::ExpectedVersion;
 
+pub use bus::BusError;
+pub use invalid::Invalid;
 pub use shared::SharedError;
+pub use transfer::TransferError;
 
 /// Any error, boxed, as sources and handlers carry it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -238,114 +244,6 @@ pub enum Error {
     },
 }
 
-/// What a bus, or looking at subscribers from outside, can answer besides what goes wrong with the store.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BusError {
-    /// A subscriber's own handler waits for that subscriber, which goes on only when the handler has returned. Nothing was
-    /// changed: do it from elsewhere, or in a task of its own that the handler does not wait for.
-    #[error(
-        "the handler of {subscriber_id:?} would wait for itself: {action} waits for that subscriber, which continues only \
-         when its handler has returned; call it from elsewhere, or in a task that the handler does not wait for"
-    )]
-    WaitsForItself {
-        /// The subscriber.
-        subscriber_id: String,
-        /// What was called.
-        action: &'static str,
-    },
-
-    /// There is a subscription with this name on this bus already. Two observers cannot share a position.
-    #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
-    AlreadySubscribed(String),
-
-    /// Nobody has ever subscribed under this name. Check its spelling.
-    #[error("there is no subscriber {0:?}")]
-    UnknownSubscriber(String),
-
-    /// Somebody processes for the subscriber, or may do so, and would go on from where it is. Nothing was changed: stop it
-    /// first, or force it.
-    #[error("{subscriber_id:?} is being processed: {reason}; stop that first, or force it")]
-    Led {
-        /// The subscriber.
-        subscriber_id: String,
-        /// By whom, and how far that is known.
-        reason: String,
-        /// Who that is, if it is known.
-        leader: Option<Box<crate::Leader>>,
-    },
-
-    /// A subscriber did not get there in time. It goes on; wait again, or find out what keeps it.
-    #[error(
-        "{subscriber_id:?} has not reached {wanted} within {waited:?}: {}",
-        reached.map_or_else(|| "it has never been started".to_owned(), |at| format!("it is at {at}"))
-    )]
-    NotReached {
-        /// The subscriber.
-        subscriber_id: String,
-        /// What was waited for.
-        wanted: u64,
-        /// Where it is; none when it has no checkpoint.
-        reached: Option<u64>,
-        /// How long was waited.
-        waited: Duration,
-    },
-
-    /// The subscriber does not process. Its state says why.
-    #[error("{subscriber_id:?} is not running: {reason}")]
-    NotRunning {
-        /// The subscriber.
-        subscriber_id: String,
-        /// What state it is in, and why.
-        reason: String,
-    },
-
-    /// A request could not be carried out as asked. What was done of it stays done.
-    #[error("{asked} failed: {reason}")]
-    RequestFailed {
-        /// What was asked for.
-        asked: &'static str,
-        /// What went wrong.
-        reason: String,
-    },
-
-    /// Not everything had stopped in time; what had not was aborted, and is delivered again at the next start.
-    #[error("shut down, but these did not stop in time and were aborted: {}", subscribers.join(", "))]
-    ShutdownTimedOut {
-        /// The subscribers that were still at work.
-        subscribers: Vec<String>,
-    },
-}
-
-/// What moving a whole store can answer besides what goes wrong with either store.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TransferError {
-    /// Only an empty store can be filled. Nothing was changed: take another one.
-    #[error("not empty: this store holds {found}; fill one that is empty")]
-    NotEmpty {
-        /// What it holds.
-        found: String,
-    },
-
-    /// What was filled in is not what the source holds. The store stays locked: abandon it, and find out why.
-    #[error("the copy differs: {difference}")]
-    CopyDiffers {
-        /// The first difference.
-        difference: String,
-    },
-
-    /// A line of an export cannot be taken in. Nothing was stored: mend the file, or export again.
-    #[error("line {line} cannot be imported: {source}")]
-    Import {
-        /// Which line, counted from 1.
-        line: u64,
-        /// What is wrong with it.
-        #[source]
-        source: BoxError,
-    },
-}
-
 impl Error {
     /// Whether sending the same call again, unchanged, can succeed.
     ///
@@ -369,133 +267,4 @@ fn fenced(subscriber_id: &str, term: Option<u64>) -> String {
         Some(term) => format!("another instance has taken over for {subscriber_id:?} with term {term}"),
         None => format!("the checkpoint of {subscriber_id:?} is gone"),
     }
-}
-
-/// Why an input cannot be stored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Invalid {
-    /// An append without events.
-    #[error("the append has no events")]
-    EmptyAppend,
-    /// A stream of the append has an expectation but no event.
-    #[error("the append names stream {0} but has no event for it")]
-    NoEventFor(Uuid),
-    /// More events in one append than [`Limits::append_events_max`](crate::Limits::append_events_max).
-    #[error("the append has {count} events, the limit is {limit}")]
-    TooManyEvents {
-        /// How many there are.
-        count: usize,
-        /// How many there may be.
-        limit: usize,
-    },
-    /// Data and metadata of one event are over [`Limits::event_bytes_max`](crate::Limits::event_bytes_max).
-    #[error("event {event_type} has {bytes} bytes of data and metadata, the limit is {limit}")]
-    EventTooLarge {
-        /// The event's type.
-        event_type: String,
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// All events of an append together are over [`Limits::append_bytes_max`](crate::Limits::append_bytes_max).
-    #[error("the append has {bytes} bytes, the limit is {limit}")]
-    AppendTooLarge {
-        /// The append's size.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// An event type that is empty, holds a NUL, or is over its limit.
-    #[error("event type {event_type:?} is not usable: it must have 1 to {limit} bytes and no NUL character")]
-    EventType {
-        /// The type, cut to something printable.
-        event_type: String,
-        /// The limit in bytes.
-        limit: usize,
-    },
-    /// The data is not a variant of an externally tagged enum.
-    #[error("not an event: {0}; events are variants of an enum with serde's default (external) tagging")]
-    NotAnEvent(String),
-    /// The data cannot be written as JSON.
-    #[error("the data cannot be written as JSON: {0}")]
-    NotJson(String),
-    /// A NaN or an infinity, which JSON cannot hold.
-    #[error("the data holds {0}, which JSON cannot represent")]
-    NotFinite(String),
-    /// A NUL character, which PostgreSQL's `json` would store and never give back.
-    #[error("{0} holds the character U+0000, which cannot be stored")]
-    NulCharacter(&'static str),
-    /// Metadata that is not a JSON object.
-    #[error("metadata must be a JSON object")]
-    MetadataNotAnObject,
-    /// The same event id twice in one append.
-    #[error("event id {0} occurs twice in the append")]
-    DuplicateId(Uuid),
-    /// Versions of the events of one stream that do not follow each other.
-    #[error("events of stream {stream_id} have version {found} where {wanted} should follow")]
-    VersionsNotContiguous {
-        /// The stream.
-        stream_id: Uuid,
-        /// The version that was to come.
-        wanted: u64,
-        /// The version that came.
-        found: u64,
-    },
-    /// A schema version over `i32::MAX`.
-    #[error("schema version {0} is out of range; the highest is {max}", max = i32::MAX)]
-    SchemaVersion(u32),
-    /// A time that no calendar of ours holds.
-    #[error("created_at {0} is out of range; it must lie in the years 1 to 9999")]
-    CreatedAt(String),
-    /// A builder without something it cannot do without.
-    #[error("the event has no {0}")]
-    Missing(&'static str),
-    /// A name that cannot be used for a schema.
-    #[error("{name:?} cannot be a schema name: {reason}")]
-    SchemaName {
-        /// The name.
-        name: String,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// A setting out of its range.
-    #[error("setting {name}: {reason}")]
-    Setting {
-        /// The setting.
-        name: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// An append in a transaction of the application's that sees the streams as they were when it began.
-    #[error(
-        "the transaction is {0}, which sees streams as they were when it began: append in a READ COMMITTED one, or without a \
-         transaction"
-    )]
-    Isolation(String),
-    /// A name that cannot be a subscriber's.
-    #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
-    SubscriberId(String),
-    /// A position where the log has not got to.
-    #[error("position {wanted} is beyond the end of the log, which is at {head}")]
-    Position {
-        /// The position.
-        wanted: u64,
-        /// The highest committed event.
-        head: u64,
-    },
-    /// Something that cannot be filled into a store.
-    #[error("cannot be filled in: {0}")]
-    Filling(String),
-    /// Upcasters that contradict each other.
-    #[error("upcaster from {event_type} v{schema_version}: {reason}")]
-    Upcaster {
-        /// The type it reads.
-        event_type: String,
-        /// The version it reads.
-        schema_version: u32,
-        /// What is wrong.
-        reason: &'static str,
-    },
 }

@@ -177,7 +177,7 @@ fn literals(text: &str, before: &str, open: &str) -> Vec<(usize, String)> {
 fn texts_are_found_where_they_stand() {
     let text = "/// Lets\n/// go.\npub struct DeadLetterQueue;\n// not\n//! shown\nfn a() {\n    tracing::warn!(at = at(1), \"one \\\"two\\\"\");\n}\n#[error(\"{0} (three)\")]\n";
     assert_eq!(doc_comments(text), [(0, " Lets  go.".to_owned()), (4, " shown".to_owned())]);
-    assert_eq!(public_names(text), [(2, " Dead Letter Desk".to_owned())]);
+    assert_eq!(public_names(text), [(2, " Dead Letter Queue".to_owned())]);
     assert_eq!(literals(text, "tracing::", "!("), [(6, "one \"two\"".to_owned())]);
     assert_eq!(literals(text, "#[error", "("), [(8, "{0} (three)".to_owned())]);
     assert_eq!((times("a wish, two wishes, wishful", "wish"), times("whoever", "who")), (2, 0));

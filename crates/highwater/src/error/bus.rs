@@ -1,0 +1,82 @@
+//! What the bus answers, by what the caller should do.
+
+use std::time::Duration;
+
+/// What a bus, or looking at subscribers from outside, can answer besides what goes wrong with the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BusError {
+    /// A subscriber's own handler waits for that subscriber, which goes on only when the handler has returned. Nothing was
+    /// changed: do it from elsewhere, or in a task of its own that the handler does not wait for.
+    #[error(
+        "the handler of {subscriber_id:?} would wait for itself: {action} waits for that subscriber, which continues only \
+         when its handler has returned; call it from elsewhere, or in a task that the handler does not wait for"
+    )]
+    WaitsForItself {
+        /// The subscriber.
+        subscriber_id: String,
+        /// What was called.
+        action: &'static str,
+    },
+
+    /// There is a subscription with this name on this bus already. Two observers cannot share a position.
+    #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
+    AlreadySubscribed(String),
+
+    /// Nobody has ever subscribed under this name. Check its spelling.
+    #[error("there is no subscriber {0:?}")]
+    UnknownSubscriber(String),
+
+    /// Somebody processes for the subscriber, or may do so, and would go on from where it is. Nothing was changed: stop it
+    /// first, or force it.
+    #[error("{subscriber_id:?} is being processed: {reason}; stop that first, or force it")]
+    Led {
+        /// The subscriber.
+        subscriber_id: String,
+        /// By whom, and how far that is known.
+        reason: String,
+        /// Who that is, if it is known.
+        leader: Option<Box<crate::Leader>>,
+    },
+
+    /// A subscriber did not get there in time. It continues; wait again, or find out what keeps it.
+    #[error(
+        "{subscriber_id:?} has not reached {wanted} within {waited:?}: {}",
+        reached.map_or_else(|| "it has never been started".to_owned(), |at| format!("it is at {at}"))
+    )]
+    NotReached {
+        /// The subscriber.
+        subscriber_id: String,
+        /// What was waited for.
+        wanted: u64,
+        /// Where it is; none when it has no checkpoint.
+        reached: Option<u64>,
+        /// How long was waited.
+        waited: Duration,
+    },
+
+    /// The subscriber does not process. Its state says why.
+    #[error("{subscriber_id:?} is not running: {reason}")]
+    NotRunning {
+        /// The subscriber.
+        subscriber_id: String,
+        /// What state it is in, and why.
+        reason: String,
+    },
+
+    /// A request could not be carried out as asked. What was done of it stays done.
+    #[error("{asked} failed: {reason}")]
+    RequestFailed {
+        /// What was asked for.
+        asked: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+
+    /// Not everything had stopped in time; what had not was aborted, and is delivered again at the next start.
+    #[error("shut down, but these did not stop in time and were aborted: {}", subscribers.join(", "))]
+    ShutdownTimedOut {
+        /// The subscribers that were still at work.
+        subscribers: Vec<String>,
+    },
+}

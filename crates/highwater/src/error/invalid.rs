@@ -1,0 +1,132 @@
+//! Input that cannot be used as it is.
+
+use uuid::Uuid;
+
+/// Why an input cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// An append without events.
+    #[error("the append has no events")]
+    EmptyAppend,
+    /// A stream of the append has an expectation but no event.
+    #[error("the append names stream {0} but has no event for it")]
+    NoEventFor(Uuid),
+    /// More events in one append than [`Limits::append_events_max`](crate::Limits::append_events_max).
+    #[error("the append has {count} events, the limit is {limit}")]
+    TooManyEvents {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// Data and metadata of one event are over [`Limits::event_bytes_max`](crate::Limits::event_bytes_max).
+    #[error("event {event_type} has {bytes} bytes of data and metadata, the limit is {limit}")]
+    EventTooLarge {
+        /// The event's type.
+        event_type: String,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// All events of an append together are over [`Limits::append_bytes_max`](crate::Limits::append_bytes_max).
+    #[error("the append has {bytes} bytes, the limit is {limit}")]
+    AppendTooLarge {
+        /// The append's size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// An event type that is empty, holds a NUL, or is over its limit.
+    #[error("event type {event_type:?} is not usable: it must have 1 to {limit} bytes and no NUL character")]
+    EventType {
+        /// The type, cut to something printable.
+        event_type: String,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The data is not a variant of an externally tagged enum.
+    #[error("not an event: {0}; events are variants of an enum with serde's default (external) tagging")]
+    NotAnEvent(String),
+    /// The data cannot be written as JSON.
+    #[error("the data cannot be written as JSON: {0}")]
+    NotJson(String),
+    /// A NaN or an infinity, which JSON cannot hold.
+    #[error("the data holds {0}, which JSON cannot represent")]
+    NotFinite(String),
+    /// A NUL character, which PostgreSQL's `json` would store and never give back.
+    #[error("{0} holds the character U+0000, which cannot be stored")]
+    NulCharacter(&'static str),
+    /// Metadata that is not a JSON object.
+    #[error("metadata must be a JSON object")]
+    MetadataNotAnObject,
+    /// The same event id twice in one append.
+    #[error("event id {0} occurs twice in the append")]
+    DuplicateId(Uuid),
+    /// Versions of the events of one stream that do not follow each other.
+    #[error("events of stream {stream_id} have version {found} where {wanted} should follow")]
+    VersionsNotContiguous {
+        /// The stream.
+        stream_id: Uuid,
+        /// The version that was to come.
+        wanted: u64,
+        /// The version that came.
+        found: u64,
+    },
+    /// A schema version over `i32::MAX`.
+    #[error("schema version {0} is out of range; the highest is {max}", max = i32::MAX)]
+    SchemaVersion(u32),
+    /// A time that no calendar of ours holds.
+    #[error("created_at {0} is out of range; it must lie in the years 1 to 9999")]
+    CreatedAt(String),
+    /// A builder without something it cannot do without.
+    #[error("the event has no {0}")]
+    Missing(&'static str),
+    /// A name that cannot be used for a schema.
+    #[error("{name:?} cannot be a schema name: {reason}")]
+    SchemaName {
+        /// The name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A setting out of its range.
+    #[error("setting {name}: {reason}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An append in a transaction of the application's that sees the streams as they were when it began.
+    #[error(
+        "the transaction is {0}, which sees streams as they were when it began: append in a READ COMMITTED one, or without a \
+         transaction"
+    )]
+    Isolation(String),
+    /// A name that cannot be a subscriber's.
+    #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
+    SubscriberId(String),
+    /// A position where the log has not got to.
+    #[error("position {wanted} is beyond the end of the log, which is at {head}")]
+    Position {
+        /// The position.
+        wanted: u64,
+        /// The highest committed event.
+        head: u64,
+    },
+    /// Something that cannot be filled into a store.
+    #[error("cannot be filled in: {0}")]
+    Filling(String),
+    /// Upcasters that contradict each other.
+    #[error("upcaster from {event_type} v{schema_version}: {reason}")]
+    Upcaster {
+        /// The type it reads.
+        event_type: String,
+        /// The version it reads.
+        schema_version: u32,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
