@@ -29,7 +29,7 @@ pub struct AppendQueue {
 pub struct QueuedAppend {
     /// The append.
     pub append: Prepared,
-    /// Who waits for it, unless it has gone.
+    /// The caller that waits for it, unless it has gone.
     pub answer: oneshot::Sender<Result<Appended, Error>>,
 }
 
@@ -114,13 +114,14 @@ impl Backlog {
     /// Takes the next group from the front; what cannot go with it stays, in order.
     ///
     /// Within a group only the first append to a stream may expect anything of it: whether a later one's expectation holds
-    /// depends on whether the first is stored. Whoever stays behind makes later appends to its streams stay as well, so that
-    /// nobody is overtaken for ever. Appends to streams that are `in_flight` stay too. Callers who have gone are left out.
+    /// depends on whether the first is stored. An append that stays behind makes later appends to its streams stay as well,
+    /// so that no caller is overtaken for ever. Appends to streams that are `in_flight` stay too. Callers that have gone are
+    /// left out.
     pub fn take_group(&mut self, in_flight: &HashSet<Uuid>, events_max: usize, bytes_max: usize) -> Vec<QueuedAppend> {
         group::take(&mut self.waiting, in_flight, events_max, bytes_max)
     }
 
-    /// Takes in whatever is there.
+    /// Receives everything that is queued.
     pub fn fill(&mut self) {
         while self.waiting.len() < self.max {
             match self.queue.try_recv() {
@@ -142,9 +143,9 @@ impl Backlog {
         self.open
     }
 
-    /// Those who were just answered may have more to ask: lets them run before the next group is made up, or the quickest
-    /// of them would go out alone and the others wait for the disk twice. Not a delay: whoever is ready to run runs, then it
-    /// is our turn again; and it gives up soon where callers do not come back.
+    /// Callers that were just answered may append more: lets them run before the next group is formed, or the quickest of
+    /// them would go out alone and the others wait for the disk twice. Not a delay: every ready task runs, then it is our
+    /// turn again; and it gives up soon where callers do not come back.
     pub async fn let_callers_run(&mut self, answered: usize) {
         let before = self.waiting.len();
         for _ in 0..self.patience {

@@ -116,7 +116,7 @@ struct Entry {
     task: Mutex<Option<AbortHandle>>,
     /// For how long it has been behind.
     behind: Mutex<Short>,
-    /// How fast another instance gets on, as far as it was seen from here.
+    /// How fast another instance progresses, as far as it was seen from here.
     elsewhere: Mutex<Pace>,
 }
 
@@ -226,7 +226,7 @@ impl Bus {
         let (told, status) = watch::channel(Status::new());
         let entry = Arc::new(Entry::new(id.clone(), control, status, config.clone()));
         self.inner.enter(&entry)?;
-        // From here on the name is taken; whoever stops waiting for us gives it back.
+        // From here on the name is taken; a caller that stops waiting for us releases it.
         let guard = Entering { inner: &self.inner, id: Some(&id) };
         self.inner.shared.coordinator.ready().await?;
         let start = match subscriber.options.start {
@@ -269,8 +269,8 @@ impl Bus {
         Some(Subscription::new(self.clone(), entry))
     }
 
-    /// Stops all subscribers: each finishes the event in hand, stores its checkpoint and lets another instance go on.
-    /// Calling it again is harmless.
+    /// Stops all subscribers: each finishes its current event, stores its checkpoint and releases leadership to another
+    /// instance. Calling it again is harmless.
     ///
     /// # Errors
     /// [`Error::ShutdownTimedOut`] when some were not done within
@@ -286,7 +286,7 @@ impl Bus {
         let deadline = tokio::time::Instant::now() + self.inner.config.shutdown_timeout;
         let stopped = self.inner.stop(&entries).await;
         self.inner.last_words(&entries).await;
-        // Whoever cannot give back in time is found to be gone by the others.
+        // The other instances notice by themselves that one which cannot release in time is gone.
         let closing = self.inner.shared.coordinator.close();
         let patience = deadline.max(tokio::time::Instant::now() + CLOSE_TIMEOUT);
         if tokio::time::timeout_at(patience, closing).await.is_err() {

@@ -51,7 +51,7 @@ pub fn decode<D: DeserializeOwned>(
     }
 }
 
-/// The same for who has to keep the record: an event may have to be handed over again, or buried.
+/// The same for callers that have to keep the record: an event may have to be retried, or recorded as a dead letter.
 pub(crate) fn decode_kept<D: DeserializeOwned>(
     record: &Record,
     types: &EventTypes,

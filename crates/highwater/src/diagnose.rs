@@ -10,7 +10,7 @@ use crate::{BoxFuture, Error};
 pub use rows::diagnose_rows;
 pub use subscribers::diagnose_subscribers;
 
-/// A store that looks at itself, for whoever operates it.
+/// A store that checks itself, for its operator.
 ///
 /// # Contract
 ///
@@ -22,7 +22,7 @@ pub trait Diagnose: Send + Sync {
     /// Looks at everything that is known to go wrong.
     ///
     /// # Errors
-    /// Only when nothing at all can be said.
+    /// Only when nothing at all can be found out.
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>>;
 
     /// What [`initialize`](crate::backend::Backend::initialize) would do now, in order; empty when nothing.

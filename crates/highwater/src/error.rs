@@ -46,7 +46,8 @@ pub enum Error {
     #[error("invalid input: {0}")]
     Invalid(#[from] Invalid),
 
-    /// An event id of the append is taken by another event. Nothing was stored: draw a new id, or find out who used it.
+    /// An event id of the append is taken by another event. Nothing was stored: draw a new id, or find the event that uses
+    /// it.
     #[error(
         "event id {event_id} is taken: it is stored in stream {stream_id} at version {stream_version} with another {differs_in}"
     )]
@@ -79,7 +80,7 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// The queue in front of the appender stayed full. Nothing was stored: slow down, or try again later.
+    /// The queue in front of the appender stayed full. Nothing was stored: slow down, or retry later.
     #[error("overloaded: the append waited {waited:?} for a place in the queue; nothing was stored")]
     Overloaded {
         /// How long the caller waited.
@@ -94,8 +95,8 @@ pub enum Error {
     )]
     HoldsTransaction,
 
-    /// A subscriber's own handler waits for that subscriber, which goes on only when the handler has returned. Nothing was
-    /// changed: do it from elsewhere, or in a task of its own that the handler does not wait for.
+    /// A subscriber's own handler waits for that subscriber, which continues only when the handler has returned. Nothing was
+    /// changed: do it from elsewhere, or in a separate task that the handler does not wait for.
     #[error(
         "the handler of {subscriber_id:?} would wait for itself: {action} waits for that subscriber, which continues only \
          when its handler has returned; call it from elsewhere, or in a task that the handler does not wait for"
@@ -107,14 +108,14 @@ pub enum Error {
         action: &'static str,
     },
 
-    /// A transaction that is still open holds the stream. Nothing was stored: try again later.
+    /// A transaction that is still open holds the stream. Nothing was stored: retry later.
     #[error("stream held: another transaction has held a stream of this append for {waited:?}; nothing was stored")]
     StreamHeld {
         /// How long the append waited for it.
         waited: Duration,
     },
 
-    /// The store cannot be reached or did not answer. Nothing was stored: try again.
+    /// The store cannot be reached or did not answer. Nothing was stored: retry.
     #[error("unavailable: cannot {action}")]
     Unavailable {
         /// What was being tried.
@@ -166,8 +167,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// What is stored is not what was written: somebody changed it by hand, or the storage has damaged it. Trying again
-    /// does not help: let the store [`diagnose`](crate::backend::Diagnose::diagnose) itself, and mend what it names or restore a backup.
+    /// What is stored is not what was written: it was changed by hand, or the storage has damaged it. Retrying does not
+    /// help: let the store [`diagnose`](crate::backend::Diagnose::diagnose) itself, and fix what it names or restore a
+    /// backup.
     #[error("damaged: cannot {action}")]
     Damaged {
         /// What was being tried.
@@ -221,7 +223,7 @@ pub enum Error {
         id: Uuid,
     },
 
-    /// Somebody processes for the subscriber, or may do so, and would go on from where it is. Nothing was changed: stop it
+    /// An instance leads for the subscriber, or may do so, and would continue from where it is. Nothing was changed: stop it
     /// first, or force it.
     #[error("{subscriber_id:?} is being processed: {reason}; stop that first, or force it")]
     Led {
@@ -229,11 +231,11 @@ pub enum Error {
         subscriber_id: String,
         /// By whom, and how far that is known.
         reason: String,
-        /// Who that is, if it is known.
+        /// The leader, if it is known.
         leader: Option<Box<crate::Leader>>,
     },
 
-    /// A subscriber did not get there in time. It goes on; wait again, or find out what keeps it.
+    /// A subscriber did not get there in time. It continues; wait again, or find out what delays it.
     #[error(
         "{subscriber_id:?} has not reached {wanted} within {waited:?}: {}",
         reached.map_or_else(|| "it has never been started".to_owned(), |at| format!("it is at {at}"))
@@ -278,7 +280,7 @@ pub enum Error {
     #[error("the event bus has been shut down")]
     ShutDown,
 
-    /// A connection is not a session of its own, so nothing can hang on it: a pooler stands between. Connect directly.
+    /// A connection is not a dedicated session, so it cannot hold locks: a pooler is in between. Connect directly.
     #[error("no session of its own: {reason}")]
     NoSession {
         /// What gave it away, and the way out.
@@ -307,7 +309,7 @@ pub enum Error {
         difference: String,
     },
 
-    /// A line of an export cannot be taken in. Nothing was stored: mend the file, or export again.
+    /// A line of an export cannot be imported. Nothing was stored: fix the file, or export again.
     #[error("line {line} cannot be imported")]
     Import {
         /// Which line, counted from 1.
@@ -431,7 +433,7 @@ pub enum Invalid {
     /// A time that no calendar of ours holds.
     #[error("created_at {0} is out of range; it must lie in the years 1 to 9999")]
     CreatedAt(String),
-    /// A builder without something it cannot do without.
+    /// A builder without something it requires.
     #[error("the event has no {0}")]
     Missing(&'static str),
     /// A name that cannot be used for a schema.

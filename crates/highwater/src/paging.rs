@@ -51,7 +51,7 @@ pub(crate) struct Fetched<'a> {
 }
 
 impl<'a, D: DeserializeOwned> EventStream<'a, D> {
-    /// All events of one stream from a version on. A type that `D` does not know is an error: whoever folds a stream
+    /// All events of one stream from a version on. A type that `D` does not know is an error: a caller that folds a stream
     /// must not miss a part of it.
     pub(crate) fn of_stream<L: Log + ?Sized>(log: &'a L, stream_id: Uuid, from: u64, direction: Direction) -> Self {
         let limit = ReadLimit { events: PAGE_EVENTS_FIRST, bytes: PAGE_BYTES_MAX };
@@ -218,8 +218,8 @@ fn fetch_stream<'a, L: Log + ?Sized>(log: &'a L, stream_id: Uuid, mut read: Stre
     })
 }
 
-/// Versions follow each other \[G3\]. Where they do not, events were removed or doubled by hand, and whoever went on would
-/// decide on half of a history.
+/// Versions follow each other \[G3\]. Where they do not, events were removed or doubled by hand, and a caller that continued
+/// would decide on half of a history.
 fn check_versions(page: &StreamPage, read: StreamRead) -> Result<(), String> {
     let mut expected = match read.direction {
         Direction::Forwards => Some(read.from.max(1)),

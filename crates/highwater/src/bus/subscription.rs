@@ -104,7 +104,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Lets it go on, after a pause or after it was halted.
+    /// Resumes it, after a pause or after it was halted.
     ///
     /// # Errors
     /// When that cannot be stored.
@@ -113,7 +113,7 @@ impl Subscription {
     }
 
     /// Starts again from the beginning: the projection's `reset` and the checkpoint in one transaction where it is
-    /// transactional, one after the other where it is not. Its dead letters are archived. Returns when it has begun anew;
+    /// transactional, one after the other where it is not. Its dead letters are archived. Returns when it has started again;
     /// [`caught_up`](Self::caught_up) waits for the end, and [`progress`](Self::progress) shows how far it is.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Subscription {
         self.bus.file(&self.entry.id, Ask::Rebuild, None).await?.done().await.map(drop)
     }
 
-    /// Stops delivering to it: it finishes the event in hand and stores its checkpoint, where it goes on when it is
+    /// Stops delivering to it: it finishes its current event and stores its checkpoint, from which it resumes when it is
     /// subscribed again.
     ///
     /// # Errors

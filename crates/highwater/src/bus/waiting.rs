@@ -15,8 +15,8 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::fr
 pub struct Waited {
     /// Its stored checkpoint.
     pub checkpoint: u64,
-    /// The letter of the event that was waited for, if it could not be taken in and is still open: the read model does not
-    /// show it.
+    /// The dead letter of the event that was waited for, if it could not be handled and is still open: the read model does
+    /// not show it.
     pub dead_letter: Option<DeadLetter>,
 }
 
@@ -47,7 +47,7 @@ impl Bus {
         let (mut pause, mut told) = (Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1), false);
         loop {
             let late = Instant::now() >= deadline;
-            // The first look is not cut short: who waits for no time at all still wants an answer.
+            // The first look is not cut short: a caller with a time-out of zero still wants an answer.
             let patience = deadline.max(Instant::now() + LOOK_AGAIN.1);
             let looked = tokio::time::timeout_at(patience, self.reached(subscriber_id, global_sequence)).await;
             let looked = looked.unwrap_or_else(|elapsed| {
@@ -88,7 +88,7 @@ impl Bus {
         Ok(self.backend().checkpoint(&entry.id).await?.map(|found| found.global_sequence))
     }
 
-    /// A state with who leads, where another instance does.
+    /// A state with the leader, where that is another instance.
     pub(super) fn told(&self, subscriber_id: &str, state: SubscriptionState) -> SubscriptionState {
         match state {
             SubscriptionState::Standby { .. } => {
@@ -108,7 +108,7 @@ impl Bus {
     }
 
     async fn open_letter(&self, subscriber_id: &str, global_sequence: u64) -> Result<Option<DeadLetter>, Error> {
-        // Letters are in the order of the log, so the first after the one before is it, if there is one.
+        // Dead letters are in the order of the log, so the first after the preceding position is it, if there is one.
         let after = crate::LetterCursor { global_sequence: global_sequence.saturating_sub(1), id: uuid::Uuid::max() };
         let states = LetterState::ALL.into_iter().filter(|state| state.is_open()).collect();
         let query = LetterQuery { after: Some(after), limit: 1, states, ..LetterQuery::of(subscriber_id) };

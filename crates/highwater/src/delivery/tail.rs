@@ -20,7 +20,8 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::fr
 /// For how long subscribers wait for open writers before that is logged.
 const WORTH_SAYING: Duration = Duration::from_secs(1);
 
-/// How long it may take to learn who they are. Everybody waits for it: if it takes longer, it is asked again a second later.
+/// How long it may take to identify them. Every subscriber waits for it: if it takes longer, it is queried again a second
+/// later.
 const NAMED_WITHIN: Duration = Duration::from_millis(100);
 
 /// The shared end of the log.
@@ -29,7 +30,7 @@ pub(crate) struct Tail {
     state: Mutex<State>,
     /// Counts up whenever there is something to be seen.
     news: watch::Sender<u64>,
-    /// Somebody has taken a seat.
+    /// A subscriber has taken a seat.
     wanted: Notify,
     limit: ReadLimit,
     keep: ReadLimit,
@@ -115,10 +116,10 @@ impl Tail {
         Some(Seat { tail: self.clone(), news, epoch })
     }
 
-    /// Reads for as long as somebody listens. Never ends by itself.
+    /// Reads for as long as a subscriber listens. Never ends by itself.
     pub(crate) async fn run(self: Arc<Self>, backend: Arc<dyn Backend>) {
         let mut wakeup = backend.wakeups();
-        // The highest number that somebody has hinted at, and one that was seen to be committed.
+        // The highest number in a hint, and one that was seen to be committed.
         let (mut hint, mut checked) = (0, 0);
         let mut look_again = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
         let mut backoff = Backoff::of_backend();
@@ -130,7 +131,7 @@ impl Tail {
                 continue;
             };
             if std::mem::replace(&mut life, incarnation) != incarnation {
-                // What was said of another life of the server does not count.
+                // What was learnt in another life of the server does not count.
                 hint = 0;
             }
             match backend.read_all(position, &EventTypes::All, self.limit).await {
@@ -188,7 +189,7 @@ impl Tail {
         tokio::select! {
             hint = news => Some(hint),
             () = tokio::time::sleep(pause) => None,
-            // Somebody sat down: perhaps at another position.
+            // A subscriber took a seat: perhaps at another position.
             () = self.wanted.notified() => None,
         }
     }
@@ -198,7 +199,7 @@ impl Tail {
         (state.seats > 0).then_some((state.position, state.epoch, state.incarnation))
     }
 
-    /// What is damaged concerns those who want it: everybody reads by themselves, and only they meet it.
+    /// A damaged event concerns the subscribers that want it: each reads by itself, and only they meet it.
     fn failed(&self, error: &Error) {
         let mut state = self.state();
         if !matches!(error, Error::Damaged { .. }) {
@@ -215,11 +216,11 @@ impl Tail {
         let mut state = self.state();
         state.error = None;
         if state.epoch != epoch || state.position != position {
-            // Everybody left meanwhile, and somebody else came.
+            // Every subscriber left meanwhile, and another one came.
             return true;
         }
         if page.incarnation != state.incarnation {
-            // Whoever sits there finds out when they next look; whoever comes starts anew, and waits for nobody.
+            // Subscribers seated there find out at their next look; a new one starts afresh, and waits for no other.
             *state = State { void_before: state.epoch + 1, ..state.next() };
         } else if page.complete_to > position {
             state.push(page, self.keep);
@@ -232,7 +233,7 @@ impl Tail {
     }
 }
 
-/// That subscribers wait for open writers, said once each time that it takes long.
+/// That subscribers wait for open writers, logged once each time that it takes long.
 #[derive(Debug, Default)]
 struct HeldBack {
     /// Since when, or since when nobody was found to be waited for.

@@ -67,7 +67,7 @@ impl Writer {
                 let answers = backend.store_checkpoints(&writes).await.map_err(Arc::new);
                 for (at, sender) in senders.into_iter().enumerate() {
                     let answer = answers.as_ref().map(|answers| answers.get(at).copied().flatten());
-                    // Who does not wait any more has been stopped.
+                    // A subscriber that no longer waits has been stopped.
                     drop(sender.send(answer.map_err(Arc::clone)));
                 }
             }

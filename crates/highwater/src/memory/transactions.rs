@@ -220,7 +220,7 @@ impl State {
         self.letters.insert(id, letter);
     }
 
-    /// Closes a letter, and says which stream it is of.
+    /// Closes a dead letter, and returns its stream.
     fn resolve(&mut self, letter: Uuid, state: LetterState, by: &str, reason: Option<&str>) -> Option<Uuid> {
         self.attempted(letter, by, state.name(), reason);
         let letter = self.letters.get_mut(&letter)?;

@@ -36,13 +36,13 @@ impl Signals {
         self.leadership.as_ref().is_some_and(|leading| !leading.guard.is_held())
     }
 
-    /// Whether another instance is to go on, if there is something new about that.
+    /// Whether another instance is to lead, if that has changed.
     pub(super) fn asked_to_yield(&mut self) -> Option<bool> {
         let asked = self.leadership.as_mut()?.asked.as_mut()?;
         asked.has_changed().unwrap_or(false).then(|| asked.borrow_and_update().is_some())
     }
 
-    /// Tells the others' plans whether it would not let go. Said when it changes.
+    /// Announces for the others' plans whether it would refuse to release. Sent when it changes.
     pub(super) fn stays(&mut self, stays: bool) {
         if let Some(leading) = self.leadership.as_mut().filter(|leading| leading.stays != stays) {
             leading.stays = stays;
@@ -93,7 +93,7 @@ impl Signals {
     }
 }
 
-/// Waits until something new is said. Never, once there is nobody to say it.
+/// Waits for the next signal. For ever, once there is no sender.
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     match receiver.changed().await {
         Ok(()) => receiver.mark_changed(),

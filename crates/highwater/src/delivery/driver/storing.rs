@@ -1,4 +1,4 @@
-//! What is written down: checkpoints and letters.
+//! What is stored: checkpoints and dead letters.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ impl Driver {
         self.shared.backend.commit(begun.tx, &fence, closing(begun.global_sequence)).await
     }
 
-    /// Writes a letter for the event in front, and moves the checkpoint past it.
+    /// Writes a dead letter for the event in front, and moves the checkpoint past it.
     pub(super) async fn bury(&mut self, park: bool) -> Result<(), Trouble> {
         let Some(record) = self.current() else { return Ok(()) };
         if park && !self.may_park().await? {
@@ -132,7 +132,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The letter that the others of a parked stream wait behind. Letters from when a failure did not park may lie before it.
+    /// The dead letter that the others of a parked stream wait behind. Dead letters from when a failure did not park may lie
+    /// before it.
     pub(in crate::delivery) async fn first_parking(&self, stream_id: Uuid) -> Result<Option<DeadLetter>, Trouble> {
         let mut query = LetterQuery { stream_id: Some(stream_id), ..LetterQuery::of(&*self.subscriber.id) };
         loop {
