@@ -12,7 +12,7 @@ use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
 use crate::failure::{Exit, Failure, note};
 
-/// How long to wait for a connection: somebody sits in front of it.
+/// How long to wait for a connection: a user is waiting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open event store, whichever it is.

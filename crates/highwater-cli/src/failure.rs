@@ -23,7 +23,7 @@ pub(crate) enum Exit {
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
-    /// None when there is nothing to say, or everything has been said.
+    /// None when there is nothing to print, or everything has been printed.
     message: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl Failure {
         Self { exit, message: Some(message.into()) }
     }
 
-    /// Everything has been said already.
+    /// Everything has been printed already.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { exit, message: None }
     }
@@ -87,7 +87,7 @@ pub(crate) fn note(message: &str) {
     drop(io::stderr().write_all(line.as_bytes()));
 }
 
-/// Nobody should ever see this; whoever does can report it.
+/// No user should ever see this; one who does can report it.
 pub(crate) fn on_panic(info: &std::panic::PanicHookInfo<'_>) {
     crate::terminal::restore();
     let place = info.location().map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What subscribers are asked to do: filed in the store, done by whoever leads, and waited for here.
+//! Requests to subscribers: filed in the store, done by the leader, and waited for here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Whether somebody looks, and how.
+//! Whether the output is a terminal, and of which kind.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ impl Paint {
     }
 }
 
-/// Whether to use colours: on a terminal that can, unless somebody does not want them (<https://no-color.org>).
+/// Whether to use colours: on a terminal that can, unless the user does not want them (<https://no-color.org>).
 pub(crate) fn wants_colour() -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");

@@ -1,4 +1,4 @@
-//! Connections of our own, and who is at the other end of them.
+//! The store's own connections, and the servers at their other end.
 
 mod resting;
 mod server;
@@ -83,7 +83,7 @@ impl Connector {
         Err(error)
     }
 
-    /// Makes sure which of several hosts is the primary, for whoever cannot connect through this.
+    /// Finds out which of several hosts is the primary, for callers that cannot connect through this.
     pub(crate) async fn locate(&self, purpose: &str) -> Result<(), Error> {
         if self.hosts.are_several() {
             self.connect(purpose, None).await?;
@@ -139,7 +139,7 @@ impl Connector {
         self.recognise(&server)
     }
 
-    /// Who is at the other end.
+    /// The server at the other end.
     pub(crate) async fn look(&self, connection: &mut PgConnection) -> Result<Server, Error> {
         look(connection, &self.sql).await.map_err(|e| failed("identify the server", e))
     }
@@ -178,7 +178,7 @@ pub(crate) fn pool_options(connections_max: u32, timeout: Duration, doubts: Doub
             let doubted = doubts.concern(meta.age);
             Box::pin(async move {
                 if !doubted && meta.idle_for > IDLE_MAX {
-                    // One that does not answer is replaced, and not waited for until everybody's time is up.
+                    // One that does not answer is replaced, and not waited for until every caller times out.
                     let answered = tokio::time::timeout(timeout / 4, connection.ping()).await;
                     answered.map_err(|elapsed| sqlx::Error::Io(elapsed.into()))??;
                 }
@@ -187,7 +187,7 @@ pub(crate) fn pool_options(connections_max: u32, timeout: Duration, doubts: Doub
         })
 }
 
-/// Among several hosts, keeps a pool from a server that is not the primary. The pool tries again until its time is up, and
+/// Among several hosts, keeps a pool from a server that is not the primary. The pool retries until its time-out, and
 /// wherever it is directed meanwhile.
 pub(crate) async fn insist_on_primary(
     connection: &mut PgConnection,
@@ -209,7 +209,7 @@ pub(crate) async fn set_up(
     session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, Whose::Ours).await.map(drop)
 }
 
-/// The same for connections on which the application has transactions of its own.
+/// The same for connections on which the application has its own transactions.
 pub(crate) async fn set_up_for_application(connection: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
     session(connection, sql, None, IDLE_IN_TRANSACTION, Whose::Application).await.map(drop)
 }

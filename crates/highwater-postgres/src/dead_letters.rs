@@ -114,7 +114,7 @@ impl PgEventStore {
     }
 }
 
-/// A statement whose first arguments say which letters are meant.
+/// A statement whose first arguments select dead letters.
 fn matching<'q>(statement: &SqlStr, query: &'q LetterQuery) -> Query<'q, Postgres, PgArguments> {
     let states: Vec<&str> = query.states.iter().map(|state| state.name()).collect();
     sqlx::query(statement.clone())

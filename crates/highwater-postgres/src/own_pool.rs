@@ -1,8 +1,8 @@
 //! The pool for everything that the store asks for by itself, and the only way to ask on it: within a time.
 //!
-//! A server that hangs, or a host that has vanished, gives no answer and no error either. Whoever waits for it would wait for
-//! ever, and the connection with it: the driver takes back what was given up by waiting for the rest of the answer. So what
-//! was not answered in time, or given up by its caller, is closed and not taken back.
+//! A server that hangs, or a host that has vanished, gives no answer and no error either. A caller would wait for ever, and
+//! the connection with it: the driver reclaims an abandoned connection by waiting for the rest of the answer. So a
+//! connection that did not answer in time, or was abandoned by its caller, is closed and not reused.
 
 use std::fmt;
 use std::io;
@@ -17,13 +17,12 @@ use sqlx::{Decode, FromRow, PgPool, Postgres, Type};
 
 use crate::error::{failed, in_time};
 
-/// How long to wait for an answer, unless something else is said. Longer than whatever such a statement waits for on the
-/// server.
+/// How long to wait for an answer, unless given otherwise. Longer than any such statement waits on the server.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where whole tables are looked through.
 pub(crate) const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Connections for what needs none of its own.
+/// Connections for what needs no dedicated one.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnPool {
     pool: PgPool,

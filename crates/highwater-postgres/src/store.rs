@@ -56,7 +56,7 @@ pub(crate) struct Inner {
     pub(crate) closings: PgPool,
     pub(crate) readers: Readers,
     pub(crate) connector: Connector,
-    /// The way to a session of one's own.
+    /// The way to a dedicated session.
     pub(crate) direct: Connector,
     pub(crate) settled: Arc<Settled>,
     pub(crate) checkpoints: Writer,
@@ -82,7 +82,7 @@ impl PgEventStore {
         Self::connect_with(url, PgConfig::default()).await
     }
 
-    /// Connects with settings of one's own.
+    /// Connects with custom settings.
     ///
     /// # Errors
     /// As [`connect`](Self::connect); [`Error::Invalid`] for a setting that cannot work.
@@ -92,7 +92,7 @@ impl PgEventStore {
         Self::connect_to_any(options, config).await
     }
 
-    /// Connects with the driver's own options, for those who build them.
+    /// Connects with the driver's own options, for applications that build them.
     ///
     /// # Errors
     /// As [`connect_with`](Self::connect_with).
@@ -189,7 +189,7 @@ impl PgEventStore {
         in_time(ANSWER_TIMEOUT, action, async {
             let _one_by_one = self.inner.looking.lock().await;
             let looked = looking.await;
-            // The driver takes connections back in a task of its own: whoever looks next would be given another one.
+            // The driver reclaims connections in a separate task: the next caller would be given another one.
             for _ in 0..RETURNED_WITHIN_MS {
                 if self.inner.own_pool.rests() {
                     break;
@@ -208,7 +208,7 @@ impl PgEventStore {
     }
 
     /// A pool of this store for the application, for reading models in the same database. It is small, and connects when it
-    /// is first used: an application that does much of that has a pool of its own.
+    /// is first used: an application that does much of that should have its own pool.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.inner.application_pool
@@ -226,7 +226,7 @@ fn pool_options(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig, for_applicatio
             opening.opened();
             let sql = sql.clone();
             Box::pin(async move {
-                // Refused right after this, with words. An error here would be tried again until the time is up.
+                // Refused right after this, with a reason. An error here would be retried until the time-out.
                 if connect::fit(connection.server_version_num()).is_err() {
                     return Ok(());
                 }
@@ -256,7 +256,7 @@ async fn who_answers(pool: &PgPool, connector: &Connector) -> Result<Server, Err
     connector.look(&mut connection).await
 }
 
-/// The way for connections that need a session of their own. It must lead to where the store is.
+/// The way for connections that need a dedicated session. It must lead to the store's database.
 async fn direct(connector: &Connector, server: &Server, config: &PgConfig) -> Result<Connector, Error> {
     let Some(url) = &config.leadership_url else { return Ok(connector.clone()) };
     let refused = |reason: String| Error::from(Invalid::Setting { name: "leadership_url", reason });

@@ -104,7 +104,8 @@ impl PgEventStore {
         }
     }
 
-    /// Locks the checkpoint, then looks who may write it: in this order, so that whoever was still committing has ended.
+    /// Locks the checkpoint, then checks which term may write it: in this order, so that a writer that was still committing
+    /// has ended.
     async fn enter(&self, tx: &mut PgTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
         let failed = |e| self.noted(failed_in_life("begin a transaction", e));
         let row = sqlx::query(self.inner.sql.fence_lock.clone())

@@ -1,7 +1,7 @@
 //! Wake-ups on PostgreSQL: in this process at once, to others by NOTIFY, from others by LISTEN.
 //!
-//! NOTIFY is sent after the commit, on a connection of its own: inside the append's transaction it would take a lock that
-//! is held through the commit of everybody. It carries a number and never an event.
+//! NOTIFY is sent after the commit, on a dedicated connection: inside the append's transaction it would take the one lock
+//! that all notifying writers share, and hold it through the commit. It carries a number and never an event.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -34,7 +34,7 @@ const PING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(
 
 /// What begins a hint about leadership; all others are numbers.
 const RELEASED: &str = "released ";
-/// Hints about leadership that may wait to be heard; who misses some looks by itself.
+/// Hints about leadership that may be queued; a receiver that misses some looks by itself.
 const LEADERSHIP_HINTS: usize = 256;
 
 /// Both ends of the wake-ups of a store.
@@ -42,7 +42,7 @@ pub(crate) struct PgWakeups {
     announcer: Announcer,
     channel: String,
     hosts: Hosts,
-    /// The way to a session of one's own.
+    /// The way to a dedicated session.
     direct: Connector,
     listening: Once,
     hearing: Arc<Hearing>,
@@ -52,7 +52,7 @@ pub(crate) struct PgWakeups {
     alive: watch::Sender<()>,
 }
 
-/// Whether other processes are heard.
+/// Whether notifications of other processes arrive.
 #[derive(Debug, Default)]
 struct Hearing {
     lost: Mutex<Option<Lost>>,
@@ -66,7 +66,7 @@ struct Lost {
 }
 
 impl Hearing {
-    /// Said once, and again only when the reason is another one, not with every attempt that fails.
+    /// Logged once, and again only when the reason changes, not with every attempt that fails.
     fn lost(&self, why: String) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if lost.as_ref().is_some_and(|lost| lost.why == why) {
@@ -114,8 +114,8 @@ impl Announcer {
     }
 }
 
-/// Wakes everybody, with the highest number so far. From another process it may be any number: every role that may connect
-/// can send one.
+/// Wakes all waiting readers, with the highest number so far. From another process it may be any number: every role that may
+/// connect can send one.
 fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
     hints.send_modify(|highest| *highest = global_sequence.max(*highest));
 }
@@ -188,7 +188,7 @@ impl Wakeups for PgEventStore {
         wakeup
     }
 
-    /// Nothing before somebody waits: nobody listens then.
+    /// Nothing before a reader waits: there is no listener then.
     fn push_degraded(&self) -> Option<String> {
         self.inner.wakeups.hearing.why_not()
     }
@@ -233,7 +233,7 @@ impl Mouth {
         }
     }
 
-    /// Everything that waits to be said about leadership, without saying the same twice.
+    /// All queued announcements about leadership, without duplicates.
     async fn say_released(
         &mut self,
         hint: String,
@@ -275,10 +275,10 @@ struct Ear {
     direct: Connector,
 }
 
-/// Why nothing is heard any more.
+/// Why listening failed.
 enum Deaf {
     Lost(String),
-    /// Nothing would ever be heard through it.
+    /// No notification would ever arrive through it.
     Pooler(String),
     /// The primary is elsewhere now.
     Moved,
@@ -382,7 +382,7 @@ impl Ear {
         Ok(listener)
     }
 
-    /// Listening through a pooler that lends out sessions gives no error, and nothing is ever heard.
+    /// Listening through a pooler that shares sessions gives no error, and no notification ever arrives.
     async fn make_sure_of_session(&self, listener: &mut PgListener, pool: &PgPool) -> Result<(), Deaf> {
         let mut other = PgConnection::connect_with(&pool.connect_options()).await?;
         let session = pooler::is_own_session(listener, &mut other, &self.sql).await?;

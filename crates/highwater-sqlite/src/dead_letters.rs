@@ -110,7 +110,7 @@ pub(crate) fn filing<'q>(statement: &'static str, request: &'q Request) -> Query
         .bind(micros(request.requested_at))
 }
 
-/// A statement whose first arguments say which letters are meant.
+/// A statement whose first arguments select dead letters.
 fn matching<'q>(statement: &'static str, query: &'q LetterQuery) -> Query<'q, Sqlite, SqliteArguments> {
     sqlx::query(statement)
         .bind(&query.subscriber_id)

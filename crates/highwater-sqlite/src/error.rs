@@ -5,7 +5,7 @@ use highwater::Error;
 /// What an error of SQLite is about: its result code without what extends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Somebody else has the lock that this needs.
+    /// Another connection holds the lock that this needs.
     Busy,
     /// What would be written may not be.
     ReadOnly,
@@ -17,7 +17,7 @@ pub(crate) enum Code {
     Constraint,
     /// A unique index has it already.
     Unique,
-    /// A trigger of ours said no: the store is being filled.
+    /// A trigger of ours refused it: the store is being filled.
     Refused,
     /// It is not a database, or it is damaged.
     NotADatabase,

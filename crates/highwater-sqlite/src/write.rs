@@ -237,7 +237,7 @@ async fn insert_whole(
     sqlx::query(sql::savepoint).execute(&mut *connection).await?;
     let inserted = insert(connection, sql, heads, &[numbered]).await;
     if let Err(error) = inserted {
-        // A full disk may have ended the transaction, and the savepoint with it: what was said first is what is wrong.
+        // A full disk may have ended the transaction, and the savepoint with it: the first error is the cause.
         if let Err(gone) = sqlx::query(sql::savepoint_back).execute(&mut *connection).await {
             tracing::debug!(error = %gone, "there was no savepoint left to go back to");
             return Err(error);

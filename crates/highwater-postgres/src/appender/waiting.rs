@@ -17,7 +17,7 @@ use crate::sql::Sql;
 use crate::wakeups::Announcer;
 use crate::write::{self, Alone};
 
-/// Appends that wait on the server at a time, each on a connection of its own. The others wait for these.
+/// Appends that wait on the server at a time, each on a dedicated connection. The others wait for these.
 const WAITING_MAX: usize = 2;
 
 pub(super) struct WaitingRoom {
@@ -49,7 +49,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Takes out of the backlog whoever is concerned.
+    /// Takes the callers concerned out of the backlog.
     pub(super) fn take_held(&self, backlog: &mut VecDeque<QueuedAppend>) -> Vec<QueuedAppend> {
         let held = lock(&self.held);
         if held.is_empty() {

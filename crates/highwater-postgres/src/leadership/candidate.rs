@@ -27,7 +27,7 @@ pub(super) struct PgCandidate {
     pub(super) current: watch::Sender<Option<Uuid>>,
     /// Whom to watch: the next instance in the ring.
     pub(super) neighbour: watch::Sender<Option<Uuid>>,
-    /// Who is there, and wants what.
+    /// The instances, and what each wants.
     pub(super) rivals: watch::Sender<Rivals>,
     /// What was last told to the others.
     pub(super) entered: Mutex<Option<(Uuid, Vec<Wanted>)>>,
@@ -61,7 +61,7 @@ impl PgCandidate {
         }
         let State::Open(commands) = &*state else { return Err(Error::ShutDown) };
         if let Err(mpsc::error::SendError(command)) = commands.send(command) {
-            // It has died, and everything that it held with it. Another one begins anew.
+            // It has died, and everything that it held with it. Another one starts from scratch.
             tracing::error!("the thread that keeps leadership has ended; starting another");
             let commands = self.start()?;
             commands.send(command).map_err(|_| died())?;
@@ -136,7 +136,7 @@ fn died() -> Error {
     }
 }
 
-/// Whoever stops waiting at the very moment in which the lock is got gives it back.
+/// A caller that stops waiting at the very moment of acquisition releases the lock.
 struct GivesBack {
     key: Key,
     commands: Option<mpsc::UnboundedSender<Command>>,
@@ -192,7 +192,7 @@ impl Candidate for PgCandidate {
 
     fn look<'a>(&'a self, wants: &'a [Wanted]) -> BoxFuture<'a, Result<View, Error>> {
         Box::pin(async move {
-            // Whoever looks is at work. Said before, because the server may take its time.
+            // An application that looks is at work. Recorded before, because the server may take its time.
             self.seen.now();
             let looking = members::look(self, wants);
             self.store.look("see in time which instances there are", looking).await

@@ -16,10 +16,10 @@ use super::key::Key;
 use crate::error::failed;
 use crate::own_pool::{DoneInTime, InTime};
 
-/// How long to try. The others see by themselves who is gone.
+/// How long to try. The other instances see by themselves which is gone.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Tells the others what is wanted here, if that has changed, and sees who they are.
+/// Announces what is wanted here, if that has changed, and sees the other instances.
 pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View, Error> {
     let own = *candidate.current.borrow();
     if let Some(session) = own {
@@ -43,7 +43,7 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
         forgetting.map_err(failed)?;
     }
     if own.is_some_and(|own| rows.iter().all(|row| row.try_get::<Uuid, _>(0).is_ok_and(|session| session != own))) {
-        // Somebody has emptied the table. At the next look this instance enters again.
+        // The table was emptied. At the next look this instance enters again.
         *candidate.entered.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
     let keys = |member: &Member| member.wants.iter().map(|want| Key::subscriber(schema, &want.subscriber_id)).collect();

@@ -31,7 +31,7 @@ pub(super) struct Place {
     pub(super) sql: Arc<Sql>,
     pub(super) schema: String,
     pub(super) bound: Duration,
-    /// It was seen that a connection is a session of its own. Once is enough: from then on every sweep looks whether it is
+    /// The connection was seen to be a dedicated session. Once is enough: from then on every sweep checks whether it is
     /// still the same.
     pub(super) own: AtomicBool,
 }
@@ -56,7 +56,7 @@ pub(super) struct Session {
 /// A lock that is held.
 struct Holding {
     number: u64,
-    /// Since when it lies there, until whoever wanted it has it in hand.
+    /// Since when it is uncollected, until the caller that wanted it has it.
     uncollected: Option<Moment>,
     lost: watch::Sender<bool>,
 }
@@ -137,7 +137,7 @@ impl Session {
         self.held.contains_key(&key)
     }
 
-    /// Says that a lock is given to somebody. The receiver tells when it is lost.
+    /// Records that a lock is given to a caller. The receiver resolves when it is lost.
     pub(super) fn give(&mut self, key: Key, number: u64) -> watch::Receiver<bool> {
         let lost = watch::Sender::new(false);
         let tells = lost.subscribe();
@@ -145,7 +145,7 @@ impl Session {
         tells
     }
 
-    /// Locks are in the hands of who wanted them.
+    /// Callers have collected their locks.
     pub(super) fn collected(&mut self, locks: &[(Key, u64)]) {
         for (key, number) in locks {
             if let Some(held) = self.held.get_mut(key).filter(|held| held.number == *number) {
@@ -252,7 +252,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends it, as far as the server can be reached. Everybody who holds a lock is told first.
+    /// Ends it, as far as the server can be reached. Every holder of a lock is notified first.
     pub(super) async fn close(mut self, gently: bool) {
         for holding in self.held.values() {
             holding.lost.send_replace(true);

@@ -17,7 +17,7 @@ use crate::store::PgEventStore;
 
 pub(super) struct PgFilling {
     store: PgEventStore,
-    /// Holds the lock of whoever fills, for as long as it lasts.
+    /// Holds the lock of the filling, for as long as it lasts.
     connection: PgConnection,
     source: String,
     filled_to: u64,
@@ -30,12 +30,12 @@ impl PgFilling {
         Self { store, connection, source, filled_to: 0 }
     }
 
-    /// Locks everybody else out, if there is nothing here.
+    /// Locks other writers out, if the store is empty.
     pub(super) async fn begin(&mut self) -> Result<(), Error> {
         let sql = &self.store.inner.sql;
         let mut tx = self.connection.begin().await.map_err(unfilled)?;
         sqlx::query(sql.filling_tables.clone()).execute(&mut *tx).await.map_err(unfilled)?;
-        // After the lock: whoever was writing has ended, and is seen.
+        // After the lock: earlier writers have ended, and are visible.
         let row = sqlx::query(sql.filling_found.clone()).fetch_one(&mut *tx).await.map_err(unfilled)?;
         let mut found = Vec::new();
         for (column, what) in ["events", "checkpoints", "dead letters", "requests"].into_iter().enumerate() {
@@ -52,7 +52,7 @@ impl PgFilling {
         tx.commit().await.map_err(uncommitted)
     }
 
-    /// Goes on where somebody was interrupted. Where subscribers are is told anew.
+    /// Resumes an interrupted filling. Subscribers' positions are stored again.
     pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
         self.filled_to = filled_to;
         let clear = self.store.inner.sql.filling_clear.clone();
@@ -76,7 +76,7 @@ impl PgFilling {
         tx.commit().await.map_err(uncommitted)
     }
 
-    /// The versions of streams that the records go on with. One that begins with them is left to the unique index.
+    /// The versions of streams that the records continue. One that begins with them is left to the unique index.
     async fn heads(&mut self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
         let mut seen = HashSet::new();
         let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
@@ -182,7 +182,7 @@ impl PgFilling {
         statements.push(sqlx::query(sql.filling_guard.clone()).bind(false));
         statements.push(sqlx::query(sql.filling_end.clone()));
         self.write(statements, 0).await?;
-        // Whoever comes next is not to wait until the server notices.
+        // The next caller should not wait until the server notices.
         self.connection.close().await.map_err(unfilled)?;
         Ok(self.store)
     }

@@ -1,4 +1,4 @@
-//! What waits for somebody: a filling, letters, and instances that do nothing any more.
+//! What waits for an operator: a filling, dead letters, and instances that hang.
 
 use highwater::backend::{DeadLetters, Finding, Unfinished};
 use highwater::{Error, LetterQuery};
@@ -8,7 +8,7 @@ use crate::leadership::Folder;
 use crate::store::SqliteEventStore;
 use crate::transfer::unfinished;
 
-/// A filling that is not finished keeps everybody from writing, and what is there is not everything.
+/// An unfinished filling blocks all other writers, and the store is incomplete.
 pub(super) async fn filling(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     Ok(vec![Unfinished::finding(unfinished(&store.inner.pool).await?.as_ref())])
 }

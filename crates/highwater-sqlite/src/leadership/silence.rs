@@ -1,8 +1,7 @@
-//! Who gives no signs any more; pure.
+//! Which holders give no more signs; pure.
 //!
 //! Time is counted in the looks of this instance, which are an interval apart at least. So an instance that was frozen itself
-//! has not waited meanwhile, nobody's clock is compared with anybody else's, and never is a holder taken for silent before
-//! its bound is over.
+//! has not waited meanwhile, no clock is compared with another, and no holder is taken for silent before its bound is over.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use uuid::Uuid;
 use super::files::Holder;
 use super::notes::Sign;
 
-/// What is watched: a session, or a file whose holder has not said who it is.
+/// What is watched: a session, or a file whose holder has not identified itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Watched {
     Session(Uuid),

@@ -19,7 +19,7 @@ use crate::sql::{self, Inserts};
 use crate::store::SqliteEventStore;
 use crate::unit_of_work::SqliteTx;
 
-/// How long to wait for somebody else's transaction.
+/// How long to wait for another transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct SqliteFilling {
@@ -36,14 +36,14 @@ impl SqliteFilling {
         Self { store, lock, source, filled_to: 0, inserts: Inserts::filling_records() }
     }
 
-    /// Locks everybody else out, if there is nothing here.
+    /// Locks other writers out, if the store is empty.
     pub(super) async fn begin(&mut self) -> Result<(), Error> {
         let mut tx = self.store.write_transaction("a filling", PATIENCE).await?;
         let begun = begin(&mut tx, &self.source).await;
         end(tx, begun).await
     }
 
-    /// Goes on where somebody was interrupted. Where subscribers are is told anew.
+    /// Resumes an interrupted filling. Subscribers' positions are stored again.
     pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
         self.filled_to = filled_to;
         self.write(filled_to, async |tx| sqlx::raw_sql(sql::filling_clear).execute(tx).await.map(drop)).await
@@ -76,7 +76,7 @@ impl SqliteFilling {
         Ok(())
     }
 
-    /// The versions of streams that the records go on with. One that begins with them is left to the unique index.
+    /// The versions of streams that the records continue. One that begins with them is left to the unique index.
     async fn heads(&self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
         let mut seen = HashSet::new();
         let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;

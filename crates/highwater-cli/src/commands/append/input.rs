@@ -25,7 +25,7 @@ pub(super) struct Batch {
     pub(super) bad: Option<(u64, String)>,
 }
 
-/// Reads stdin on a thread of its own, since reading cannot be interrupted.
+/// Reads stdin on a dedicated thread, since reading cannot be interrupted.
 pub(super) fn start() -> mpsc::Receiver<Batch> {
     let (sender, receiver) = mpsc::channel(BATCHES_MAX);
     std::thread::spawn(move || {

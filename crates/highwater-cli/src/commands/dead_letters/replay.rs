@@ -74,7 +74,7 @@ impl Replay {
         }
     }
 
-    /// All letters of a subscriber, or of a stream of it, are one request.
+    /// All dead letters of a subscriber, or of one of its streams, are one request.
     async fn whole(&self, store: &dyn Backend, query: LetterQuery) -> Result<Vec<Uuid>, Failure> {
         let stream = query.stream_id;
         let mut subscribers: BTreeSet<String> = self.several.choice.subscriber.iter().cloned().collect();
@@ -97,7 +97,7 @@ impl Replay {
         Ok(filed)
     }
 
-    /// One request for each letter. Those that wait behind another go with it.
+    /// One request for each dead letter. Those that wait behind another go with it.
     async fn picked(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
         let desk = bus.dead_letters().by(&self.asking.by);
