@@ -72,7 +72,7 @@ impl Hearing {
         if lost.as_ref().is_some_and(|lost| lost.why == why) {
             return;
         }
-        tracing::warn!(error = why, "not hearing from other processes; looking instead");
+        tracing::warn!(error = why, "LISTEN lost; polling");
         let now = || Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
         let since = lost.take().map_or_else(now, |lost| lost.since);
         *lost = Some(Lost { since, why });
@@ -80,7 +80,7 @@ impl Hearing {
 
     fn restored(&self) {
         if self.lost.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            tracing::info!("hearing from other processes again");
+            tracing::info!("LISTEN restored");
         }
     }
 
@@ -223,7 +223,7 @@ impl Mouth {
                     tokio::time::sleep(NOTIFY_INTERVAL).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot notify other processes; they find new events by looking");
+                    tracing::warn!(%error, "cannot notify other processes; they find new events by polling");
                     self.connection = None;
                     outgoing.mark_changed();
                     tokio::time::sleep(wait).await;

@@ -290,7 +290,7 @@ impl Bus {
         let closing = self.inner.shared.coordinator.close();
         let patience = deadline.max(tokio::time::Instant::now() + CLOSE_TIMEOUT);
         if tokio::time::timeout_at(patience, closing).await.is_err() {
-            tracing::warn!("leadership could not be given back in time; it ends with the connection");
+            tracing::warn!("leadership could not be released in time; it ends with the connection");
         }
         // Not before: subscribers store their last checkpoints through them.
         let mut state = self.inner.state();

@@ -281,7 +281,7 @@ pub enum Error {
     ShutDown,
 
     /// A connection is not a dedicated session, so it cannot hold locks: a pooler is in between. Connect directly.
-    #[error("no session of its own: {reason}")]
+    #[error("not a dedicated session: {reason}")]
     NoSession {
         /// What gave it away, and the way out.
         reason: String,

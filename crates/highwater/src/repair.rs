@@ -201,7 +201,7 @@ impl<'a> Repair<'a> {
         };
         // It is done, whether or not that one learns of it now: at the latest from the next event it cannot store.
         if let Err(error) = self.wake(subscriber_id).await {
-            tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be told so");
+            tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be notified");
         }
         Ok(Moved { from, to, term: term.number, fenced: leader })
     }

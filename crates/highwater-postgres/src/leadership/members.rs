@@ -86,7 +86,7 @@ pub(super) async fn leave(candidate: &PgCandidate) {
     let inner = &candidate.store.inner;
     let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute_in_time(&inner.own_pool);
     if let Ok(Err(error)) = tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
-        tracing::debug!(%error, "could not take the entry of this instance away");
+        tracing::debug!(%error, "could not remove the entry of this instance");
     }
 }
 

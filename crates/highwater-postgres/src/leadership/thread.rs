@@ -108,7 +108,7 @@ impl Keeper {
                 break;
             }
             if let Some(hung) = session.take_if(|session| self.has_hung(session)) {
-                tracing::warn!("the application does not get to its work; giving leadership up until it does");
+                tracing::warn!("the application makes no progress; releasing leadership until it does");
                 self.current.send_replace(None);
                 hung.close(true).await;
             }
@@ -135,7 +135,7 @@ impl Keeper {
             if let Some(open) = &mut session {
                 let kept = self.keep(open, &mut waiting, &mut swept).await;
                 if let Err(error) = kept {
-                    tracing::warn!(%error, "the session for leadership is lost; trying to lead again");
+                    tracing::warn!(%error, "leadership lost with its session; retrying");
                     self.current.send_replace(None);
                     if let Some(lost) = session.take() {
                         lost.close(false).await;

@@ -172,7 +172,7 @@ impl Candidate for SqliteCandidate {
                 sqlx::query(sql::instance_leave).bind(self.keeper.session).execute(tx).await.map(drop)
             });
             if let Err(error) = left.await {
-                tracing::debug!(%error, "left without a word; the others see that the lock is free");
+                tracing::debug!(%error, "left without a notice; the others see that the lock is free");
             }
         })
     }

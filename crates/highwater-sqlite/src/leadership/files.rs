@@ -286,7 +286,7 @@ impl Lock {
     pub(crate) fn release(self, to: Option<Uuid>) {
         // What stands in it informs; the lock itself goes with the file.
         if let Err(error) = self.write(&Note::released_for(to).write()) {
-            tracing::debug!(%error, path = %self.path.display(), "a lock was given back without a word");
+            tracing::debug!(%error, path = %self.path.display(), "a lock was released without a notice");
         }
     }
 }

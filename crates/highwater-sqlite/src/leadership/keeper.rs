@@ -179,7 +179,7 @@ impl Keeper {
         let leads_nothing = !held.iter().any(|held| held.is_there());
         if self.seen.has_hung(leads_nothing, self.bound) {
             if !leads_nothing {
-                tracing::warn!("the application does not get to its work; giving leadership up until it does");
+                tracing::warn!("the application makes no progress; releasing leadership until it does");
             }
             self.give_all_back();
         }
@@ -251,7 +251,7 @@ impl Shared {
         if self.lock().as_ref().is_some_and(|lock| !lock.is_there()) {
             tracing::warn!(
                 "a lock file was replaced or removed: another instance took over because this one gave no sign of life, or \
-                 somebody cleaned up; leadership is given up"
+                 the file was deleted; leadership lost"
             );
             self.give_up();
         }

@@ -22,14 +22,14 @@ pub(super) async fn run(inner: Arc<Inner>) {
             // The subscribers log it as well; here it would be logged every second.
             Err(error) if !troubled => {
                 troubled = true;
-                tracing::warn!(%error, "cannot look for requests and pauses; trying until it works");
+                tracing::warn!(%error, "cannot look for requests and pauses; retrying");
             }
             Err(_) => {}
         }
         if !troubled && purged.is_none_or(|purged| purged.elapsed() >= PURGE_INTERVAL) {
             purged = Some(Instant::now());
             if let Err(error) = purge(&inner).await {
-                tracing::warn!(%error, "cannot delete resolved dead letters; trying again in an hour");
+                tracing::warn!(%error, "cannot delete resolved dead letters; retrying in an hour");
             }
         }
         tokio::select! {

@@ -32,7 +32,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
             Ok(()) => TELL_INTERVAL,
             // It informs, and nothing depends on it; trouble with the store is reported elsewhere.
             Err(error) => {
-                tracing::debug!(%error, "cannot report how subscribers are; trying again");
+                tracing::debug!(%error, "cannot report how subscribers are; retrying");
                 TROUBLE_INTERVAL
             }
         };

@@ -24,7 +24,7 @@ impl Bus {
         let holders = match tokio::time::timeout(ANSWER_TIMEOUT, self.backend().lock_holders(&ids)).await {
             Ok(Ok(holders)) => holders,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "cannot see who has the locks of subscribers that nobody leads");
+                tracing::debug!(%error, "cannot see which sessions hold the locks of subscribers without a leader");
                 Vec::new()
             }
             Err(_) => Vec::new(),

@@ -259,7 +259,7 @@ impl HeldBack {
                 self.said = true;
             }
             Ok(Ok(_)) | Err(_) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "who holds subscribers back cannot be asked"),
+            Ok(Err(error)) => tracing::debug!(%error, "cannot query which transactions hold subscribers back"),
         }
     }
 

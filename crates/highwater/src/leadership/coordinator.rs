@@ -256,7 +256,7 @@ async fn attend(inner: Arc<Inner>) {
             // The subscribers log it as well; here it would be logged every second.
             Err(error) if !troubled => {
                 troubled = true;
-                tracing::warn!(%error, "cannot see the other instances; trying until it works");
+                tracing::warn!(%error, "cannot see the other instances; retrying");
             }
             Err(_) => {}
         }

@@ -55,7 +55,7 @@ pub async fn import(
         }
         Err(error) => {
             if let Err(left) = filling.abandon().await {
-                tracing::warn!(error = %left, "a failed import could not be taken back: abandon it");
+                tracing::warn!(error = %left, "a failed import could not be rolled back: abandon it");
             }
             Err(error)
         }
