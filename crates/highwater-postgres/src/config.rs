@@ -38,8 +38,8 @@ pub struct PgConfig {
     /// are held. As many again, when they are used, for the application's [`pool`](crate::PgEventStore::pool) and its units
     /// of work. Default: 4.
     pub pool_connections_max: u32,
-    /// Connections for the transactions of delivery: one for each transactional subscriber that is at work at the same
-    /// time. Default: 8.
+    /// Connections for the transactions of delivery: one for each transactional subscriber that is busy at the same time.
+    /// Default: 8.
     pub transaction_connections_max: u32,
     /// Connections for reading in order. Each serves one reader at a time. Default: 4.
     pub read_connections_max: usize,

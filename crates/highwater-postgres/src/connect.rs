@@ -122,7 +122,7 @@ impl Connector {
     pub(crate) async fn life(&self, connection: &mut PgConnection) -> Result<u64, Error> {
         let cannot_tell = |e| failed_in_life("identify the server", e);
         match ask_life(connection, &self.sql).await {
-            // Nobody has asked before in this life, and the role only reads by default.
+            // This life has no number yet, and the role only reads by default.
             Err(error) if sqlstate(&error).as_deref() == Some("25006") => {
                 let mut tx = connection.begin_with(self.sql.life_begin.clone()).await.map_err(cannot_tell)?;
                 let number = ask_life(&mut tx, &self.sql).await.map_err(cannot_tell)?;
@@ -155,7 +155,7 @@ impl Connector {
     }
 }
 
-/// The number of the life that a connection leads to, drawn if nobody has asked for it before.
+/// The number of the life that a connection leads to, drawn if there is none yet.
 pub(crate) async fn ask_life(connection: &mut PgConnection, sql: &Sql) -> Result<u64, sqlx::Error> {
     let row = sqlx::query(sql.life.clone()).fetch_one(connection).await?;
     row.try_get(1).map(life)

@@ -93,7 +93,7 @@ impl PgEventStore {
     }
 }
 
-/// What could not be looked at. What the role may not see is nothing bad.
+/// What could not be checked. What the role may not see is not bad.
 fn not_seen(topic: &'static str, error: &Error) -> Finding {
     let found = format!("it could not be looked at: {}", everything(error));
     match error {

@@ -80,7 +80,7 @@ impl OwnPool {
     }
 }
 
-/// A connection of the pool. Closed unless it is given back.
+/// A connection of the pool. Closed unless it is returned.
 pub(crate) struct Lent(Option<PoolConnection<Postgres>>);
 
 impl Lent {

@@ -146,7 +146,7 @@ impl Reader {
             let (records, reusable) = self.read_contiguous(sql, after, limit).await?;
             if let Some(records) = records {
                 if reusable && after > self.frontier.settled() {
-                    // Begun somewhere that nobody has proved: what follows proves nothing either, until this does.
+                    // Begun at an unproved position: what follows proves nothing either, until this does.
                     self.settle(sql, self.frontier.settled()).await?;
                 }
                 let complete_to = records.last().map_or(after, |last| last.global_sequence);
@@ -205,7 +205,7 @@ impl Reader {
             return Err(set_back(last_value, self.frontier.settled()));
         }
         if last_value <= after {
-            // Nothing beyond was ever drawn. Not an observation: the holders were not looked at.
+            // Nothing beyond was ever drawn. Not an observation: the holders were not read.
             return Ok(());
         }
         let row = sqlx::query(sql.holders.clone()).fetch_one(&mut self.connection).await.map_err(read_failed)?;

@@ -45,7 +45,7 @@ impl SchemaName {
     }
 
     /// Fills a statement's `{schema}` (an identifier), `{schema_text}` (the same inside a string literal), `{life}` (the
-    /// number of the server's life, NULL where nobody has asked for it yet) and `{sequence}` (which sequence it is).
+    /// number of the server's life, NULL where it has none yet) and `{sequence}` (which sequence it is).
     pub(crate) fn render(&self, sql: &str) -> String {
         let sql = sql.replace("{life}", LIFE).replace("{sequence}", SEQUENCE);
         let ident = self.ident();

@@ -48,8 +48,8 @@ pub(crate) struct Inner {
     pub(crate) schema: SchemaName,
     pub(crate) sql: Arc<Sql>,
     pub(crate) own_pool: OwnPool,
-    /// For the application, which may leave a connection inside a transaction: a `begin` that nobody waits for any more
-    /// does, in the driver as it is. What this store writes by itself must not end up there.
+    /// For the application, which may leave a connection inside a transaction: a cancelled `begin` does, in the driver as it
+    /// is. The store's own writes must not end up there.
     pub(crate) application_pool: PgPool,
     pub(crate) deliveries: PgPool,
     /// For fenced transactions in which no handler works.
@@ -179,8 +179,7 @@ impl PgEventStore {
         error
     }
 
-    /// Looks at something that is looked at from time to time: one after the other, so that an idle instance needs one
-    /// connection for all of it.
+    /// Runs a periodic query: one after the other, so that an idle instance needs one connection for all of it.
     pub(crate) async fn look<T>(
         &self,
         action: &'static str,

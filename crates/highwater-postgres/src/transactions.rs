@@ -86,7 +86,7 @@ impl PgEventStore {
         fence: &Fence,
         letter: Option<Uuid>,
     ) -> Result<Begun, Error> {
-        // Both within a time, and a connection that was waited for in vain is not begun on.
+        // Both with a time-out, and no transaction begins on a connection that came too late.
         let beginning = tokio::time::timeout(ANSWER_TIMEOUT + self.inner.config.connect_timeout, pool.begin()).await;
         let beginning = beginning.unwrap_or_else(|elapsed| Err(sqlx::Error::Io(elapsed.into())));
         let mut tx = beginning.map_err(|error| match error {
@@ -164,7 +164,7 @@ fn check(row: &PgRow, fence: &Fence) -> Result<Result<u64, Error>, sqlx::Error> 
     if holds != fence.term {
         return Ok(Err(fenced(fence, Some(holds.number))));
     }
-    // None: nobody has asked for it in this life yet.
+    // None: this life has no number yet.
     if row.try_get::<Option<i64>, _>(3)?.map(life) != Some(fence.incarnation) {
         let reason = "the server was restarted, recovered or replaced since the subscriber began".to_owned();
         return Ok(Err(Error::Interrupted { reason }));

@@ -49,7 +49,7 @@ impl PgEventStore {
         Ok(self.unit_of_work(begun.await?.map_err(cannot_begin)?))
     }
 
-    /// Makes a unit of work of a transaction that the application has begun, from its own pool. Also of use without appends:
+    /// Makes a unit of work of a transaction that the application has begun, from its own pool. Also useful without appends:
     /// unlike sqlx's, its [`commit`](UnitOfWork::commit) returns an error when nothing was committed.
     pub fn unit_of_work<'c>(&self, tx: Transaction<'c, Postgres>) -> UnitOfWork<'c> {
         UnitOfWork { store: self.clone(), tx, appends: Vec::new() }
@@ -147,7 +147,7 @@ impl<'c> UnitOfWork<'c> {
         &mut self.tx
     }
 
-    /// Adds an append. It is looked at when the unit of work is committed.
+    /// Adds an append. It is validated when the unit of work is committed.
     pub fn append(&mut self, append: Append) {
         self.appends.push(append);
     }

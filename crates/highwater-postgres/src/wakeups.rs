@@ -23,7 +23,7 @@ use crate::row::unsigned;
 use crate::sql::Sql;
 use crate::store::PgEventStore;
 
-/// The least time between two notifications. The first goes out at once; what follows closely is told in one.
+/// The least time between two notifications. The first goes out at once; those that follow closely are merged into one.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
 /// How long to wait before trying a lost connection again: at first, and at most.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -95,9 +95,9 @@ impl Hearing {
 pub(crate) struct Announcer {
     /// What waiters in this process see: hints from everywhere.
     hints: watch::Sender<u64>,
-    /// What other processes are to be told: hints from here alone.
+    /// What other processes are to be notified of: hints from here alone.
     outgoing: watch::Sender<u64>,
-    /// What other instances are to be told about leadership.
+    /// What other instances are to be notified of about leadership.
     released: mpsc::UnboundedSender<String>,
 }
 
@@ -107,9 +107,9 @@ impl Announcer {
         raise(&self.outgoing, global_sequence);
     }
 
-    /// Says to other instances that leadership was given back. Should it not arrive, they find out by themselves.
+    /// Notifies other instances that leadership was released. If that does not arrive, they find out by themselves.
     pub(crate) fn released(&self, hint: &str) {
-        // Ends with the store, and then there is nobody to tell.
+        // Ends with the store, and then there is no receiver.
         drop(self.released.send(hint.to_owned()));
     }
 }
@@ -120,7 +120,7 @@ fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
     hints.send_modify(|highest| *highest = global_sequence.max(*highest));
 }
 
-/// Takes back a hint of a number that has never been issued. `hinted` was the highest before it was asked what has been
+/// Withdraws a hint of a number that has never been issued. `hinted` was the highest before it was asked what has been
 /// issued: a hint that came since is not concerned, because its number may have been issued since.
 fn cap(hints: &watch::Sender<u64>, hinted: u64, issued: u64) {
     hints.send_if_modified(|highest| {
@@ -128,7 +128,7 @@ fn cap(hints: &watch::Sender<u64>, hinted: u64, issued: u64) {
             tracing::debug!(hinted, issued, "dropped a hint of a number that has never been issued");
             *highest = issued;
         }
-        // Nobody is to be woken for it.
+        // No reader is to be woken for it.
         false
     });
 }
@@ -349,7 +349,7 @@ impl Ear {
             };
             match heard {
                 Some(notification) => match notification.payload().strip_prefix(RELEASED) {
-                    // Nobody may be interested.
+                    // There may be no receiver.
                     Some(hint) => drop(self.leadership.send(hint.into())),
                     None => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
                 },
@@ -374,7 +374,7 @@ impl Ear {
         listener.eager_reconnect(false);
         self.make_sure_of_session(&mut listener, pool).await?;
         listener.listen(&self.channel).await?;
-        // Listened first, looked second: whatever was told while nobody listened is made up for here.
+        // LISTEN first, look second: notifications missed before are made up for here.
         let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;
         if unsigned(head) > *self.hints.borrow() {
             raise(&self.hints, unsigned(head));

@@ -200,7 +200,7 @@ pub(crate) async fn store_alone(
                     last = Some(error);
                     None
                 }
-                // Nobody is to blame for a deadlock or a serialization failure; go again.
+                // No caller is to blame for a deadlock or a serialization failure; retry.
                 Some("40P01" | "40001") => {
                     last = Some(error);
                     continue;

@@ -56,7 +56,7 @@ struct Writer {
     bytes_max: usize,
 }
 
-/// What a group's callers are to be told, in their order.
+/// The answers for a group's callers, in their order.
 type Answers = Vec<Result<Appended, Error>>;
 
 impl Appender for Writer {
@@ -112,7 +112,7 @@ impl Writer {
         deadline: Instant,
     ) -> Result<Answers, Error> {
         let left = || deadline.saturating_duration_since(Instant::now());
-        // Taken out: it is put back when it is known to be of use.
+        // Taken out: it is put back when it is known to be usable.
         let mut connection = match kept.take() {
             Some(connection) => connection,
             None => self.connector.connect_writer().await.map_err(|e| failed("append", e))?,

@@ -36,9 +36,9 @@ impl Unfinished {
         Ok(Self(path))
     }
 
-    /// Gives it its name, if nobody has taken that meanwhile.
+    /// Gives it its name, if that is still free.
     fn finish(self, to: &Path) -> io::Result<()> {
-        // Nobody has it open, so it may be opened like any file.
+        // No process has it open, so it may be opened like any file.
         File::open(&self.0)?.sync_all()?;
         match renameat_with(CWD, &self.0, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => std::mem::forget(self),
@@ -74,8 +74,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 impl SqliteEventStore {
     /// Writes a consistent copy of the whole database, tables of the application included, to a new file, while others read
-    /// and write. Nobody waits for it. The copy is compact, and is a database like any other. It has its name only when it is
-    /// whole and on the disk.
+    /// and write. They do not wait for it. The copy is compact, and is a database like any other. It gets its name only when
+    /// it is complete and on the disk.
     ///
     /// # Errors
     /// [`Error::Unfit`] when the file is there already, or something that would be taken for a part of it;

@@ -44,8 +44,8 @@ pub struct SqliteConfig {
 pub enum Synchronous {
     /// A crash of the machine and a loss of power. Each commit waits for the disk.
     Full,
-    /// A crash of the process. A crash of the machine may take back the last commits, acknowledged ones included; what is
-    /// left is whole and in order.
+    /// A crash of the process. A crash of the machine may undo the last commits, acknowledged ones included; what is left is
+    /// whole and in order.
     Normal,
 }
 

@@ -98,7 +98,7 @@ async fn writing(mut connection: SqliteConnection) -> Result<SqliteConnection, s
 }
 
 fn pool_options(connections_max: u32) -> SqlitePoolOptions {
-    // A connection to a file does not die while nobody looks.
+    // A connection to a file does not die while idle.
     SqlitePoolOptions::new()
         .max_connections(connections_max)
         .acquire_timeout(ACQUIRE_TIMEOUT)

@@ -62,7 +62,7 @@ async fn look_at(looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What could not be looked at.
+/// What could not be checked.
 fn not_seen(topic: &'static str, error: &Error) -> Finding {
     let why = std::error::Error::source(error).map_or_else(String::new, |why| format!(": {why}"));
     let found = format!("it could not be looked at: {error}{why}");

@@ -90,7 +90,7 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
 }
 
 /// What an error means for a commit that was under way. When the disk gives an error, what was written may turn up after
-/// all: as long as nobody has written since, a restart takes it for committed.
+/// all: as long as nothing has been written since, a restart takes it for committed.
 pub(crate) fn commit_failed(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error) {
         Some(Code::Io) | None => Error::UnknownOutcome { source: error.into() },

@@ -1,5 +1,5 @@
-//! The right to write. SQLite has one writer at a time: within a process they queue here, in order, and nobody burns time
-//! asking; between processes SQLite's own lock decides, and it is asked for again and again.
+//! The right to write. SQLite has one writer at a time: within a process they queue here, in order, and none burns time
+//! polling; between processes SQLite's own lock decides, and it is tried again and again.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -210,7 +210,7 @@ pub(crate) async fn commit_on(connection: &mut SqliteConnection) -> Result<(), s
 pub(crate) async fn rollback_on(connection: &mut SqliteConnection) -> bool {
     match sqlx::query(sql::rollback).execute(connection).await {
         Ok(_) => true,
-        // Some errors end a transaction by themselves; then there is nothing to take back.
+        // Some errors end a transaction by themselves; then there is nothing to roll back.
         Err(error) => code(&error) == Some(Code::Other),
     }
 }
@@ -312,7 +312,7 @@ mod tests {
         {
             assert!(matches!(refused, Err(Error::HoldsTransaction)), "{refused:?}");
         }
-        // Another task waits for as long as it likes, and is told for whom.
+        // Another task waits for as long as it likes, and learns for which transaction.
         let other = gate.clone();
         let waited = tokio::spawn(async move { other.enter("another", PATIENCE).await.map(drop) }).await.unwrap();
         assert!(matches!(waited, Err(Error::Unavailable { .. })), "{waited:?}");

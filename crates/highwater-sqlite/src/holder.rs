@@ -7,7 +7,7 @@ use std::path::Path;
 /// The byte of the shared memory that a writer locks (`WAL_WRITE_LOCK` of SQLite's file format).
 const WRITE_LOCK: u64 = 120;
 
-/// How often the list is looked at: it comes in pieces, and while others lock and unlock, a line may fall between two.
+/// How often the list is read: it comes in pieces, and while others lock and unlock, a line may fall between two.
 const LOOKS: u32 = 5;
 
 /// The process that has it.

@@ -1,4 +1,4 @@
-//! Leadership on SQLite: locks on files in a folder beside the database, which the kernel gives back when a process ends,
+//! Leadership on SQLite: locks on files in a folder beside the database, which the kernel releases when a process ends,
 //! however it ends.
 //!
 //! ```text

@@ -126,7 +126,7 @@ impl SqliteEventStore {
         writing: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, Error> {
         let _permit = self.inner.gate.enter(action, patience).await?;
-        // Inside, so that nobody begins to fill it meanwhile. Triggers speak only where there is a row.
+        // Inside, so that no filling begins meanwhile. Triggers fire only where there is a row.
         let mut tx = gate::begin(&self.inner.writers, patience).await?;
         if let Some(unfinished) = unfinished(&mut *tx).await? {
             return Err(unfinished.into_error());

@@ -69,7 +69,7 @@ impl Transfer for SqliteEventStore {
 }
 
 impl SqliteEventStore {
-    /// A trigger can only say that the store is being filled. From what and since when stands in the row.
+    /// A trigger can only report that the store is being filled. The source and the start time are in the row.
     pub(crate) async fn say_what_fills(&self, error: Error) -> Error {
         let Error::BeingFilled { .. } = error else { return error };
         match unfinished(&self.inner.pool).await {

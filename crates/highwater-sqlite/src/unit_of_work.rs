@@ -17,12 +17,12 @@ use crate::write;
 
 /// A transaction that writes. It can be used as a connection to execute statements on: `.execute(&mut **tx)`.
 ///
-/// While it is there nobody else can write to the database, so it should not be there for long. Dropping it rolls back.
+/// While it exists no other writer can write to the database, so keep it short. Dropping it rolls back.
 pub struct SqliteTx {
     tx: Transaction<'static, Sqlite>,
     /// By this the transaction knows itself again.
     pub(crate) number: i64,
-    /// Given back after the transaction has ended, so it comes last.
+    /// Released after the transaction has ended, so it comes last.
     _permit: Permit,
 }
 
@@ -96,7 +96,7 @@ impl SqliteEventStore {
         Ok(SqliteTx { tx, number: fastrand::i64(1..), _permit: permit })
     }
 
-    /// Appends in a transaction that is open already: one that a handler was handed, or one of the application's own, which
+    /// Appends in a transaction that is open already: one that a handler was handed, or the application's own one, which
     /// must have begun with `BEGIN IMMEDIATE`.
     ///
     /// Readers are not notified until the [`Announcement`] is sent after the commit, or until they poll. In a handler that
@@ -139,7 +139,7 @@ impl UnitOfWork {
         &mut self.tx
     }
 
-    /// Adds an append. It is looked at when the unit of work is committed.
+    /// Adds an append. It is validated when the unit of work is committed.
     pub fn append(&mut self, append: Append) {
         self.appends.push(append);
     }

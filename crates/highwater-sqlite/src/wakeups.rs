@@ -99,9 +99,9 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
     }
 }
 
-/// The version changes whenever another connection has committed, whatever it was. It is asked for before the log is looked
-/// at: what is committed in between is seen now or changes it again. Asking costs two switches of threads, so as long as
-/// nobody touches the write-ahead log it is not asked for.
+/// The version changes whenever another connection has committed, whatever it was. It is queried before the log is read:
+/// what is committed in between is seen now or changes it again. The query costs two thread switches, so as long as the
+/// write-ahead log is untouched it is not queried.
 async fn look(hints: &Hints, connection: &mut SqliteConnection, lookout: &Lookout) -> sqlx::Error {
     let mut before = None;
     loop {

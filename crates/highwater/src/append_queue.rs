@@ -42,8 +42,8 @@ pub trait Appender: Send + Sync + 'static {
 
 impl AppendQueue {
     /// A queue for so many appends, whose callers wait so long for a place, and a task in which they are stored. The task
-    /// ends when the last clone is gone. A panic in it is an error for the callers whose appends it had taken, and for
-    /// nobody after them.
+    /// ends when the last clone is gone. A panic in it is an error for the callers whose appends it had taken, and for no
+    /// later caller.
     pub fn start(max: usize, timeout: Duration, appender: impl Appender) -> Self {
         let (sender, queue) = mpsc::channel(max);
         let mut backlog = Backlog { queue, open: true, waiting: VecDeque::new(), max, patience: PATIENCE_MAX };
@@ -52,7 +52,7 @@ impl AppendQueue {
                 tracing::error!(
                     "the appender panicked, which is a defect: the appends it had taken are of unknown outcome"
                 );
-                // One of these may be why. Their callers are told, as those of the appends under way are.
+                // One of these may be the cause. Their callers get the error, as those of the appends under way do.
                 backlog.waiting.clear();
                 // Not before there is something to do, so that it cannot panic without end.
                 backlog.arrived().await;
@@ -87,7 +87,7 @@ impl AppendQueue {
 impl QueuedAppend {
     /// Answers the caller.
     pub fn answer(self, answer: Result<Appended, Error>) {
-        // The caller may have gone. Its append is what it is; there is nobody to tell.
+        // The caller may have gone. Its append is what it is; there is no receiver.
         drop(self.answer.send(answer));
     }
 
@@ -104,7 +104,7 @@ pub struct Backlog {
     open: bool,
     /// Taken from the queue, the oldest first.
     pub waiting: VecDeque<QueuedAppend>,
-    /// Above this nothing more is taken from the queue; what is given back may exceed it.
+    /// Above this nothing more is taken from the queue; what is put back may exceed it.
     max: usize,
     /// How many turns others get before a group is made up.
     patience: u32,

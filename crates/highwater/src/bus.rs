@@ -90,7 +90,7 @@ struct Inner {
     config: ReliableDeliveryConfig,
     shared: Arc<Shared>,
     state: Mutex<State>,
-    /// Something is to be looked at before its time.
+    /// Something is to be checked before its time.
     nudge: Notify,
     /// For how long there has been something in the log that readers wait for.
     unsettled: Mutex<Short>,
@@ -274,7 +274,7 @@ impl Bus {
     ///
     /// # Errors
     /// [`Error::ShutdownTimedOut`] when some were not done within
-    /// [`shutdown_timeout`](ReliableDeliveryConfig::shutdown_timeout). They were aborted: what was in hand is delivered
+    /// [`shutdown_timeout`](ReliableDeliveryConfig::shutdown_timeout). They were aborted: their current events are delivered
     /// again at the next start. [`Error::WaitsForItself`] inside a handler of this bus.
     pub async fn shutdown(&self) -> Result<(), Error> {
         let entries: Vec<_> = {
@@ -399,7 +399,7 @@ impl Entry {
         }
     }
 
-    /// How far it has got, compared with where the log ends. `stored`: its checkpoint, where another instance moves it.
+    /// How far it is, compared with where the log ends. `stored`: its checkpoint, where another instance moves it.
     fn progress(&self, ends: Ends, stored: Option<u64>) -> Progress {
         let mut status = self.status.borrow().clone();
         if let Some(stored) = stored {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{BoxFuture, Error, Instance, SubscriptionState};
 
-/// Where subscribers have got to.
+/// How far subscribers are.
 ///
 /// # Contract
 ///
@@ -46,8 +46,8 @@ pub trait Checkpoints: Send + Sync {
     /// Which of these subscribers are paused.
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
-    /// Stores what leaders say of themselves, at most one report a subscriber. One of an older term than what is stored is
-    /// left out, without a word. It may lose reports when the *server* crashes.
+    /// Stores leaders' reports, at most one per subscriber. One of an older term than what is stored is ignored silently. It
+    /// may lose reports when the *server* crashes.
     fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>>;
 
     /// The last reports of leaders, by subscriber.
@@ -117,7 +117,7 @@ pub struct Fence {
 pub struct Taken {
     /// The new term.
     pub term: Term,
-    /// Where the subscriber has got to.
+    /// How far the subscriber is.
     pub global_sequence: u64,
     /// The event that it handled last, if it is known.
     pub event_id: Option<Uuid>,

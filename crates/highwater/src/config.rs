@@ -44,7 +44,7 @@ pub struct ReliableDeliveryConfig {
     pub tail_events_max: usize,
     /// Bytes that the shared tail keeps. Default: 16 MiB.
     pub tail_bytes_max: usize,
-    /// How often to look for new events, requests and pauses when nobody says that there are any. Default: 1 s.
+    /// How often to look for new events, requests and pauses without a hint. Default: 1 s.
     pub poll_interval: Duration,
     /// Parked events of one stream; one more halts the subscriber. Default: 1,000.
     pub parked_per_stream_max: u64,
@@ -54,7 +54,7 @@ pub struct ReliableDeliveryConfig {
     pub dead_letter_retention: Duration,
     /// How long [`EventBus::wait_for`](crate::Bus::wait_for) waits. Default: 30 s.
     pub wait_timeout: Duration,
-    /// How long [`EventBus::shutdown`](crate::Bus::shutdown) waits for what is in hand. Default: 10 s.
+    /// How long [`EventBus::shutdown`](crate::Bus::shutdown) waits for current events. Default: 10 s.
     pub shutdown_timeout: Duration,
     /// How far a subscriber may be behind before the bus does not call itself healthy any more. Default: 60 s.
     pub healthy_lag_max: Duration,

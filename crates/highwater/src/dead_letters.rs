@@ -31,8 +31,8 @@ pub trait DeadLetters: Send + Sync {
     /// Files a request. Filing the same one again changes nothing.
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// The open requests for these subscribers, the oldest first; a hundred of each at most, so that nobody's many keep
-    /// another's few waiting.
+    /// The open requests for these subscribers, the oldest first; a hundred of each at most, so that many requests for one
+    /// subscriber do not delay another's few.
     fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
 
     /// One request, open or not.

@@ -16,7 +16,7 @@ pub use subscribers::diagnose_subscribers;
 ///
 /// - Looking changes nothing, and waits for no writer and no lock that another holds for long \[G36\].
 /// - Findings come in the same order every time. Everything that is not good says what to do.
-/// - What cannot be looked at is a finding, not an error. What the role may not see is a [`Severity::Note`].
+/// - What cannot be checked is a finding, not an error. What the role may not see is a [`Severity::Note`].
 /// - Nothing is planned once [`initialize`](crate::backend::Backend::initialize) has returned.
 pub trait Diagnose: Send + Sync {
     /// Looks at everything that is known to go wrong.
@@ -57,7 +57,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that was looked at.
+/// One thing that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {

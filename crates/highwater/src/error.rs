@@ -210,7 +210,7 @@ pub enum Error {
     #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
     AlreadySubscribed(String),
 
-    /// Nobody has ever subscribed under this name. Check its spelling.
+    /// No subscriber has ever had this name. Check its spelling.
     #[error("there is no subscriber {0:?}")]
     UnknownSubscriber(String),
 
@@ -272,7 +272,7 @@ pub enum Error {
     /// Not everything had stopped in time; what had not was aborted, and is delivered again at the next start.
     #[error("shut down, but these did not stop in time and were aborted: {}", subscribers.join(", "))]
     ShutdownTimedOut {
-        /// The subscribers that were still at work.
+        /// The subscribers that were still busy.
         subscribers: Vec<String>,
     },
 
@@ -408,7 +408,7 @@ pub enum Invalid {
     /// A NaN or an infinity, which JSON cannot hold.
     #[error("the data holds {0}, which JSON cannot represent")]
     NotFinite(String),
-    /// A NUL character, which PostgreSQL's `json` would store and never give back.
+    /// A NUL character, which PostgreSQL's `json` would store and never return.
     #[error("{0} holds the character U+0000, which cannot be stored")]
     NulCharacter(&'static str),
     /// Metadata that is not a JSON object.
@@ -461,7 +461,7 @@ pub enum Invalid {
     /// A name that cannot be a subscriber's.
     #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
     SubscriberId(String),
-    /// A position where the log has not got to.
+    /// A position that the log has not reached.
     #[error("position {wanted} is beyond the end of the log, which is at {head}")]
     Position {
         /// The position.

@@ -11,7 +11,7 @@ use crate::{Append, Appended, Direction, Error, Event, EventStream, ExpectedVers
 /// How often [`execute`](crate::EventStore::execute) decides again when other writers keep being faster. Each time another
 /// writer succeeds.
 const DECISIONS_MAX: u32 = 100;
-/// After how many lost races it steps back for a moment, so that nobody loses all of them.
+/// After how many lost races it steps back for a moment, so that no writer loses all of them.
 const PATIENT_AFTER: u32 = 3;
 /// How long it steps back at most.
 const STEP_BACK_MAX: Duration = Duration::from_millis(20);

@@ -83,7 +83,7 @@ pub enum Cause {
         /// The transactions, the oldest first, as far as they may be seen.
         writers: Vec<OpenWriter>,
     },
-    /// Nobody processes for it.
+    /// It has no leader.
     NobodyLeads {
         /// The last leader; `None` when none is known.
         last: Option<Leader>,
@@ -223,7 +223,7 @@ fn heard_of(subscriber: &SubscriberOverview) -> DateTime<Utc> {
     subscriber.checkpoint_at.max(reported_at.unwrap_or(subscriber.checkpoint_at))
 }
 
-/// Nobody is there.
+/// There is no leader.
 fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
     if subscriber.is_led() {
         return None;

@@ -55,7 +55,7 @@ pub use local::LocalCoordinator;
 /// - At most one guard for a subscriber is held at a time, among all instances \[G28\]. Names do not disturb each other.
 /// - A guard that is dropped, by whatever way, gives leadership back; so does the end of a process \[G29\].
 /// - Every guard has a term that is higher than that of every guard before it.
-/// - Both calls may be dropped at any await: what they were about to get is given back.
+/// - Both calls may be dropped at any await: what they were about to acquire is released.
 pub trait ProjectorCoordinator: Send + Sync {
     /// Prepares what leadership rests on, so that problems are reported at once and not later.
     ///
@@ -70,7 +70,7 @@ pub trait ProjectorCoordinator: Send + Sync {
     /// [`Error::Invalid`] for a name or a setting that cannot be, and when the store cannot be asked.
     fn try_acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Option<LeadershipGuard>, Error>>;
 
-    /// The same, after waiting until nobody else leads.
+    /// The same, after waiting until no other instance leads.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
@@ -246,8 +246,8 @@ impl fmt::Display for LockHolder {
 pub enum LeaderHold {
     /// Yes.
     Held,
-    /// Nobody does: it has stopped, or died.
+    /// None does: it has stopped, or died.
     Gone,
-    /// It runs without coordination and holds no lock, so nobody can tell.
+    /// It runs without coordination and holds no lock, so that cannot be told.
     Unknown,
 }

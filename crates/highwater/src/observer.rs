@@ -9,8 +9,8 @@ use crate::{BoxError, BoxFuture, Event, SubscriberOptions};
 ///
 /// Applications usually write a [`Projection`], which is an observer by itself.
 pub trait EventObserver<D>: Send + Sync {
-    /// The durable name under which it has got to where it is: `projection:<name>` or `saga:<name>`. Instances with the
-    /// same name share one position, so it must never change, and no two observers may have the same.
+    /// The durable name that its checkpoint is stored under: `projection:<name>` or `saga:<name>`. Instances with the same
+    /// name share one position, so it must never change, and no two observers may have the same.
     fn subscriber_id(&self) -> &str;
 
     /// What it chooses.

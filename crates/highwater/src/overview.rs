@@ -72,7 +72,7 @@ pub struct SubscriberOverview {
     pub leader: Option<Leader>,
     /// Whether an operator paused it.
     pub paused: bool,
-    /// What its leader says of itself: only what still counts. That it has stopped counts for as long as nobody else leads.
+    /// Its leader's report: only if it still counts. A report that it has stopped counts until another instance leads.
     pub report: Option<Report>,
     /// Events that it handles per second; zero when that is not reported, or there has been no report for a while.
     pub rate: f64,
@@ -226,7 +226,7 @@ impl Known {
             reports: reports.map(|report| (report.subscriber_id.clone(), report)).collect(),
             paused: store.paused(&ids).await?.into_iter().collect(),
             requests,
-            // Mostly there are none: then nobody's need to be counted.
+            // Mostly there are none: then none need to be counted.
             has_letters: store.count_letters(&LetterQuery::default()).await? > 0,
         })
     }

@@ -179,7 +179,7 @@ impl<D: DeserializeOwned> Stream for EventStream<'_, D> {
                 Some(Ok(fetched)) => {
                     this.current = fetched.records.into_iter();
                     this.fetch = fetched.next;
-                    // Sends the next request before the page at hand is looked at.
+                    // Sends the next request before the current page is examined.
                     this.poll_fetch(cx);
                 }
                 Some(Err(error)) => {
@@ -245,7 +245,7 @@ fn check_versions(page: &StreamPage, read: StreamRead) -> Result<(), String> {
     }
 }
 
-/// Where reading everything has got to.
+/// How far reading everything is.
 struct All {
     after: u64,
     target: u64,
@@ -278,7 +278,7 @@ fn fetch_all<'a, L: Log + ?Sized>(log: &'a L, mut all: All) -> Fetch<'a> {
                 break page;
             }
             if !moved {
-                // A writer that may still bring something is open. A rollback tells nobody, so we look again.
+                // A writer that may still commit something is open. A rollback sends no hint, so we look again.
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LOOK_AGAIN.1);
             }

@@ -236,8 +236,8 @@ impl<'a> Repair<'a> {
         Ok((begun.global_sequence, closed.term))
     }
 
-    /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream that
-    /// nobody has. Leaders of every version know that one.
+    /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream
+    /// that does not exist. Leaders of every version know that one.
     async fn wake(&self, subscriber_id: &str) -> Result<(), Error> {
         self.file(subscriber_id, Ask::ReplayStream { stream_id: Uuid::nil() }).await.map(drop)
     }

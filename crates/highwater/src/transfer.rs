@@ -61,7 +61,7 @@ pub trait Transfer: Send + Sync {
     /// The filling that is not finished, if there is one.
     fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>>;
 
-    /// Gives up a filling that nobody is at work on any more: the store is empty and open again. `Ok(false)`: there is none.
+    /// Abandons a filling that no process works on any more: the store is empty and open again. `Ok(false)`: there is none.
     ///
     /// # Errors
     /// [`Error::BeingFilled`] while a process fills it.
@@ -124,7 +124,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// What a store says of it that looks at itself: whatever else is well, half of a store is not.
+    /// What a store's own diagnosis reports of it: whatever else is healthy, an unfinished store is not.
     #[must_use]
     pub fn finding(unfinished: Option<&Self>) -> Finding {
         const TOPIC: &str = "filling";
@@ -147,7 +147,7 @@ impl Unfinished {
     }
 }
 
-/// Where a subscriber has got to, as it is taken to another store: leaders stay behind.
+/// How far a subscriber is, as it is copied to another store: leaders stay behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilledCheckpoint {

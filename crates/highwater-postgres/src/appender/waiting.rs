@@ -1,4 +1,4 @@
-//! Where appends wait whose streams another transaction holds, so that nobody else waits with them.
+//! Where appends wait whose streams another transaction holds, so that no other caller waits with them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,7 +78,7 @@ impl WaitingRoom {
             let waiting = wait(&pool, &sql, &places, &append, timeout);
             let result = tokio::select! {
                 result = waiting => result,
-                // Nobody wants it any more; nothing has been stored, or it is whole.
+                // Its caller has gone; nothing has been stored, or it is whole.
                 () = answer.closed() => return,
             };
             drop(leave);

@@ -22,7 +22,7 @@ impl Resting {
     /// One that has rested so long is taken.
     pub(super) fn taken(&self, idle_for: Duration) {
         let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those before it are gone without a word: they would have been handed out first.
+        // Those before it are gone silently: they would have been handed out first.
         while resting.pop_front_if(|since| since.elapsed() > idle_for + ABOUT).is_some() {}
         resting.pop_front_if(|since| since.elapsed() + ABOUT > idle_for);
     }
@@ -32,7 +32,7 @@ impl Resting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// One comes back. Whether it is to be kept: not while another rests that nobody has needed.
+    /// One comes back. Whether it is to be kept: not while another rests unused.
     pub(crate) fn returned(&self) -> bool {
         let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if resting.front().is_some_and(|since| since.elapsed() > REST) {

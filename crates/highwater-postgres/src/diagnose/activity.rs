@@ -20,7 +20,7 @@ const HARMFUL: Duration = Duration::from_secs(300);
 /// Transactions until a table has to be frozen; the server stops taking writes at two thousand million.
 const AGE_WARNING: i64 = 1_000_000_000;
 const AGE_BAD: i64 = 1_900_000_000;
-/// Versions of checkpoints that nobody needs: vacuum comes after a thousand.
+/// Dead versions of checkpoint rows: vacuum comes after a thousand.
 const DEAD_MAX: i64 = 20_000;
 
 /// Writers that readers wait for.

@@ -7,7 +7,7 @@ use crate::error::failed;
 use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
-/// So many of the newest events are looked at: a log may have a thousand million.
+/// So many of the newest events are checked: a log may have a thousand million.
 const EVENTS_MAX: i64 = 100_000;
 
 /// Rows that nothing of ours has written.

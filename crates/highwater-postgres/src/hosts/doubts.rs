@@ -21,7 +21,7 @@ impl Doubts {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Looks whether an error is a reason for doubt.
+    /// Checks whether an error is a reason for doubt.
     pub(crate) fn note(&self, error: &Error) {
         if !matches!(error, Error::NotPrimary { .. }) {
             return;

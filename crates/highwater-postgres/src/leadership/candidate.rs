@@ -21,7 +21,7 @@ pub(super) struct PgCandidate {
     pub(super) instance: Instance,
     settings: LeadershipSettings,
     state: Mutex<State>,
-    /// When the application was last seen at work.
+    /// When the application was last seen alive.
     seen: Arc<Seen>,
     /// The session that is open.
     pub(super) current: watch::Sender<Option<Uuid>>,
@@ -192,7 +192,7 @@ impl Candidate for PgCandidate {
 
     fn look<'a>(&'a self, wants: &'a [Wanted]) -> BoxFuture<'a, Result<View, Error>> {
         Box::pin(async move {
-            // An application that looks is at work. Recorded before, because the server may take its time.
+            // An application that looks is alive. Recorded before, because the server may take its time.
             self.seen.now();
             let looking = members::look(self, wants);
             self.store.look("see in time which instances there are", looking).await
@@ -224,7 +224,7 @@ struct PgHeld {
     number: u64,
     lost: watch::Receiver<bool>,
     validity: Arc<Validity>,
-    /// Taken when it is given back.
+    /// Taken when it is released.
     commands: Option<mpsc::UnboundedSender<Command>>,
 }
 

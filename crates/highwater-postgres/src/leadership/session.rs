@@ -1,8 +1,7 @@
 //! The one connection that an instance's locks hang on.
 //!
-//! It never opens a transaction and never waits for a lock: the server's patience with a session that says nothing only
-//! counts while the session is idle. Whatever goes wrong on it, it is closed, and with it every lock is given back: a lock
-//! of which one cannot be sure is worse than none.
+//! It never opens a transaction and never waits for a lock: the server's time-out for a silent session only counts while the
+//! session is idle. On any error it is closed, and with it every lock is released: an uncertain lock is worse than none.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -98,7 +97,7 @@ impl Place {
         })
     }
 
-    /// Behind a pooler that lends out sessions, locks would hang on whichever one was lent, and nobody would know.
+    /// Behind a pooler that shares sessions, any of them could hold the locks, undetected.
     async fn make_sure_of_session(&self, connection: &mut PgConnection) -> Result<(), Error> {
         let mut other = self.connector.connect("lead", None).await?;
         let session = pooler::is_own_session(connection, &mut other, &self.sql).await;
@@ -154,7 +153,7 @@ impl Session {
         }
     }
 
-    /// Gives back what has been lying there for longer than that. Whether there was any.
+    /// Releases what has been uncollected for longer than that. Returns whether there was any.
     pub(super) async fn take_back_uncollected(&mut self, patience: Duration) -> Result<bool, Error> {
         let lies = |held: &Holding| held.uncollected.is_some_and(|since| since.elapsed() > patience);
         let lying: Vec<Key> = self.held.iter().filter(|(_, held)| lies(held)).map(|(key, _)| *key).collect();
@@ -231,7 +230,7 @@ impl Session {
         self.unlock(&keys).await
     }
 
-    /// Gives locks back that nobody has been given.
+    /// Releases locks that no caller has been given.
     pub(super) async fn unlock(&mut self, keys: &[Key]) -> Result<(), Error> {
         if keys.is_empty() {
             return Ok(());

@@ -26,11 +26,11 @@ const COLLECTED_WITHIN: Duration = Duration::from_secs(1);
 /// How long a lock that was released for another session is left to that one.
 const RESERVED: Duration = Duration::from_secs(1);
 
-/// What the thread is told. There are no more of these waiting than there are subscribers.
+/// Commands to the thread. No more of these wait than there are subscribers.
 pub(super) enum Command {
     /// A caller wants a lock.
     Want(Want),
-    /// A lock is given back; `to` a session, if it is meant for one.
+    /// A lock is released; `to` a session, if it is meant for one.
     Release { key: Key, number: u64, to: Option<Uuid>, done: Option<oneshot::Sender<()>> },
     /// The caller has collected its lock.
     Collected { key: Key, number: u64 },
@@ -44,11 +44,11 @@ pub(super) struct Want {
     pub(super) key: Key,
     /// Whether to answer at once that another holder has it.
     pub(super) once: bool,
-    /// Closed when nobody waits any more.
+    /// Closed when no caller waits any more.
     pub(super) answer: oneshot::Sender<Result<Option<Granted>, Error>>,
 }
 
-/// A lock that was got.
+/// A lock that was acquired.
 pub(super) struct Granted {
     pub(super) session: Uuid,
     pub(super) number: u64,
@@ -92,12 +92,12 @@ struct Waiting {
     closed: Option<oneshot::Sender<()>>,
     /// So many sweeps are to be made at once. After what others do, two: what they free is not all free at the same moment.
     hasty: u8,
-    /// Locks are numbered, so that one given back late is not taken for the one held now.
+    /// Locks are numbered, so that one released late is not taken for the one held now.
     granted: u64,
 }
 
 impl Keeper {
-    /// Until it is closed, or nobody can tell it anything any more.
+    /// Until it is closed, or no sender is left.
     pub(super) async fn run(mut self) {
         let mut waiting = Waiting::default();
         let mut session: Option<Session> = None;
@@ -155,8 +155,8 @@ impl Keeper {
         }
     }
 
-    /// Whether the application has not been seen for a while, or not since it left a lock lying. What it leads it leads on: a
-    /// handler may hog its runtime. But it gets nothing more, because nobody would do anything with it.
+    /// Whether the application has not been seen for a while, or not since it left a lock lying. It keeps what it leads: a
+    /// handler may block its runtime. But it gets nothing more, because it would do nothing with it.
     fn hangs(&self) -> bool {
         self.seen.hangs() || self.distrusted.is_some_and(|distrusted| distrusted > self.seen.at())
     }
@@ -363,7 +363,7 @@ impl Waiting {
         self.ready.drain(..).for_each(|ready| tell(ready, Err(shared.for_caller())));
     }
 
-    /// Without a session everything that was to be given back is given back.
+    /// Without a session everything that was to be released is released.
     fn finish(&mut self, without_session: bool) {
         if without_session {
             self.released.clear();
@@ -379,7 +379,7 @@ fn tell<T>(whom: oneshot::Sender<T>, what: T) {
     drop(whom.send(what).err());
 }
 
-/// What is told to other instances: a lock is free, and perhaps for whom.
+/// What other instances are notified of: a lock is free, and perhaps for which session.
 fn hint(key: Key, to: Option<Uuid>) -> String {
     match to {
         Some(to) => format!("{}.{} {to}", key.high, key.low),

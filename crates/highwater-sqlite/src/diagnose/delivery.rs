@@ -13,7 +13,7 @@ pub(super) async fn filling(store: &SqliteEventStore) -> Result<Vec<Finding>, Er
     Ok(vec![Unfinished::finding(unfinished(&store.inner.pool).await?.as_ref())])
 }
 
-/// Dead letters that nobody has dealt with.
+/// Open dead letters.
 pub(super) async fn letters(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "dead letters";
     Ok(vec![match store.count_letters(&LetterQuery::default()).await? {

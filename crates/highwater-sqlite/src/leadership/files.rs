@@ -183,9 +183,9 @@ impl Folder {
         Ok(found)
     }
 
-    /// The session that has a subscriber's lock, or had it when it died: whether it lives is told by its own.
+    /// The session that has a subscriber's lock, or had it when it died: its own file tells whether it lives.
     pub(super) fn holder(&self, subscriber_id: &str) -> Option<Uuid> {
-        // One that is not there, or cannot be read, is held by nobody that could be named.
+        // One that is not there, or cannot be read, has no holder that could be named.
         let file = self.open().and_then(|folder| folder.read(&leader(subscriber_id))).ok()?;
         Lock::holder(file).ok()?.session
     }
@@ -202,7 +202,7 @@ impl Folder {
     }
 }
 
-/// What stands in a file; if it is to be `locked`, only while it is. The check locks it for a moment, shared with other
+/// The contents of a file; if it is to be `locked`, only while it is. The check locks it for a moment, shared with other
 /// checks.
 fn text_if(mut file: File, locked: bool) -> io::Result<Option<String>> {
     if locked {
@@ -277,14 +277,14 @@ impl Lock {
         Ok(now)
     }
 
-    /// Whether the file is still the one of that name: what was removed or replaced keeps nobody out.
+    /// Whether the file is still the one of that name: a removed or replaced file keeps no instance out.
     pub(super) fn is_there(&self) -> bool {
         std::fs::symlink_metadata(&self.path).is_ok_and(|named| identity(&named) == self.identity)
     }
 
     /// Gives it back. With a session, others stand back for a while.
     pub(crate) fn release(self, to: Option<Uuid>) {
-        // What stands in it informs; the lock itself goes with the file.
+        // Its contents inform; the lock itself ends with the file.
         if let Err(error) = self.write(&Note::released_for(to).write()) {
             tracing::debug!(%error, path = %self.path.display(), "a lock was released without a notice");
         }

@@ -25,7 +25,7 @@ pub(super) struct Keeper {
     pub(super) folder: Folder,
     bound: Duration,
     interval: Duration,
-    /// When the application was last seen at work.
+    /// When the application was last seen alive.
     pub(super) seen: Seen,
     /// Until when the others leave this instance what it holds.
     validity: Arc<Validity>,
@@ -102,11 +102,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// A lock was got: it is watched from now on.
+    /// A lock was acquired: it is watched from now on.
     pub(super) fn hold(&self, lock: Lock) -> Result<Box<dyn Held>, Error> {
         let shared = Arc::new(Shared { lock: Mutex::new(Some(lock)), lost: watch::Sender::new(false) });
         let mut state = self.state();
-        // Otherwise nobody would give it back.
+        // Otherwise it would never be released.
         if state.closed {
             return Err(Error::ShutDown);
         }
@@ -242,7 +242,7 @@ impl Shared {
     }
 
     fn give_up(&self) {
-        // Notified first: the next holder must not meet this one at work.
+        // Notified first: this one must stop before there is a next holder.
         self.lost.send_replace(true);
         self.release(None);
     }

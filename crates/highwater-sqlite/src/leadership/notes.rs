@@ -60,7 +60,7 @@ pub(crate) struct Sign {
     /// When it was given, in milliseconds since the machine was started. Others only look whether it changes; its age is for
     /// people.
     pub(super) beat: u64,
-    /// After how long without another one the instance itself does not believe to lead any more.
+    /// After how long without another one the instance itself no longer believes that it leads.
     pub(crate) bound: Duration,
     pub(crate) pid: u32,
 }

@@ -117,7 +117,8 @@ impl Owners {
     }
 }
 
-/// The folder of locks, open. What is opened in it is opened relative to this: nobody can put another in its place meanwhile.
+/// The folder of locks, open. What is opened in it is opened relative to this: no account can put another in its place
+/// meanwhile.
 #[derive(Debug)]
 pub(super) struct OpenFolder {
     folder: OwnedFd,
@@ -160,7 +161,7 @@ impl OpenFolder {
         self.writable(name, OFlags::CREATE)
     }
 
-    /// A file to be locked that nobody else can have open.
+    /// A file to be locked that no other process can have open.
     pub(super) fn new_file(&self, name: &str) -> Result<File, Refusal> {
         match unlinkat(&self.folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}

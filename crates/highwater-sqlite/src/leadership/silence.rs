@@ -55,11 +55,11 @@ impl Silence {
             }
             observed.last = looks;
         }
-        // What nobody asks about any more and what is not there any more.
+        // What is no longer asked about and what is no longer there.
         self.observed.retain(|_, observed| looks - observed.last <= observed.patience * 2);
     }
 
-    /// The holder's own bound counts if that is longer: it believes to lead until then.
+    /// The holder's own bound counts if that is longer: it believes that it leads until then.
     fn patience(&self, sign: Option<Sign>) -> u64 {
         let bound = self.bound.max(sign.map_or(Duration::ZERO, |sign| sign.bound));
         let looks = bound.as_nanos().div_ceil(self.interval.as_nanos().max(1));

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct SqliteFilling {
     store: SqliteEventStore,
-    /// Nobody else fills while this is there.
+    /// No other process fills while this is there.
     lock: Lock,
     source: String,
     filled_to: u64,
@@ -104,7 +104,7 @@ impl SqliteFilling {
         check_checkpoints(checkpoints)?;
         self.write(self.filled_to, async |tx| {
             for checkpoint in checkpoints {
-                // Terms are new ones: nobody leads here.
+                // Terms are new ones: there are no leaders here.
                 let term = draw_term(tx).await?;
                 let row = sqlx::query(sql::filling_checkpoints)
                     .bind(&checkpoint.subscriber_id)

@@ -12,7 +12,7 @@ use crate::Error;
 /// How often resolved dead letters are checked for those that have been kept long enough.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// Looks again and again, until the bus is shut down: also when nobody has a handle to it any more.
+/// Polls until the bus is shut down: also when no handle to it is left.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut purged: Option<Instant> = None;
     let mut troubled = false;

@@ -1,4 +1,4 @@
-//! Whether all is well, for probes.
+//! Whether everything is healthy, for probes.
 
 use std::collections::HashMap;
 use std::fmt;

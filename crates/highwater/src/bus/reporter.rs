@@ -13,9 +13,9 @@ use crate::delivery::cut;
 use crate::delivery::status::Ends;
 use crate::{Error, Report, SubscriptionState};
 
-/// How soon is told what matters, and how often at most anything is: all subscribers together.
+/// How soon important changes are reported, and how often at most anything is: all subscribers together.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
-/// How often is told where one is that moves.
+/// How often the position of a moving subscriber is reported.
 const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long to leave the store alone that has not taken a report.
 const TROUBLE_INTERVAL: Duration = Duration::from_secs(2);

@@ -34,7 +34,7 @@ impl Subscription {
         self.bus.told(&self.entry.id, self.entry.state())
     }
 
-    /// How far it has got, compared with what is committed and with what of that is settled; also where another instance
+    /// How far it is, compared with what is committed and with what of that is settled; also where another instance
     /// processes.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Subscription {
         }
     }
 
-    /// Pauses it, durably and for all instances, and waits until it has put down the event in hand here. Requests wait
-    /// until it is resumed as well. [`Bus::pause`](crate::Bus::pause) does not wait.
+    /// Pauses it, durably and for all instances, and waits until it has finished its current event here. Requests wait until
+    /// it is resumed as well. [`Bus::pause`](crate::Bus::pause) does not wait.
     ///
     /// # Errors
     /// [`Error::WaitsForItself`] inside its own handler, and when that cannot be stored.
@@ -134,7 +134,7 @@ impl Subscription {
         self.entry.not_within("unsubscribe()")?;
         let stopped = self.bus.inner.stop(std::slice::from_ref(&self.entry)).await;
         self.bus.inner.last_words(std::slice::from_ref(&self.entry)).await;
-        // Only now, so that nobody of the same name can start before it has ended.
+        // Only now, so that no subscriber of the same name can start before it has ended.
         let mut state = self.bus.inner.state();
         if state.entries.get(&self.entry.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {
             state.entries.remove(&self.entry.id);

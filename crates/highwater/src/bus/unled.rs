@@ -1,4 +1,4 @@
-//! Subscribers that nobody leads although an instance would.
+//! Subscribers without a leader although an instance would lead.
 
 use std::time::Duration;
 

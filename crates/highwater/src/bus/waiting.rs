@@ -10,7 +10,7 @@ use crate::{Backoff, DeadLetter, Error, GlobalSequence, LeaderHold, LetterQuery,
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// A subscriber has got where it was waited for.
+/// A subscriber has reached the awaited event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waited {
     /// Its stored checkpoint.

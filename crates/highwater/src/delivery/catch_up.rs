@@ -63,7 +63,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads until it is near the end, until it fails, or until nobody wants it any more.
+    /// Reads until it is near the end, until it fails, or until the subscriber is gone.
     async fn run(mut self, sender: mpsc::Sender<Result<Read, Error>>) {
         loop {
             // A place first: otherwise there would be one page more in memory than documented.

@@ -90,7 +90,7 @@ pub(crate) struct Driver {
     /// Since when the checkpoint lags behind.
     behind_since: Option<Instant>,
     retry_at: Option<tokio::time::Instant>,
-    /// When it was last looked at which streams are parked.
+    /// When the parked streams were last checked.
     parked_at: Instant,
     /// The failure of the event in front.
     failure: Option<Failure>,
@@ -404,7 +404,7 @@ impl Driver {
     }
 
     async fn rest(&mut self) -> Result<(), Trouble> {
-        // Nobody is kept waiting by a seat that is not used, and no page is kept for who does not come.
+        // An unused seat keeps no subscriber waiting, and no page is kept for an absent one.
         self.source = Source::None;
         self.signals.changed().await;
         Ok(())

@@ -53,7 +53,7 @@ pub(crate) struct Pace<'a> {
     signals: Option<&'a Signals>,
     /// Events so far.
     begun: u32,
-    /// When the clock was last looked at, and before which event it is looked at again.
+    /// When the clock was last read, and before which event it is read again.
     looked: (Instant, u32),
     look_at: u32,
 }

@@ -198,7 +198,7 @@ impl Machine {
         work.records[..work.next + count].last().map_or(self.handled, |record| record.global_sequence)
     }
 
-    /// The right to process was got, with what is stored.
+    /// Leadership was acquired, with what is stored.
     pub(crate) fn on_taken(&mut self, global_sequence: u64, parked: HashMap<Uuid, u64>) {
         let (wish, yielding, stride) = (self.wish, self.yielding, self.stride);
         *self = Self { phase: Phase::Running, wish, yielding, stride, ..Self::new(self.policy.clone()) };
@@ -368,7 +368,7 @@ impl Machine {
     /// this one started twice.
     pub(crate) fn on_error(&mut self, error: &Error, exclusive: bool) -> Reaction {
         let reaction = match error {
-            // Perhaps by itself: something whose answer was lost has raised the term. Looked at before it is believed.
+            // Perhaps by itself: something whose answer was lost has raised the term. Checked before it is trusted.
             Error::Fenced { term: Some(_), .. } if !self.is_taking() => Reaction::Reread,
             // No instance took over: the checkpoint was deleted. That means to start again.
             Error::Fenced { term: None, .. } => Reaction::StartAgain,

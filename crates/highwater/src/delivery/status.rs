@@ -96,7 +96,7 @@ impl SubscriptionState {
     }
 }
 
-/// How far a subscriber has got.
+/// How far a subscriber is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// What it is doing.
@@ -141,7 +141,7 @@ pub(crate) struct Status {
     pub(crate) rate: f64,
     /// Whether it leads: if not, only what is stored tells where it is.
     pub(crate) leads: bool,
-    /// The term it has, as far as it knows: also while it looks whether that still holds.
+    /// The term it has, as far as it knows: also while it checks whether that still holds.
     pub(crate) term: Option<u64>,
     /// When this was last reported.
     pub(crate) at: Instant,

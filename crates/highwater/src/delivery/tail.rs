@@ -2,7 +2,7 @@
 //!
 //! The tail reads every event once and keeps the latest pages, bounded by count and by bytes. A subscriber takes what
 //! comes after its own position; one whose position is not covered any more has fallen behind and reads by itself. There is
-//! no queue per subscriber, so a slow one costs nothing and delays nobody.
+//! no queue per subscriber, so a slow one costs nothing and delays no other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::log::named_writers;
 use crate::{Backend, Backoff, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
-/// How long to wait before looking again whether an open writer has ended; at first, and at most. A rollback tells nobody.
+/// How long to wait before checking again whether an open writer has ended; at first, and at most. A rollback sends no hint.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
 /// For how long subscribers wait for open writers before that is logged.
@@ -47,7 +47,7 @@ struct State {
     /// The life of the server that the pages come from.
     incarnation: u64,
     seats: usize,
-    /// Counts up when nobody sits here any more, and when nobody can.
+    /// Counts up when no subscriber has a seat any more, and when none can.
     epoch: u64,
     /// Seats from before are void: they were taken in another life of the server.
     void_before: u64,
@@ -236,7 +236,7 @@ impl Tail {
 /// That subscribers wait for open writers, logged once each time that it takes long.
 #[derive(Debug, Default)]
 struct HeldBack {
-    /// Since when, or since when nobody was found to be waited for.
+    /// Since when, or since when there has been nothing to wait for.
     since: Option<Instant>,
     said: bool,
 }
@@ -271,7 +271,7 @@ impl HeldBack {
 }
 
 impl State {
-    /// With nobody on it, and nothing read.
+    /// Without subscribers, and nothing read.
     fn next(&self) -> Self {
         Self { epoch: self.epoch + 1, void_before: self.void_before, ..Self::default() }
     }

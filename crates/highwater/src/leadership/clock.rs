@@ -100,8 +100,8 @@ impl Seen {
         Moment(self.0.load(Ordering::Acquire))
     }
 
-    /// Whether it has not been seen for a while. What it leads it leads on: a handler may hog its runtime. But it gets nothing
-    /// more, because nobody would do anything with it.
+    /// Whether it has not been seen for a while. It keeps what it leads: a handler may block its runtime. But it gets
+    /// nothing more, because it would do nothing with it.
     #[must_use]
     pub fn hangs(&self) -> bool {
         self.at().elapsed() > HANGS_AFTER

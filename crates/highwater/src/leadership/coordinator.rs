@@ -54,7 +54,7 @@ struct Inner {
 struct Known {
     leaders: HashMap<String, Leader>,
     at: Option<Instant>,
-    /// What is waited for here and nobody leads, and since when it was found so every time.
+    /// What is waited for here and has no leader, and since when it was found so every time.
     unled: HashMap<Name, Instant>,
 }
 
@@ -198,7 +198,7 @@ impl Inner {
         }
         let awaited: HashSet<Name> = self.roll.awaited().into_iter().collect();
         self.known().unled.retain(|name, _| awaited.contains(name));
-        // What changes is looked at at once; but what moves stands still for a moment, so it moves at leisure.
+        // Changes are checked at once; but a subscriber that moves stands still for a moment, so moves are slow.
         let mut spread_at = self.spread_at.lock().unwrap_or_else(PoisonError::into_inner);
         if self.spread && spread_at.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
             *spread_at = Some(Instant::now());

@@ -38,7 +38,7 @@ impl LeadershipGuard {
         self.taken.term.number
     }
 
-    /// What taking over gave: the term, and where the subscriber has got to.
+    /// What taking over gave: the term, and how far the subscriber is.
     #[must_use]
     pub fn taken(&self) -> &Taken {
         &self.taken

@@ -22,7 +22,7 @@ const STAND_BACK: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Roll {
     state: Mutex<State>,
-    /// Something is wanted, led or given back.
+    /// Something is wanted, led or released.
     pub(super) changed: Notify,
 }
 
@@ -105,7 +105,7 @@ impl Roll {
         led.asked.send_if_modified(|asked| asked.replace(to).is_none())
     }
 
-    /// Takes back what was asked for and not done. Others are asked for in its place, for a while.
+    /// Withdraws requests that were not carried out. Others are requested in their place, for a while.
     pub(super) fn take_back_asked(&self) {
         for led in self.state().led.values_mut() {
             if led.asked.send_if_modified(|asked| asked.take().is_some()) {

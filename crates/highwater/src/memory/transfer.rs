@@ -13,7 +13,7 @@ use crate::{
     BoxFuture, Error, FilledCheckpoint, Filling, Invalid, LetterDetail, Record, Request, Transfer, Unfinished, Wakeups,
 };
 
-/// Whether the store is being filled. Looked at under the lock of whatever is to be written, and changed under both.
+/// Whether the store is being filled. Checked under the lock of what is to be written, and changed under both.
 #[derive(Debug, Default)]
 pub(super) struct MemoryFillings(Mutex<State>);
 

@@ -117,7 +117,7 @@ async fn refuse_half(store: &dyn Backend) -> Result<(), Error> {
     Err(Error::BeingFilled { reason })
 }
 
-/// Waits until nothing can appear any more up to a position. A rollback tells nobody, so we look again.
+/// Waits until nothing can appear any more up to a position. A rollback sends no hint, so we look again.
 async fn settled(store: &dyn Backend, position: u64) -> Result<(), Error> {
     let mut wait = LOOK_AGAIN.0;
     while store.frontier().await? < position {

@@ -1,4 +1,4 @@
-//! Getting, losing and giving back the right to process.
+//! Acquiring, losing and releasing leadership.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ impl Driver {
                 taken
             }
         };
-        // Loaded after the term was raised, so nobody else can park anything after this.
+        // Loaded after the term was raised, so no other instance can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
         self.parked_at = Instant::now();
         self.fence = Some(Fence { subscriber_id: id, term: taken.term, incarnation: taken.incarnation });
@@ -74,7 +74,7 @@ impl Driver {
 
     /// Waits for leadership; `None` when something else is wanted first.
     async fn lead(&mut self) -> Result<Option<LeadershipGuard>, Trouble> {
-        // What was held is given back before it is asked for again.
+        // What was held is released before it is requested again.
         self.signals.release().await;
         let claim = Claim {
             start: self.start,

@@ -50,7 +50,7 @@ impl Signals {
         }
     }
 
-    /// Leadership that is lost needs no giving back.
+    /// Lost leadership need not be released.
     pub(super) fn forget(&mut self) {
         self.leadership = None;
     }
@@ -73,14 +73,14 @@ impl Signals {
         }
     }
 
-    /// Whether something is to be looked at before the next event. Cheap.
+    /// Whether something is to be checked before the next event. Cheap.
     pub(in crate::delivery) fn is_pending(&self) -> bool {
         let asked =
             |leading: &Leading| leading.asked.as_ref().is_some_and(|asked| asked.has_changed().unwrap_or(false));
         self.control.has_changed().unwrap_or(true) || self.has_lost() || self.leadership.as_ref().is_some_and(asked)
     }
 
-    /// Waits until something is to be looked at, and leaves it to be seen.
+    /// Waits until something is to be checked, without consuming it.
     pub(super) async fn changed(&mut self) {
         let lost = self.lost();
         let asked = self.leadership.as_mut().and_then(|leading| leading.asked.as_mut());

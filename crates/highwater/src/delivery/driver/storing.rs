@@ -125,8 +125,8 @@ impl Driver {
         self.journal.parked(&record);
         let front = self.first_parking(record.stream_id).await?;
         if front.is_some_and(|letter| letter.state == LetterState::Parked) {
-            // What it was to wait behind was deleted by hand, so nobody would ever replay it. Killed here, it stays parked, and
-            // is listed as such; the next event of the stream finds it.
+            // What it was to wait behind was deleted by hand, so it would never be replayed. Killed here, it stays parked,
+            // and is listed as such; the next event of the stream finds it.
             self.replay_all(Some(record.stream_id), "subscriber").await?;
         }
         Ok(())
@@ -147,7 +147,7 @@ impl Driver {
     }
 
     /// Whether one more event may be parked. What is remembered may be out of date, because dead letters can be deleted by
-    /// hand at any time: it is looked at again now and then, and before the subscriber is halted for it.
+    /// hand at any time: it is checked again now and then, and before the subscriber is halted for it.
     async fn may_park(&mut self) -> Result<bool, Trouble> {
         if self.parked_at.elapsed() > PARKED_FOR || self.machine.parking_limit().is_some() {
             let parked = self.shared.backend.parked(&self.subscriber.id).await?;

@@ -1,4 +1,4 @@
-//! What the machine is told, and what it says.
+//! The machine's inputs and outputs.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub(crate) enum Reaction {
     Reread,
     /// Leadership is released, and claimed again.
     StartAgain,
-    /// Another instance leads: leadership is given back, and waited for.
+    /// Another instance leads: leadership is released, and waited for.
     StandBack,
     /// Another process has taken over, without coordination: it stops until it is resumed.
     Halt,
