@@ -83,7 +83,7 @@ impl std::fmt::Display for Failure {
 /// One line for people, beside the output.
 pub(crate) fn note(message: &str) {
     let line = format!("highwater: {}\n", crate::words::one_line(message));
-    // When nobody listens there is nobody to tell that either.
+    // When stderr is closed, that cannot be reported either.
     drop(io::stderr().write_all(line.as_bytes()));
 }
 

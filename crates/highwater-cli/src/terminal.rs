@@ -55,7 +55,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if width == 0 { kept } else { kept + "…" }
 }
 
-/// Asks before something is done that cannot be taken back. Where nobody can be asked it is refused.
+/// Asks before something is done that cannot be undone. Without a terminal it is refused.
 pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -86,7 +86,7 @@ pub(crate) fn taken() {
 /// Gives the screen back as it was, if it was taken.
 pub(crate) fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // There is nobody left to tell when this fails.
+        // A failure of this cannot be reported.
         drop(crossterm::execute!(io::stdout(), LeaveAlternateScreen, Show));
         drop(crossterm::terminal::disable_raw_mode());
     }

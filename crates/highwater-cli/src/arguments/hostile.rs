@@ -78,7 +78,7 @@ const WORDS: [&[u8]; 64] = [
     b"\xf0\x9f\x92\xa9",
 ];
 
-/// Commands with what they need, so that more than the first word is looked at.
+/// Commands with what they need, so that more than the first word is parsed.
 const SOUND: [&[&str]; 12] = [
     &["append", "order/17", "Placed", "{}"],
     &["read", "order/17"],

@@ -134,7 +134,7 @@ async fn explained(error: Error, name: &str, to: &dyn Backend) -> Failure {
     }
 }
 
-/// Gives up a filling that nobody is at work on.
+/// Abandons a filling that no process works on.
 pub(super) async fn abandon(store: &dyn Backend, global: &Global) -> Result<(), Failure> {
     let abandoned = store.abandon().await?;
     let mut out = global.output();

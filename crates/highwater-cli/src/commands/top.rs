@@ -18,7 +18,7 @@ use self::screen::Screen;
 use crate::arguments::Global;
 use crate::failure::{Exit, Failure};
 
-/// Keys that wait to be looked at.
+/// Keys that wait to be handled.
 const KEYS_MAX: usize = 64;
 
 /// Watch all subscribers, live

@@ -181,7 +181,7 @@ async fn insist<T>(mut pause: Duration, mut send: impl AsyncFnMut() -> Result<T,
     }
 }
 
-/// Whether an append was looked at, and refused.
+/// Whether an append was examined, and refused.
 fn is_answer(error: &Error) -> bool {
     matches!(error, Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } | Error::Invalid(_))
 }
