@@ -7,7 +7,7 @@ use crate::database::{Store, Target};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// How the command ends, for `--help`, the man page and whoever reads this.
+/// How the command ends, for `--help`, the man page and readers of this file.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done

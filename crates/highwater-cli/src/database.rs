@@ -12,7 +12,7 @@ use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
 use crate::failure::{Exit, Failure, note};
 
-/// How long to wait for a connection: somebody sits in front of it.
+/// How long to wait for a connection: a user is waiting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open event store, whichever it is.
@@ -48,7 +48,8 @@ impl Target {
         Ok(store)
     }
 
-    /// The same, and makes an SQLite file where there is none: nobody should have to read a manual before the first event.
+    /// The same, and creates an SQLite file where there is none: no user should have to read a manual before the first
+    /// event.
     pub(crate) async fn open_or_make(&self) -> Result<Store, Failure> {
         if !self.is_missing().await {
             return self.open().await;

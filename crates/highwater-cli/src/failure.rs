@@ -24,7 +24,7 @@ pub(crate) enum Exit {
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
-    /// None when there is nothing to say, or everything has been said.
+    /// None when there is nothing to print, or everything has been printed.
     message: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Failure {
         Self { exit, message: Some(message.into()) }
     }
 
-    /// Everything has been said already.
+    /// Everything has been printed already.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { exit, message: None }
     }
@@ -84,11 +84,11 @@ impl std::fmt::Display for Failure {
 /// One line for people, beside the output.
 pub(crate) fn note(message: &str) {
     let line = format!("highwater: {}\n", crate::words::one_line(message));
-    // When nobody listens there is nobody to tell that either.
+    // When stderr is closed, that cannot be reported either.
     drop(io::stderr().write_all(line.as_bytes()));
 }
 
-/// Nobody should ever see this; whoever does can report it.
+/// No user should ever see this; one who does can report it.
 pub(crate) fn on_panic(info: &std::panic::PanicHookInfo<'_>) {
     crate::terminal::restore();
     let place = info.location().map(ToString::to_string).unwrap_or_default();

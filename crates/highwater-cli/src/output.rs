@@ -13,7 +13,7 @@ pub(crate) struct Output {
     writer: BufWriter<Stdout>,
     pub(crate) json: bool,
     colour: bool,
-    /// Where lines are cut; none when nobody looks.
+    /// Where lines are cut; none without a terminal.
     width: Option<usize>,
 }
 

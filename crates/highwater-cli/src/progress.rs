@@ -1,4 +1,4 @@
-//! How far something long has got: a bar on stderr, where somebody looks and it takes long enough to wonder.
+//! How far something long has got: a bar on stderr, where that is a terminal and it takes long enough.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};

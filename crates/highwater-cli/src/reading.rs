@@ -58,7 +58,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The next page of what was there when `target` was the end; `None` when all of that has been read. Waits for writers
-    /// that may still bring something, and says so.
+    /// that may still commit something, and reports it.
     pub(crate) async fn page_up_to(&mut self, target: u64) -> Result<Option<Vec<Record>>, Failure> {
         while self.after < target {
             if let Some(mut records) = self.page().await? {
@@ -70,7 +70,7 @@ impl<'a> Reading<'a> {
         Ok(None)
     }
 
-    /// Waits a little for whoever is still writing. When that takes long, says who it is.
+    /// Waits a little for open writers. When that takes long, names them.
     pub(crate) async fn wait_for_writers(&mut self) -> Result<(), Error> {
         let waiting = self.waiting.get_or_insert_with(Instant::now).elapsed();
         if waiting >= WORTH_SAYING && !self.told {
@@ -102,7 +102,7 @@ pub(crate) async fn settled(store: &dyn Backend) -> Result<u64, Error> {
     Ok(reading.after.min(head).max(frontier))
 }
 
-/// Does something that waits for open writers before it begins, and says who they are when that takes long.
+/// Does something that waits for open writers before it begins, and names them when that takes long.
 pub(crate) async fn saying_who_is_waited_for<T>(
     store: &dyn Backend,
     begun: &AtomicBool,
@@ -114,7 +114,7 @@ pub(crate) async fn saying_who_is_waited_for<T>(
             if begun.load(Ordering::Relaxed) {
                 break;
             }
-            // Whoever does the work says what is wrong with the store.
+            // The task that does the work reports errors of the store.
             let who: Vec<_> = store.open_writers().await.unwrap_or_default().iter().map(ToString::to_string).collect();
             if !who.is_empty() {
                 note(&format!("waiting for what is still being written: {}", who.join("; ")));

@@ -1,4 +1,4 @@
-//! What subscribers are asked to do: filed in the store, done by whoever leads, and waited for here.
+//! Requests to subscribers: filed in the store, done by the leader, and waited for here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,7 +93,8 @@ impl Asking {
     }
 }
 
-/// The request with its outcome, or as it is when the time is over. Says it when nobody is there to do it, or may.
+/// The request with its outcome, or as it is when the time is over. Reports it when there is no leader to do it, or none
+/// may.
 async fn wait_for(
     store: &dyn Backend,
     id: Uuid,
@@ -129,7 +130,7 @@ pub(crate) async fn what_it_waits_for(store: &dyn Backend, id: &str) -> Result<O
     Ok(nobody.then(|| format!("nobody leads for {id} at the moment: it is done once somebody does")))
 }
 
-/// Whether it is certain that nobody processes for a subscriber.
+/// Whether it is certain that a subscriber has no leader.
 pub(crate) async fn nobody_leads(store: &dyn Backend, subscriber_id: &str) -> Result<bool, Failure> {
     let leaders = store.leaders().await?;
     let leader = leaders.iter().find(|leader| leader.subscriber_id == subscriber_id);

@@ -1,4 +1,4 @@
-//! Whether somebody looks, and how.
+//! Whether the output is a terminal, and of which kind.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ impl Paint {
     }
 }
 
-/// Whether to use colours: on a terminal that can, unless somebody does not want them (<https://no-color.org>).
+/// Whether to use colours: on a terminal that can, unless the user does not want them (<https://no-color.org>).
 pub(crate) fn wants_colour() -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
@@ -55,7 +55,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if width == 0 { kept } else { kept + "…" }
 }
 
-/// Asks before something is done that cannot be taken back. Where nobody can be asked it is refused.
+/// Asks before something is done that cannot be undone. Without a terminal it is refused.
 pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -86,7 +86,7 @@ pub(crate) fn taken() {
 /// Gives the screen back as it was, if it was taken.
 pub(crate) fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // There is nobody left to tell when this fails.
+        // A failure of this cannot be reported.
         drop(crossterm::execute!(io::stdout(), LeaveAlternateScreen, Show));
         drop(crossterm::terminal::disable_raw_mode());
     }

@@ -36,7 +36,7 @@ pub(crate) fn contents(counts: &Counts) -> String {
     format!("{} and {last}", parts.join(", "))
 }
 
-/// The two largest units, and no more than can be taken in at a glance.
+/// The two largest units, and no more than can be read at a glance.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -78,9 +78,9 @@ pub(crate) fn rate(rate: f64) -> String {
     }
 }
 
-/// A text without anything that could move the cursor or break a line: it may come from anybody.
+/// A text without anything that could move the cursor or break a line: it may come from any source.
 pub(crate) fn one_line(text: &str) -> String {
-    // Whoever can reverse the order of what is shown can make it say something else.
+    // Text that reverses the order of what is shown can change its meaning.
     let bad = |c: char| {
         c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -98,7 +98,7 @@ pub(crate) fn one_line(text: &str) -> String {
     plain
 }
 
-/// What the library says to programs, said to people at a shell.
+/// The library's errors for programs, reworded for users at a shell.
 pub(crate) fn for_the_shell(text: &str) -> String {
     text.replace("call initialize()", "run `highwater init`")
         .replace("set allow_network_file_system", "say --force-network-file-system")

@@ -1,5 +1,5 @@
-//! A store whose tables somebody has changed by hand: readers and subscribers that meet the damage say so, `diagnose`
-//! names it with what to do, nothing spins, and everybody else goes on.
+//! A store whose tables an operator has changed by hand: readers and subscribers that meet the damage say so, `diagnose`
+//! names it with what to do, nothing spins, and every other subscriber continues.
 //!
 //! For backends on SQL with tables like Highwater's own. One says in [`ByHand`] how its tables are changed, and gets
 //! the tests from [`damage_suite!`](crate::damage_suite).
@@ -279,7 +279,7 @@ macro_rules! damage_suite {
             a_checkpoint_that_cannot_be_read_is_never_0
             a_term_that_nobody_was_given_is_replaced_by_the_next_leader
             a_request_that_nobody_understands_keeps_no_other_waiting
-            a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_goes_on
+            a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues
         }
     };
     ([$by_hand:ty] $($test:ident)*) => {

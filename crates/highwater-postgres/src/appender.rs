@@ -2,9 +2,9 @@
 //!
 //! No timer and no added delay: a lone call goes out at once. A few lanes, each a connection, work side by side, so that
 //! one group is put together and sent while another waits for the disk; no two of them ever work on the same stream. Each
-//! caller gets an answer of its own. Dropping a caller's future takes back its append if it is still in the queue; if it is
-//! under way it is stored whole or not at all, as if the caller had waited. The task ends when the last handle of the
-//! store is gone and everything is answered; nothing that a server answers ends it before.
+//! caller gets its own answer. Dropping a caller's future withdraws its append if it is still in the queue; if it is under
+//! way it is stored whole or not at all, as if the caller had waited. The task ends when the last handle of the store is
+//! gone and everything is answered; nothing that a server answers ends it before.
 //!
 //! ```text
 //! callers ──► queue ──► group ──► lane: one statement, one commit ──► answers
@@ -115,7 +115,7 @@ impl Task<'_> {
                     }
                 }
                 true = self.backlog.arrived() => {}
-                // Nothing under way, nobody left who could ask, and then nothing is left to do: a lane would be idle.
+                // Nothing under way, no caller left, and then nothing is left to do: a lane would be idle.
                 else => return,
             }
         }

@@ -21,10 +21,10 @@ use crate::store::PgEventStore;
 
 pub(crate) use writer::Writer;
 
-/// How long to wait for a checkpoint that another transaction holds. Whoever it is may be frozen.
+/// How long to wait for a checkpoint that another transaction holds. Its client may be frozen.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same where the one who waits leads: others wait for it to come to an end, and whoever is frozen is ended meanwhile.
+/// The same where the waiting instance leads: others wait for it to finish, and a frozen session is ended meanwhile.
 const TAKE_OVER_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Checkpoints for PgEventStore {
@@ -113,7 +113,7 @@ pub(crate) fn take_over<'a>(sql: &Sql, claim: &'a Claim) -> Query<'a, Postgres, 
         .bind(claim.session)
 }
 
-/// Somebody else's transaction has held the row for too long.
+/// Another transaction has held the row for too long.
 pub(crate) fn held(action: &'static str, error: sqlx::Error) -> Error {
     Error::Unavailable { action, source: error.into() }
 }

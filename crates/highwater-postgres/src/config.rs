@@ -25,7 +25,7 @@ pub struct PgConfig {
     pub limits: Limits,
     /// Appends that may wait for the appender; further callers wait for a place. Default: 4,096.
     pub append_queue_max: usize,
-    /// How long a caller waits for a place in that queue, for a stream that somebody else holds, and for the server's
+    /// How long a caller waits for a place in that queue, for a stream that another transaction holds, and for the server's
     /// answer: each at most this long. Default: 10 s.
     pub append_timeout: Duration,
     /// Connections that append, side by side. More help where a commit takes long, and make groups smaller. Default: 2.
@@ -34,19 +34,19 @@ pub struct PgConfig {
     pub group_events_max: usize,
     /// Bytes that are committed together at most, unless one append has more. Default: 8 MiB.
     pub group_bytes_max: usize,
-    /// Connections for everything that needs no connection of its own: reading streams, looking up, appends to streams
-    /// that are held. As many again, when they are used, for the application's [`pool`](crate::PgEventStore::pool) and its
-    /// units of work. Default: 4.
+    /// Connections for everything that needs no dedicated connection: reading streams, looking up, appends to streams that
+    /// are held. As many again, when they are used, for the application's [`pool`](crate::PgEventStore::pool) and its units
+    /// of work. Default: 4.
     pub pool_connections_max: u32,
-    /// Connections for the transactions of delivery: one for each transactional subscriber that is at work at the same
-    /// time. Default: 8.
+    /// Connections for the transactions of delivery: one for each transactional subscriber that is busy at the same time.
+    /// Default: 8.
     pub transaction_connections_max: u32,
     /// Connections for reading in order. Each serves one reader at a time. Default: 4.
     pub read_connections_max: usize,
     /// How long to wait for a connection. Default: 10 s.
     pub connect_timeout: Duration,
-    /// A direct URL to the same database, past any pooler, for the connections that need a session of their own:
-    /// leadership and `LISTEN`. It may name several hosts. Default: none, they use the store's own URL.
+    /// A direct URL to the same database, past any pooler, for the connections that need a dedicated session: leadership and
+    /// `LISTEN`. It may name several hosts. Default: none, they use the store's own URL.
     pub leadership_url: Option<String>,
     /// Whether a coordinated instance keeps one more connection that waits for another instance's end, so that a crash is
     /// noticed at once and not at the next sweep. Default: yes.

@@ -1,4 +1,4 @@
-//! Connections of our own, and who is at the other end of them.
+//! The store's own connections, and the servers at their other end.
 
 mod kept;
 mod server;
@@ -21,7 +21,7 @@ use server::{Incarnation, check, look};
 pub(crate) use kept::{Kept, Lent, Stock, answers};
 pub(crate) use server::{Server, fit};
 
-/// How long to wait before a server that refuses is tried again.
+/// How long to wait before a server that refuses is asked again.
 const CONNECT_AGAIN: Duration = Duration::from_millis(50);
 /// How long a transaction of ours may be left idle before the server ends it.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ impl Connector {
     }
 
     /// The same for what may be asked of a replica as well, where it is the only host. A server that is about to start
-    /// refuses for a while, and among several hosts none may be the primary yet: it is tried again until the time is up.
+    /// refuses for a while, and among several hosts none may be the primary yet: this retries until the time is up.
     pub(crate) async fn connect_patiently(&self) -> Result<PgConnection, Error> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -104,7 +104,7 @@ impl Connector {
         Err(error)
     }
 
-    /// Makes sure which of several hosts is the primary, for whoever cannot connect through this.
+    /// Finds out which of several hosts is the primary, for callers that cannot connect through this.
     pub(crate) async fn locate(&self, purpose: &str) -> Result<(), Error> {
         if self.hosts.are_several() {
             self.connect(purpose, None).await?;
@@ -146,7 +146,7 @@ impl Connector {
     pub(crate) async fn life(&self, connection: &mut PgConnection) -> Result<u64, Error> {
         let cannot_tell = |e| failed_in_life("identify the server", e);
         match ask_life(connection, &self.sql).await {
-            // Nobody has asked before in this life, and the role only reads by default.
+            // This life has no number yet, and the role only reads by default.
             Err(error) if sqlstate(&error).as_deref() == Some("25006") => {
                 let mut tx = connection.begin_with(self.sql.life_begin.clone()).await.map_err(cannot_tell)?;
                 let number = ask_life(&mut tx, &self.sql).await.map_err(cannot_tell)?;
@@ -159,11 +159,10 @@ impl Connector {
 
     /// Whether the server at the other end is the primary, of the cluster that was seen before.
     pub(crate) async fn still_primary(&self, connection: &mut PgConnection) -> Result<(), Error> {
-        let server = self.look(connection).await?;
-        self.recognise(&server)
+        self.recognise(&self.look(connection).await?)
     }
 
-    /// Who is at the other end.
+    /// The server at the other end.
     pub(crate) async fn look(&self, connection: &mut PgConnection) -> Result<Server, Error> {
         look(connection, &self.sql).await.map_err(|e| failed("identify the server", e))
     }
@@ -179,7 +178,7 @@ impl Connector {
     }
 }
 
-/// The number of the life that a connection leads to, drawn if nobody has asked for it before.
+/// The number of the life that a connection leads to, drawn if there is none yet.
 pub(crate) async fn ask_life(connection: &mut PgConnection, sql: &Sql) -> Result<u64, sqlx::Error> {
     let row = sqlx::query(sql.life.clone()).fetch_one(connection).await?;
     row.try_get(1).map(life)
@@ -240,7 +239,7 @@ pub(crate) async fn set_up(
     session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, Whose::Ours).await.map(drop)
 }
 
-/// The same for connections on which the application has transactions of its own.
+/// The same for connections on which the application has its own transactions.
 pub(crate) async fn set_up_for_application(connection: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
     session(connection, sql, None, IDLE_IN_TRANSACTION, Whose::Application).await.map(drop)
 }

@@ -1,6 +1,6 @@
 //! Whether what the order rests on is still as it was made, and what else is known to go wrong.
 //!
-//! Each look is a function of its own that returns what it found. One that fails becomes a finding, and the others go on.
+//! Each check is its own function that returns what it found. One that fails becomes a finding, and the others continue.
 
 mod activity;
 mod connection;
@@ -51,7 +51,7 @@ impl PgEventStore {
         if !self.look_at(about_the_server, &mut findings).await {
             return findings;
         }
-        // What is not there yet is not looked at; the layout says so.
+        // What is not there yet is not checked; the layout reports it.
         if !self.is_complete().await.unwrap_or(false) {
             return findings;
         }
@@ -73,7 +73,7 @@ impl PgEventStore {
         findings
     }
 
-    /// Looks at one thing after the other; false when the server does not answer any more, and there is no use in going on.
+    /// Looks at one thing after the other; false when the server no longer answers, and it is useless to continue.
     async fn look_at(&self, looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) -> bool {
         for (topic, look) in looks {
             match in_time(ANSWER_TIMEOUT, "look in time", look).await {
@@ -93,7 +93,7 @@ impl PgEventStore {
     }
 }
 
-/// What could not be looked at. What the role may not see is nothing bad.
+/// What could not be checked. What the role may not see is not bad.
 fn not_seen(topic: &'static str, error: &Error) -> Finding {
     let found = format!("it could not be looked at: {}", everything(error));
     match error {
@@ -108,9 +108,10 @@ fn not_seen(topic: &'static str, error: &Error) -> Finding {
 }
 
 impl PgEventStore {
-    /// Checks what the order of the log rests on: that the server shows who draws numbers, that `global_sequence` is an
-    /// identity column that draws from its own sequence, one by one and without a cache, that the sequence has not
-    /// fallen behind the events, and that a recovery of the server would be noticed. Draws nothing, holds nobody back, and needs no more rights than reading.
+    /// Checks what the order of the log rests on: that the server shows which transactions draw numbers, that
+    /// `global_sequence` is an identity column that draws from its own sequence, one by one and without a cache, that the
+    /// sequence has not fallen behind the events, and that a recovery of the server would be noticed. Draws nothing, holds
+    /// no reader back, and needs no more rights than reading.
     ///
     /// # Errors
     /// [`Error::Unfit`] with everything that is wrong and what to do about it.

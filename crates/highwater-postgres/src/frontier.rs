@@ -1,10 +1,10 @@
 //! Below which number nothing can appear any more.
 //!
-//! A transaction takes the sequence's lock before it draws a number and keeps it to its end. So whoever does not hold the
-//! lock at some moment will only ever draw numbers above what the sequence stood at by then. From a series of
+//! A transaction takes the sequence's lock before it draws a number and keeps it to its end. So a transaction that does not
+//! hold the lock at some moment will only ever draw numbers above where the sequence stood by then. From a series of
 //! observations, each of which first reads the sequence and then the holders of its lock, follows for every holder a
-//! **floor**: a number that all of its own numbers lie above. The lowest floor is settled. When nobody holds the lock,
-//! everything drawn so far is.
+//! **floor**: a number that all of its own numbers lie above. The lowest floor is settled. When no transaction holds the
+//! lock, everything drawn so far is.
 //!
 //! Pure: no clock, no connection. It begins with what is known to be settled; floors live and die with
 //! the one connection its observations are made on, because after a crash or a failover numbers may be issued again.
@@ -34,7 +34,7 @@ impl Frontier {
         Self { settled, ..Self::default() }
     }
 
-    /// Takes in an observation: `last_value` must have been read before `holders`, in a statement of its own. Returns the
+    /// Records an observation: `last_value` must have been read before `holders`, in a separate statement. Returns the
     /// number up to which everything is settled for statements that begin from now on.
     pub(crate) fn observe(&mut self, last_value: u64, holders: Vec<String>) -> u64 {
         let newcomer = self.previous.unwrap_or(0).max(self.settled);

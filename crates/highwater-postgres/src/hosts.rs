@@ -27,7 +27,7 @@ pub(crate) struct Hosts {
 
 struct Known {
     all: Vec<PgConnectOptions>,
-    /// Which of them was the primary when somebody last looked.
+    /// Which of them was the primary at the last look.
     primary: AtomicUsize,
     /// The pools that follow the primary, with what their connections are for.
     pools: OnceLock<Vec<(PgPool, &'static str)>>,

@@ -1,7 +1,7 @@
 //! Leadership on PostgreSQL: advisory locks on one connection of each instance's own.
 //!
 //! The locks of a process that dies are freed by the server at once, because its connection closes. One that hangs, or whose
-//! host vanishes, says nothing: so its session asks the server to end it after the takeover bound, and lets itself be heard
+//! host vanishes, sends nothing: so its session asks the server to end it after the takeover bound, and sends a statement
 //! well inside that. No table of heartbeats, and no clocks to agree on.
 
 mod candidate;

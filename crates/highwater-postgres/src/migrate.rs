@@ -173,7 +173,7 @@ impl PgEventStore {
             .execute(&mut *tx)
             .await
             .map_err(failed)?;
-        // Looked at again: somebody else may have done it while we waited.
+        // Checked again: another instance may have done it while we waited.
         let layout = self.layout(&mut tx).await?;
         let patience = LOCK_TIMEOUT.as_millis().to_string();
         sqlx::query(inner.sql.migrations_wait.clone()).bind(patience).execute(&mut *tx).await.map_err(failed)?;
@@ -226,7 +226,7 @@ impl PgEventStore {
         if layout.migrations {
             let row = sqlx::query(self.inner.sql.migrations.clone()).fetch_one(connection).await.map_err(failed)?;
             layout.version = row.try_get(0).map_err(failed)?;
-            // A newer layout says by itself whether those who do not know it can work with it.
+            // A newer layout records whether versions that do not know it can work with it.
             let oldest: i32 = row.try_get(1).map_err(failed)?;
             if oldest > LATEST {
                 return Err(Error::Unfit {

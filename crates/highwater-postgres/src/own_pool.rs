@@ -16,8 +16,7 @@ use tokio::sync::Mutex;
 use crate::connect::{Connector, Kept, Lent, Stock};
 use crate::error::{failed, is_lost, ours};
 
-/// How long to wait for an answer, unless something else is said. Longer than whatever such a statement waits for on the
-/// server.
+/// How long to wait for an answer, unless given otherwise. Longer than any such statement waits on the server.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where whole tables are looked through.
 pub(crate) const SCAN_TIMEOUT: Duration = Duration::from_secs(600);

@@ -1,8 +1,8 @@
-//! Whether a connection is a session of its own, or a pooler lends out sessions behind it.
+//! Whether a connection is a dedicated session, or a pooler shares sessions behind it.
 //!
-//! What is set, locked or listened to in a session is lost where every transaction may get another one, and nothing says so.
-//! So it is found out: two connections that are open at once have two sessions, and keep them. Asked in the simple protocol,
-//! which works through any pooler.
+//! What is set, locked or listened to in a session is lost where every transaction may get another one, without an error. So
+//! it is tested: two connections that are open at once have two sessions, and keep them. Asked in the simple protocol, which
+//! works through any pooler.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) fn explain(found: &str) -> String {
     format!("{pooler}; new events of other processes are found by polling; give a direct URL in leadership_url")
 }
 
-/// The same for what cannot do without a session of its own.
+/// The same for what requires a dedicated session.
 pub(crate) fn no_session(found: &str) -> Error {
     let reason = format!(
         "{}; leadership hangs on a session, so give a direct URL in PgConfig::leadership_url, or let the pooler work in \
@@ -65,7 +65,7 @@ impl Served for PgListener {
     }
 }
 
-/// Looks whether `first` is a session of its own. `second` is another connection to the same place.
+/// Checks whether `first` is a dedicated session. `second` is another connection to the same server.
 pub(crate) async fn is_own_session(
     first: &mut impl Served,
     second: &mut impl Served,
@@ -120,7 +120,7 @@ async fn compare(first: &mut impl Served, second: &mut impl Served, sql: &Sql) -
     Ok(Session::Own)
 }
 
-/// What gives a pooler away in an error: no session of one's own forgets, or knows beforehand, what was prepared in it.
+/// What gives a pooler away in an error: no dedicated session forgets, or knows beforehand, what was prepared in it.
 pub(crate) fn told_by(error: &sqlx::Error) -> Option<String> {
     let code = sqlstate(error)?;
     is_theirs(&code).then(|| format!("prepared statements come and go (SQLSTATE {code})"))

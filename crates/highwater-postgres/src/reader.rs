@@ -1,8 +1,8 @@
-//! Connections for reading in order. Each has a frontier of its own, which is thrown away with it; how far the order is settled
+//! Connections for reading in order. Each has its own frontier, which is thrown away with it; how far the order is settled
 //! is shared by all of a store, and begins with what was proved before.
 //!
 //! Statements of one read run on one connection, each by itself, outside any transaction: first the sequence, then the
-//! holders of its lock, then the highest committed event, then the page. Whatever goes wrong in between, and whoever stops
+//! holders of its lock, then the highest committed event, then the page. Any error in between, and a caller that stops
 //! waiting, drops the connection and with it everything that was learnt on it.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::sql::Sql;
 const SCAN_MAX: u64 = 50_000;
 /// Records of one statement, whatever the caller asks for.
 const EVENTS_MAX: usize = 20_000;
-/// How long one statement may take, including the caller's taking in of what it returns.
+/// How long one statement may take, including the time in which the caller consumes what it returns.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The readers that wait for work, and the right to have one.
@@ -161,9 +161,9 @@ impl Reader {
         Ok(((!nothing_contiguous).then_some(records), matches!(stopped, Stopped::End | Stopped::Unwanted)))
     }
 
-    /// Learns how far the order is settled now. The order of the statements is the point: whoever holds the lock after
-    /// the sequence was read may have drawn a number up to there; whoever does not can only draw higher ones; and what
-    /// they committed is visible to a statement that begins after they were seen to have ended.
+    /// Learns how far the order is settled now. The order of the statements is the point: a transaction that holds the lock
+    /// after the sequence was read may have drawn a number up to there; one that does not can only draw higher ones; and
+    /// what they committed is visible to a statement that begins after they were seen to have ended.
     async fn settle(&mut self, sql: &Sql, after: u64) -> Result<(), Error> {
         let row = sqlx::query(sql.last_value.clone()).fetch_one(self.connection()).await.map_err(read_failed)?;
         let last_value = unsigned(self.observed(&row)?);
@@ -171,7 +171,7 @@ impl Reader {
             return Err(set_back(last_value, self.known.frontier.settled()));
         }
         if last_value <= after {
-            // Nothing beyond was ever drawn. Not an observation: the holders were not looked at.
+            // Nothing beyond was ever drawn. Not an observation: the holders were not read.
             return Ok(());
         }
         let row = sqlx::query(sql.holders.clone()).fetch_one(self.connection()).await.map_err(read_failed)?;
@@ -240,7 +240,7 @@ fn set_back(last_value: u64, settled: u64) -> Error {
     Error::Damaged { action: "read in order", source: why.into() }
 }
 
-/// How far the order was proved to be settled by whoever read before, in this process or another.
+/// How far earlier readers, in this process or another, have proved the order to be settled.
 async fn proved(connection: &mut PgConnection, sql: &Sql, life: u64) -> Result<u64, Error> {
     match sqlx::query(sql.settled_to.clone()).fetch_one(connection).await {
         Ok(proved) => observed_in(life, &proved).map(unsigned),

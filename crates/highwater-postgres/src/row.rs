@@ -92,12 +92,12 @@ pub(crate) enum Stopped {
     Bytes,
     /// The next record was not wanted any more.
     Unwanted,
-    /// The next record cannot be read. Whoever asks for what comes next is told why.
+    /// The next record cannot be read. A caller that asks for the next page gets the reason.
     Damaged,
 }
 
 /// Takes records as they arrive, until `limit.bytes` is reached or a record is not `wanted`. Room is made for as many as are
-/// `expected`. What lies before a record that cannot be read is given out all the same.
+/// `expected`. Records before one that cannot be read are still returned.
 pub(crate) async fn take(
     mut rows: impl Stream<Item = Result<PgRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,

@@ -6,7 +6,7 @@ use highwater::Invalid;
 const LIFE: &str = "((SELECT l.number FROM {schema}.server_life l) \
     # (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint # {sequence})";
 
-/// Which sequence numbers come from: its file, whose path names the database. One that was restarted or made anew, or that
+/// Which sequence numbers come from: its file, whose path names the database. One that was restarted or recreated, or that
 /// came with a copy of the database, is another.
 const SEQUENCE: &str =
     "hashtextextended(pg_relation_filepath('{schema_text}.events_global_sequence_seq') COLLATE \"C\", 0)";
@@ -28,7 +28,7 @@ impl SchemaName {
             return refuse("PostgreSQL keeps that name for itself");
         }
         // A dollar sign could end the quoted body of a function, format() takes a percent sign for a placeholder, and a
-        // backslash is one of its own where standard_conforming_strings is off.
+        // backslash is an escape where standard_conforming_strings is off.
         if name.chars().any(|c| c.is_control() || matches!(c, '$' | '%' | '\\')) {
             return refuse("it holds a control character, a dollar sign, a percent sign or a backslash");
         }
@@ -45,7 +45,7 @@ impl SchemaName {
     }
 
     /// Fills a statement's `{schema}` (an identifier), `{schema_text}` (the same inside a string literal), `{life}` (the
-    /// number of the server's life, NULL where nobody has asked for it yet) and `{sequence}` (which sequence it is).
+    /// number of the server's life, NULL where it has none yet) and `{sequence}` (which sequence it is).
     pub(crate) fn render(&self, sql: &str) -> String {
         let sql = sql.replace("{life}", LIFE).replace("{sequence}", SEQUENCE);
         let ident = self.ident();

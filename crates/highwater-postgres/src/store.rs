@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) closings: PgPool,
     pub(crate) readers: Readers,
     pub(crate) connector: Connector,
-    /// The way to a session of one's own.
+    /// The way to a dedicated session.
     pub(crate) direct: Connector,
     pub(crate) settled: Arc<Settled>,
     pub(crate) checkpoints: Writer,
@@ -76,7 +76,7 @@ impl PgEventStore {
         Self::connect_with(url, PgConfig::default()).await
     }
 
-    /// Connects with settings of one's own.
+    /// Connects with custom settings.
     ///
     /// # Errors
     /// As [`connect`](Self::connect); [`Error::Invalid`] for a setting that cannot work.
@@ -86,7 +86,7 @@ impl PgEventStore {
         Self::connect_to_any(options, config).await
     }
 
-    /// Connects with the driver's own options, for those who build them.
+    /// Connects with the driver's own options, for applications that build them.
     ///
     /// # Errors
     /// As [`connect_with`](Self::connect_with).
@@ -178,7 +178,7 @@ impl PgEventStore {
     }
 
     /// A pool of this store for the application, for reading models in the same database. It is small, and connects when it
-    /// is first used: an application that does much of that has a pool of its own.
+    /// is first used: an application that does much of that should have its own pool.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.inner.application_pool

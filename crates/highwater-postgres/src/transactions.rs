@@ -86,7 +86,7 @@ impl PgEventStore {
         fence: &Fence,
         letter: Option<Uuid>,
     ) -> Result<Begun, Error> {
-        // Both within a time, and a connection that was waited for in vain is not begun on.
+        // Both with a time-out, and no transaction begins on a connection that came too late.
         let beginning = tokio::time::timeout(ANSWER_TIMEOUT + self.inner.config.connect_timeout, pool.begin()).await;
         let beginning = beginning.unwrap_or_else(|elapsed| Err(sqlx::Error::Io(elapsed.into())));
         let mut tx = beginning.map_err(|error| match error {
@@ -104,7 +104,8 @@ impl PgEventStore {
         }
     }
 
-    /// Locks the checkpoint, then looks who may write it: in this order, so that whoever was still committing has ended.
+    /// Locks the checkpoint, then checks which term may write it: in this order, so that a writer that was still committing
+    /// has ended.
     async fn enter(&self, tx: &mut PgTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
         let failed = |e| self.noted(failed_in_life("begin a transaction", e));
         let row = sqlx::query(self.inner.sql.fence_lock.clone())
@@ -163,7 +164,7 @@ fn check(row: &PgRow, fence: &Fence) -> Result<Result<u64, Error>, sqlx::Error> 
     if holds != fence.term {
         return Ok(Err(fenced(fence, Some(holds.number))));
     }
-    // None: nobody has asked for it in this life yet.
+    // None: this life has no number yet.
     if row.try_get::<Option<i64>, _>(3)?.map(life) != Some(fence.incarnation) {
         let reason = "the server was restarted, recovered or replaced since the subscriber began".to_owned();
         return Ok(Err(Error::Interrupted { reason }));

@@ -1,5 +1,5 @@
-//! Filling a store on PostgreSQL: a row that says so, triggers that keep everybody else out, and a lock of the session that
-//! does it.
+//! Filling a store on PostgreSQL: a row that marks it, triggers that keep other writers out, and a lock of the session that
+//! fills.
 
 mod filling;
 
@@ -19,7 +19,7 @@ use crate::row::{counted, signed, unsigned};
 use crate::store::PgEventStore;
 use filling::PgFilling;
 
-/// How long to wait for somebody who fills or writes: the server may not know yet that a client is gone.
+/// How long to wait for another filling or writer: the server may not know yet that a client is gone.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Transfer for PgEventStore {
@@ -76,7 +76,7 @@ impl Transfer for PgEventStore {
 }
 
 impl PgEventStore {
-    /// A connection that holds the lock of whoever fills. The lock goes with it.
+    /// A connection that holds the lock of the filling. The lock ends with it.
     async fn lock_filling(&self) -> Result<PgConnection, Error> {
         let direct = &self.inner.direct;
         let mut connection = direct.connect("fill", Some(LOCK_TIMEOUT)).await?;

@@ -39,8 +39,8 @@ impl PgEventStore {
     pub async fn begin(&self) -> Result<UnitOfWork<'static>, Error> {
         let cannot_begin = |e| failed("begin a transaction", e);
         let connection = self.inner.application_pool.acquire().await.map_err(cannot_begin)?;
-        // In a task of its own, which comes to its end also when nobody waits for it any more: the driver does not take a
-        // `BEGIN` back whose answer it has not seen, and the connection would go on to others with it. Each such task has a
+        // In a separate task, which runs to its end also when no caller waits any more: the driver does not roll back a
+        // `BEGIN` whose answer it has not seen, and the connection would reach other callers inside it. Each such task has a
         // connection, so there are no more of them than connections.
         let begun = tokio::spawn(Transaction::begin(connection, None));
         let begun = in_time(ANSWER_TIMEOUT, "begin a transaction in time", async {
@@ -49,8 +49,8 @@ impl PgEventStore {
         Ok(self.unit_of_work(begun.await?.map_err(cannot_begin)?))
     }
 
-    /// Makes a unit of work of a transaction that the application has begun, from its own pool. Also of use without appends:
-    /// unlike sqlx's, its [`commit`](UnitOfWork::commit) says so when nothing was committed.
+    /// Makes a unit of work of a transaction that the application has begun, from its own pool. Also useful without appends:
+    /// unlike sqlx's, its [`commit`](UnitOfWork::commit) returns an error when nothing was committed.
     pub fn unit_of_work<'c>(&self, tx: Transaction<'c, Postgres>) -> UnitOfWork<'c> {
         UnitOfWork { store: self.clone(), tx, appends: Vec::new() }
     }
@@ -58,9 +58,9 @@ impl PgEventStore {
     /// Appends on a transaction of the application's, now rather than at its end.
     ///
     /// Readers of everything wait from here until that transaction ends, so end it soon: a [`UnitOfWork`] is better
-    /// wherever it can be used. The server ends the transaction if it is left idle for 5 s. Nobody is told that there is
-    /// something new until the [`Announcement`] is sent after the commit, or until somebody looks. In a handler that was
-    /// handed its transaction, the bus sends it.
+    /// wherever it can be used. The server ends the transaction if it is left idle for 5 s. Readers are not notified until
+    /// the [`Announcement`] is sent after the commit, or until they poll. In a handler that was handed its transaction, the
+    /// bus sends it.
     ///
     /// What is returned is where the events are *if the transaction commits*. That is for the caller to see to, and sqlx's
     /// `commit` does not tell: should a later statement fail and the error be swallowed, PostgreSQL rolls back, and `commit`
@@ -132,7 +132,7 @@ impl PgEventStore {
 
 /// Appends and the application's own writes, committed together.
 ///
-/// Appends are collected and stored as the last statement before the COMMIT, so that readers of everything, who have to
+/// Appends are collected and stored as the last statement before the COMMIT, so that readers of everything, which have to
 /// wait for a transaction that has drawn a number, wait for as short a time as possible. Dropping it rolls back.
 #[must_use = "a unit of work stores nothing unless it is committed"]
 pub struct UnitOfWork<'c> {
@@ -147,12 +147,12 @@ impl<'c> UnitOfWork<'c> {
         &mut self.tx
     }
 
-    /// Adds an append. It is looked at when the unit of work is committed.
+    /// Adds an append. It is validated when the unit of work is committed.
     pub fn append(&mut self, append: Append) {
         self.appends.push(append);
     }
 
-    /// Stores the appends, commits, and tells who waits for it.
+    /// Stores the appends, commits, and notifies waiting readers.
     ///
     /// When the appends turn out to be stored already, by an earlier attempt whose answer was lost, then the application's
     /// writes were committed with them: this attempt is rolled back, and the positions of the first are returned.
@@ -200,7 +200,7 @@ impl<'c> UnitOfWork<'c> {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 return Err(match sqlstate(&error) {
-                    // A deferred constraint. A serialization failure is an error like any other: the whole may be tried again.
+                    // A deferred constraint. A serialization failure is an error like any other: the whole may be retried.
                     Some(code) if code.starts_with("23") => Error::Aborted { source: error.into() },
                     _ => append_failed(error),
                 });

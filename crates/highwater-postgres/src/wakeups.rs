@@ -1,7 +1,7 @@
 //! Wake-ups on PostgreSQL: in this process at once, to others by NOTIFY, from others by LISTEN.
 //!
-//! NOTIFY is sent after the commit, on a connection of its own: inside the append's transaction it would take a lock that
-//! is held through the commit of everybody. It carries a number and never an event.
+//! NOTIFY is sent after the commit, on a dedicated connection: inside the append's transaction it would take the one lock
+//! that all notifying writers share, and hold it through the commit. It carries a number and never an event.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use crate::row::unsigned;
 use crate::sql::Sql;
 use crate::store::PgEventStore;
 
-/// The least time between two notifications. The first goes out at once; what follows closely is told in one.
+/// The least time between two notifications. The first goes out at once; those that follow closely are merged into one.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
 /// How long to wait before trying a lost connection again: at first, and at most.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -43,7 +43,7 @@ pub(crate) struct PgWakeups {
     announcer: Announcer,
     channel: String,
     hosts: Hosts,
-    /// The way to a session of one's own.
+    /// The way to a dedicated session.
     direct: Connector,
     listening: Once,
     hearing: Arc<Hearing>,
@@ -53,7 +53,7 @@ pub(crate) struct PgWakeups {
     alive: watch::Sender<()>,
 }
 
-/// Whether other processes are heard.
+/// Whether notifications of other processes arrive.
 #[derive(Debug, Default)]
 struct Hearing {
     lost: Mutex<Option<Lost>>,
@@ -67,13 +67,13 @@ struct Lost {
 }
 
 impl Hearing {
-    /// Said once, and again only when the reason is another one, not with every attempt that fails.
+    /// Logged once, and again only when the reason changes, not with every attempt that fails.
     fn lost(&self, why: String) {
         let mut lost = lock(&self.lost);
         if lost.as_ref().is_some_and(|lost| lost.why == why) {
             return;
         }
-        tracing::warn!(error = why, "not hearing from other processes; looking instead");
+        tracing::warn!(error = why, "LISTEN lost; polling");
         let now = || Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
         let since = lost.take().map_or_else(now, |lost| lost.since);
         *lost = Some(Lost { since, why });
@@ -96,7 +96,7 @@ impl Hearing {
 pub(crate) struct Announcer {
     /// What waiters in this process see: hints from everywhere.
     hints: watch::Sender<u64>,
-    /// What other processes are to be told: hints from here alone.
+    /// What other processes are to be notified of: hints from here alone.
     outgoing: watch::Sender<u64>,
     /// What other instances are to be told about leadership.
     released: mpsc::Sender<String>,
@@ -108,7 +108,7 @@ impl Announcer {
         raise(&self.outgoing, global_sequence);
     }
 
-    /// Says to other instances that leadership was given back. Should it not arrive, they find out by themselves.
+    /// Notifies other instances that leadership was released. If that does not arrive, they find out by themselves.
     pub(crate) fn released(&self, hint: &str) {
         if let Err(error) = self.released.try_send(hint.to_owned()) {
             tracing::debug!(%error, "other instances are not told that leadership was given back; they look by themselves");
@@ -116,13 +116,13 @@ impl Announcer {
     }
 }
 
-/// Wakes everybody, with the highest number so far. From another process it may be any number: every role that may connect
-/// can send one.
+/// Wakes all waiting readers, with the highest number so far. From another process it may be any number: every role that may
+/// connect can send one.
 fn raise(hints: &watch::Sender<u64>, global_sequence: u64) {
     hints.send_modify(|highest| *highest = global_sequence.max(*highest));
 }
 
-/// Takes back a hint of a number that has never been issued. `hinted` was the highest before it was asked what has been
+/// Withdraws a hint of a number that has never been issued. `hinted` was the highest before it was asked what has been
 /// issued: a hint that came since is not concerned, because its number may have been issued since.
 fn cap(hints: &watch::Sender<u64>, hinted: u64, issued: u64) {
     hints.send_if_modified(|highest| {
@@ -130,7 +130,7 @@ fn cap(hints: &watch::Sender<u64>, hinted: u64, issued: u64) {
             tracing::debug!(hinted, issued, "dropped a hint of a number that has never been issued");
             *highest = issued;
         }
-        // Nobody is to be woken for it.
+        // No reader is to be woken for it.
         false
     });
 }
@@ -190,7 +190,7 @@ impl Wakeups for PgEventStore {
         wakeup
     }
 
-    /// Nothing before somebody waits: nobody listens then.
+    /// Nothing before a reader waits: there is no listener then.
     fn push_degraded(&self) -> Option<String> {
         self.inner.wakeups.hearing.why_not()
     }
@@ -225,7 +225,7 @@ impl Mouth {
                     tokio::time::sleep(NOTIFY_INTERVAL).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot notify other processes; they find new events by looking");
+                    tracing::warn!(%error, "cannot notify other processes; they find new events by polling");
                     self.connection = None;
                     outgoing.mark_changed();
                     tokio::time::sleep(wait).await;
@@ -235,7 +235,7 @@ impl Mouth {
         }
     }
 
-    /// Everything that waits to be said about leadership, without saying the same twice.
+    /// All queued announcements about leadership, without duplicates.
     async fn say_released(
         &mut self,
         hint: String,
@@ -273,10 +273,10 @@ struct Ear {
     direct: Connector,
 }
 
-/// Why nothing is heard any more.
+/// Why listening failed.
 enum Deaf {
     Lost(String),
-    /// Nothing would ever be heard through it.
+    /// No notification would ever arrive through it.
     Pooler(String),
     /// The primary is elsewhere now.
     Moved,
@@ -347,7 +347,7 @@ impl Ear {
             };
             match heard {
                 Some(notification) => match notification.payload().strip_prefix(RELEASED) {
-                    // Nobody may be interested.
+                    // There may be no receiver.
                     Some(hint) => drop(self.leadership.send(hint.into())),
                     None => raise(&self.hints, notification.payload().parse().unwrap_or(0)),
                 },
@@ -372,7 +372,7 @@ impl Ear {
         listener.eager_reconnect(false);
         self.make_sure_of_session(&mut listener, pool).await?;
         listener.listen(&self.channel).await?;
-        // Listened first, looked second: whatever was told while nobody listened is made up for here.
+        // LISTEN first, look second: notifications missed before are made up for here.
         let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;
         if unsigned(head) > *self.hints.borrow() {
             raise(&self.hints, unsigned(head));
@@ -380,7 +380,7 @@ impl Ear {
         Ok(listener)
     }
 
-    /// Listening through a pooler that lends out sessions gives no error, and nothing is ever heard.
+    /// Listening through a pooler that shares sessions gives no error, and no notification ever arrives.
     async fn make_sure_of_session(&self, listener: &mut PgListener, pool: &PgPool) -> Result<(), Deaf> {
         let mut other = PgConnection::connect_with(&pool.connect_options()).await?;
         let session = pooler::is_own_session(listener, &mut other, &self.sql).await?;

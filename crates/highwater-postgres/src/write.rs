@@ -16,7 +16,7 @@ use crate::row::{self, counted, positive, signed};
 use crate::sql::Sql;
 use columns::{Columns, Json};
 
-/// How often an append goes again because somebody else took its version. Each time somebody gets on.
+/// How often an append is retried because another writer took its version. Each time one writer succeeds.
 const ATTEMPTS_MAX: u32 = 50;
 
 /// What came of an attempt.
@@ -155,7 +155,7 @@ async fn store_group(
     Ok(Outcome::Stored(columns.answers(appends, &heads, &sequences)?))
 }
 
-/// The append as it was stored before, if it was. In a statement of its own, begun after whatever raised the doubt.
+/// The append as it was stored before, if it was. In a separate statement, begun after the one that raised the doubt.
 pub(crate) async fn stored_before(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -193,12 +193,12 @@ pub(crate) async fn store_alone(
             Ok(Outcome::Held(_)) => return Alone::Held,
             Ok(Outcome::Conflict(heads)) => append.conflict(&heads),
             Err(error) => match sqlstate(&error).as_deref() {
-                // A unique index spoke. Which one does not matter: the ids are looked up before anything is said.
+                // A unique index was violated. Which one does not matter: the ids are looked up before an error is returned.
                 Some("23505") => {
                     last = Some(error);
                     None
                 }
-                // Nobody is to blame for a deadlock or a serialization failure; go again.
+                // No caller is to blame for a deadlock or a serialization failure; retry.
                 Some("40P01" | "40001") => {
                     last = Some(error);
                     continue;
@@ -219,7 +219,7 @@ pub(crate) async fn store_alone(
         };
         match conflict {
             Ok(Some(conflict)) | Err(conflict) => return Alone::Answered(Err(conflict)),
-            // As expected after all: whoever took the version has ended, or was quicker. Go again.
+            // As expected after all: the writer that took the version has ended, or was quicker. Retry.
             Ok(None) => {}
         }
     }
@@ -265,8 +265,8 @@ pub(crate) enum Within {
     Failed(sqlx::Error),
 }
 
-/// Makes sure that a transaction of somebody else's can still be committed: PostgreSQL answers the COMMIT of one in which a
-/// statement has failed by rolling back, and the driver does not pass that on.
+/// Makes sure that a foreign transaction can still be committed: PostgreSQL answers the COMMIT of one in which a statement
+/// has failed by rolling back, and the driver does not pass that on.
 ///
 /// # Errors
 /// [`Error::Aborted`] when a statement in it has failed, or has ended it.

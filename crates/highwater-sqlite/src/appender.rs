@@ -1,8 +1,8 @@
 //! Group commit: one task that stores whatever concurrent callers have asked for while the group before was committing.
 //!
-//! No timer and no added delay: a lone call goes out at once. Each caller gets an answer of its own: a conflict or a bad id
-//! fails that caller alone. Dropping a caller's future takes back its append if it is still in the queue; if it is under way
-//! it is stored whole or not at all, as if the caller had waited. The task ends when the last handle of the store is gone and
+//! No timer and no added delay: a lone call goes out at once. Each caller gets its own answer: a conflict or a bad id fails
+//! that caller alone. Dropping a caller's future withdraws its append if it is still in the queue; if it is under way it is
+//! stored whole or not at all, as if the caller had waited. The task ends when the last handle of the store is gone and
 //! everything is answered.
 
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ use crate::sql::Inserts;
 use crate::wakeups;
 use crate::write::{self, Heads, NotInserted};
 
-/// Groups of fewer than so many events are waited for a little, so that callers who were just answered can join.
+/// Groups of fewer than so many events are waited for a little, so that callers that were just answered can join.
 const SMALL: usize = 64;
 
 /// Starts the task, and gives the callers' end of its queue.
@@ -56,7 +56,7 @@ struct Writer {
     bytes_max: usize,
 }
 
-/// What a group's callers are to be told, in their order.
+/// The answers for a group's callers, in their order.
 type Answers = Vec<Result<Appended, Error>>;
 
 impl Appender for Writer {
@@ -74,7 +74,7 @@ impl Appender for Writer {
             // One time for all that a group waits for.
             let deadline = Instant::now() + self.timeout;
             let permit = self.gate.enter("append", self.timeout).await;
-            // Who has given up meanwhile was told that nothing is stored.
+            // Callers that have given up meanwhile were told that nothing is stored.
             group.retain(|request| !request.answer.is_closed());
             let (answered, events) =
                 (group.len(), group.iter().map(|request| request.append.records.len()).sum::<usize>());
@@ -103,7 +103,7 @@ impl Writer {
     /// Stores a group in one transaction, on the connection that is kept for it.
     ///
     /// # Errors
-    /// What concerns everybody: then nothing is stored, or it is unknown.
+    /// An error of the whole group: then nothing is stored, or it is unknown.
     async fn store(
         &self,
         kept: &mut Option<SqliteConnection>,
@@ -112,7 +112,7 @@ impl Writer {
         deadline: Instant,
     ) -> Result<Answers, Error> {
         let left = || deadline.saturating_duration_since(Instant::now());
-        // Taken out: it is put back when it is known to be of use.
+        // Taken out: it is put back when it is known to be usable.
         let mut connection = match kept.take() {
             Some(connection) => connection,
             None => self.connector.connect_writer().await.map_err(|e| failed("append", e))?,
@@ -127,7 +127,7 @@ impl Writer {
         gate::begin_on(&mut connection, left()).await?;
         let mut stored = together(&mut connection, &self.sql, group).await;
         if matches!(&stored, Ok(None)) {
-            // Somebody's ids are taken, or rows altered. Nothing is left of the attempt, and everybody goes singly.
+            // A caller's ids are taken, or its rows altered. Nothing is left of the attempt, and each append is sent singly.
             if !gate::rollback_on(&mut connection).await {
                 let source = "the transaction could not be taken back".into();
                 return Err(Error::Unavailable { action: "append", source });
@@ -167,8 +167,8 @@ async fn alone(
     }
 }
 
-/// Everybody in as few statements as there can be. `None` when somebody's ids are taken, or a trigger has altered somebody's
-/// rows: then it has to be taken back.
+/// All callers in as few statements as possible. `None` when a caller's ids are taken, or a trigger has altered its rows:
+/// then it has to be rolled back.
 async fn together(
     connection: &mut SqliteConnection,
     sql: &Inserts,

@@ -20,11 +20,11 @@ const PARTS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// What we keep there.
 const LOCKS: &str = "-locks";
 
-/// After so many steps of SQLite's it is looked whether somebody still waits for the copy.
+/// After so many steps of SQLite, check whether the caller still waits for the copy.
 const STEPS: i32 = 1_000;
 
-/// A copy that is being made, under a name of its own. What is half written is of no use to anybody, so it goes with this:
-/// when something fails, and when the caller goes away. What a killed process leaves nobody takes for a backup.
+/// A copy that is being made, under a temporary name. A half-written copy is useless, so it is removed with this: when
+/// something fails, and when the caller goes away. What a killed process leaves cannot be mistaken for a backup.
 struct Unfinished(PathBuf);
 
 impl Unfinished {
@@ -36,9 +36,9 @@ impl Unfinished {
         Ok(Self(path))
     }
 
-    /// Gives it its name, if nobody has taken that meanwhile.
+    /// Gives it its name, if that is still free.
     fn finish(self, to: &Path) -> io::Result<()> {
-        // Nobody has it open, so it may be opened like any file.
+        // No process has it open, so it may be opened like any file.
         File::open(&self.0)?.sync_all()?;
         match renameat_with(CWD, &self.0, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => std::mem::forget(self),
@@ -74,8 +74,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 impl SqliteEventStore {
     /// Writes a consistent copy of the whole database, tables of the application included, to a new file, while others read
-    /// and write. Nobody waits for it. The copy is compact, and is a database like any other. It has its name only when it is
-    /// whole and on the disk.
+    /// and write. They do not wait for it. The copy is compact, and is a database like any other. It gets its name only when
+    /// it is complete and on the disk.
     ///
     /// # Errors
     /// [`Error::Unfit`] when the file is there already, or something that would be taken for a part of it;
@@ -86,7 +86,7 @@ impl SqliteEventStore {
         // With its whole path: what begins with "file:" is no name to SQLite.
         let whole = self.place_of_copy(to)?;
         let unfinished = Unfinished::beside(&whole, &self.inner.path).map_err(unwritten)?;
-        // Removed at once when the caller goes away, and once more when SQLite has let go of it.
+        // Removed at once when the caller goes away, and once more when SQLite has closed it.
         let at_once = Unfinished(unfinished.0.clone());
         let unfinished = self.copy_into(unfinished).await?;
         std::mem::forget(at_once);
@@ -121,7 +121,7 @@ impl SqliteEventStore {
         Ok(whole)
     }
 
-    /// In a task of its own, which outlives the caller for as long as SQLite needs to notice that.
+    /// In a separate task, which outlives the caller for as long as SQLite needs to notice that.
     async fn copy_into(&self, unfinished: Unfinished) -> Result<Unfinished, Error> {
         let copy_failed = |e| failed("back up", e);
         let Some(name) = unfinished.0.to_str().map(ToOwned::to_owned) else {

@@ -15,7 +15,7 @@ use crate::row::{about, array, counted, micros, now, signed, time, time_if_any, 
 use crate::sql;
 use crate::store::SqliteEventStore;
 
-/// How long to wait for somebody else's transaction.
+/// How long to wait for another transaction.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Checkpoints for SqliteEventStore {
@@ -184,7 +184,7 @@ async fn store(tx: &mut SqliteConnection, write: &CheckpointWrite) -> Result<Opt
     if stored.rows_affected() == 1 {
         return Ok(None);
     }
-    // Somebody else's, gone, or further already.
+    // Another instance's, gone, or further already.
     let row = sqlx::query(sql::fence_term).bind(&*fence.subscriber_id).fetch_optional(tx).await?;
     let Some(row) = row else { return Ok(Some(Refused::Missing)) };
     let holds = term(&row, 0)?;

@@ -17,8 +17,8 @@ pub struct SqliteConfig {
     pub create: bool,
     /// What a commit survives. Default: everything, a loss of power included.
     pub synchronous: Synchronous,
-    /// Whether a network file system is put up with. Locks and shared memory do not work on most of them, and an
-    /// acknowledged append may be lost: for those who know better. Default: no.
+    /// Whether a network file system is accepted. Locks and shared memory do not work on most of them, and an acknowledged
+    /// append may be lost: only where it is known to be safe. Default: no.
     pub allow_network_file_system: bool,
     /// How old events are brought up to date. Default: not at all.
     pub upcasters: Upcasters,
@@ -26,16 +26,16 @@ pub struct SqliteConfig {
     pub limits: Limits,
     /// Appends that may wait for the appender; further callers wait for a place. Default: 4,096.
     pub append_queue_max: usize,
-    /// How long a caller waits for a place in that queue, and how long the appender waits for somebody else's
-    /// transaction: each at most this long. Default: 10 s.
+    /// How long a caller waits for a place in that queue, and how long the appender waits for another transaction: each at
+    /// most this long. Default: 10 s.
     pub append_timeout: Duration,
     /// Events that are committed together at most, unless one append has more. Default: 1,000.
     pub group_events_max: usize,
     /// Bytes that are committed together at most, unless one append has more. Default: 8 MiB.
     pub group_bytes_max: usize,
-    /// Connections for reading, and for whoever uses [`pool`](crate::SqliteEventStore::pool). Default: 4.
+    /// Connections for reading, and for users of [`pool`](crate::SqliteEventStore::pool). Default: 4.
     pub pool_connections_max: u32,
-    /// How often to look whether another process has written, while somebody waits for it. Default: 8 ms.
+    /// How often to check whether another process has written, while a reader waits for it. Default: 8 ms.
     pub watch_interval: Duration,
 }
 
@@ -44,8 +44,8 @@ pub struct SqliteConfig {
 pub enum Synchronous {
     /// A crash of the machine and a loss of power. Each commit waits for the disk.
     Full,
-    /// A crash of the process. A crash of the machine may take back the last commits, acknowledged ones included; what is
-    /// left is whole and in order.
+    /// A crash of the process. A crash of the machine may undo the last commits, acknowledged ones included; what is left is
+    /// whole and in order.
     Normal,
 }
 

@@ -20,7 +20,7 @@ const CACHE: &str = "-8192";
 /// After how many pages the write-ahead log is brought back into the database. More means that a page which changes again and
 /// again is brought back once.
 const AUTOCHECKPOINT: &str = "4000";
-/// Rows that are read ahead of whoever takes them.
+/// Rows that are read ahead of their consumer.
 const ROWS_AHEAD: usize = 256;
 
 /// Opens connections to one file.
@@ -65,7 +65,7 @@ impl Connector {
         self.options().connect().await
     }
 
-    /// A connection for writing. It does not wait by itself: whoever writes asks again in its own time.
+    /// A connection for writing. It does not wait by itself: the writer retries at its own intervals.
     pub(crate) async fn connect_writer(&self) -> Result<SqliteConnection, sqlx::Error> {
         writing(self.options().connect().await?).await
     }
@@ -75,7 +75,7 @@ impl Connector {
         writing(self.options().synchronous(SqliteSynchronous::Normal).connect().await?).await
     }
 
-    /// Connections for everybody.
+    /// Connections shared by all callers.
     pub(crate) fn pool(&self, connections_max: u32) -> SqlitePool {
         pool_options(connections_max).connect_lazy_with(self.options())
     }
@@ -90,14 +90,15 @@ impl Connector {
     }
 }
 
-/// Only now: while a connection is being opened there may be something to wait for, somebody's last one that is closed.
+/// Only now: while a connection is being opened there may be something to wait for: another process that closes its last
+/// one.
 async fn writing(mut connection: SqliteConnection) -> Result<SqliteConnection, sqlx::Error> {
     sqlx::query(sql::no_waiting).execute(&mut connection).await?;
     Ok(connection)
 }
 
 fn pool_options(connections_max: u32) -> SqlitePoolOptions {
-    // A connection to a file does not die while nobody looks.
+    // A connection to a file does not die while idle.
     SqlitePoolOptions::new()
         .max_connections(connections_max)
         .acquire_timeout(ACQUIRE_TIMEOUT)

@@ -1,6 +1,6 @@
 //! What a file says about its own health.
 //!
-//! Each look is a function of its own that returns what it found. One that fails becomes a finding, and the others go on.
+//! Each check is its own function that returns what it found. One that fails becomes a finding, and the others continue.
 
 mod delivery;
 mod file;
@@ -37,7 +37,7 @@ impl SqliteEventStore {
         look_at(about_the_file, &mut findings).await;
         let (layout, complete) = layout::layout(self).await;
         findings.extend(layout);
-        // What is not there is not looked at; the layout says so.
+        // What is not there is not checked; the layout reports it.
         if complete {
             let about_the_log: Vec<Look<'_>> = vec![
                 ("journal", Box::pin(file::journal(self))),
@@ -62,7 +62,7 @@ async fn look_at(looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What could not be looked at.
+/// What could not be checked.
 fn not_seen(topic: &'static str, error: &Error) -> Finding {
     let why = std::error::Error::source(error).map_or_else(String::new, |why| format!(": {why}"));
     let found = format!("it could not be looked at: {error}{why}");

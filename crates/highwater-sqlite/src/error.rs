@@ -5,7 +5,7 @@ use highwater::Error;
 /// What an error of SQLite is about: its result code without what extends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Somebody else has the lock that this needs.
+    /// Another connection holds the lock that this needs.
     Busy,
     /// What would be written may not be.
     ReadOnly,
@@ -17,7 +17,7 @@ pub(crate) enum Code {
     Constraint,
     /// A unique index has it already.
     Unique,
-    /// A trigger of ours said no: the store is being filled.
+    /// A trigger of ours refused it: the store is being filled.
     Refused,
     /// It is not a database, or it is damaged.
     NotADatabase,
@@ -90,7 +90,7 @@ pub(crate) fn failed(action: &'static str, error: sqlx::Error) -> Error {
 }
 
 /// What an error means for a commit that was under way. When the disk gives an error, what was written may turn up after
-/// all: as long as nobody has written since, a restart takes it for committed.
+/// all: as long as nothing has been written since, a restart takes it for committed.
 pub(crate) fn commit_failed(action: &'static str, error: sqlx::Error) -> Error {
     match code(&error) {
         Some(Code::Io) | None => Error::UnknownOutcome { source: error.into() },

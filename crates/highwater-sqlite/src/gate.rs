@@ -1,5 +1,5 @@
-//! The right to write. SQLite has one writer at a time: within a process they queue here, in order, and nobody burns time
-//! asking; between processes SQLite's own lock decides, and it is asked for again and again.
+//! The right to write. SQLite has one writer at a time: within a process they queue here, in order, and none burns time
+//! polling; between processes SQLite's own lock decides, and it is tried again and again.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,12 +21,12 @@ use crate::error::{Code, code, failed};
 use crate::holder;
 use crate::sql;
 
-/// How long a task waits for a transaction that it holds itself: somebody else in the same task may be about to end it.
+/// How long a task waits for a transaction that it holds itself: another future in the same task may be about to end it.
 const OWN_PATIENCE: Duration = Duration::from_secs(1);
 /// How long to wait before another process's lock is asked for again, in microseconds: between these two, by chance.
 const ASK_AGAIN_MICROS: std::ops::Range<u64> = 500..2_500;
 
-/// What is said of a transaction that is not there any more.
+/// What is reported of a transaction that is no longer there.
 pub(crate) const ENDED_INSIDE: &str =
     "something inside has ended the transaction: a ROLLBACK, a conflict clause OR ROLLBACK, a full disk";
 
@@ -43,7 +43,7 @@ struct Inner {
 
 #[derive(Debug)]
 struct Holder {
-    /// Who was handed the transaction, to end it when they like. What is not handed out ends by itself.
+    /// The task that was handed the transaction, to end it at will. A transaction that is not handed out ends by itself.
     handed_to: Option<Who>,
     /// Each gets another: the same task may have had it before.
     number: u64,
@@ -51,7 +51,7 @@ struct Holder {
     since: Instant,
 }
 
-/// Who waits for itself if it waits for this one.
+/// The task that waits for itself if it waits for this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Task(task::Id),
@@ -94,7 +94,7 @@ impl Gate {
         lock(&self.0.holder)
     }
 
-    /// Waits for its turn. `what` is told to others who wait in vain.
+    /// Waits for its turn. `what` is reported to callers whose wait times out.
     pub(crate) async fn enter(&self, what: impl Into<Cow<'static, str>>, patience: Duration) -> Result<Permit, Error> {
         let started = Instant::now();
         let entering = self.0.place.clone().acquire_owned();
@@ -128,7 +128,7 @@ impl Gate {
         }
     }
 
-    /// The number of whoever has it, if that is this very task: then waiting for it may be waiting for oneself.
+    /// The number of the holder, if that is this very task: then it may be waiting for itself.
     fn own(&self) -> Option<u64> {
         self.holder().as_ref().filter(|holder| holder.handed_to == Some(Who::runs_here())).map(|holder| holder.number)
     }
@@ -181,7 +181,7 @@ pub(crate) async fn begin(pool: &SqlitePool, patience: Duration) -> Result<Trans
     }
 }
 
-/// The same on a connection of one's own, which is not left before the end of the transaction.
+/// The same on a given connection, which is kept until the end of the transaction.
 pub(crate) async fn begin_on(connection: &mut SqliteConnection, patience: Duration) -> Result<(), Error> {
     let started = Instant::now();
     loop {
@@ -192,7 +192,7 @@ pub(crate) async fn begin_on(connection: &mut SqliteConnection, patience: Durati
     }
 }
 
-/// [`ask_again`] for a connection of one's own.
+/// [`ask_again`] for a given connection.
 pub(crate) async fn ask_again_on(
     connection: &mut SqliteConnection,
     error: sqlx::Error,
@@ -202,22 +202,22 @@ pub(crate) async fn ask_again_on(
     ask_again(error, started, patience, async || file_of(connection).await).await
 }
 
-/// Ends a transaction on a connection of one's own. After an error it is over as well, or the connection is of no more use.
+/// Ends a transaction on a given connection. After an error it is over as well, or the connection is unusable.
 pub(crate) async fn commit_on(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     sqlx::query(sql::commit).execute(connection).await.map(drop)
 }
 
-/// Takes a transaction back on a connection of one's own. False when that cannot be used any more.
+/// Rolls a transaction back on a given connection. False when that is no longer usable.
 pub(crate) async fn rollback_on(connection: &mut SqliteConnection) -> bool {
     match sqlx::query(sql::rollback).execute(connection).await {
         Ok(_) => true,
-        // Some errors end a transaction by themselves; then there is nothing to take back.
+        // Some errors end a transaction by themselves; then there is nothing to roll back.
         Err(error) => code(&error) == Some(Code::Other),
     }
 }
 
-/// Makes sure that a transaction of somebody else's is still open: a conflict clause or a full disk may have ended it, and
-/// what is executed then stands by itself.
+/// Makes sure that a foreign transaction is still open: a conflict clause or a full disk may have ended it, and later
+/// statements then run outside it.
 pub(crate) async fn still_open(connection: &mut SqliteConnection) -> Result<(), Error> {
     match sqlx::query(sql::still_open).execute(&mut *connection).await {
         Err(error) if code(&error) == Some(Code::Other) => Ok(()),
@@ -240,8 +240,8 @@ async fn file_of(connection: &mut SqliteConnection) -> Option<PathBuf> {
     }
 }
 
-/// Waits a little before the lock is asked for again, if that is what was wrong. The file is asked for only when whoever has
-/// the lock is to be named.
+/// Waits a little before the lock is tried again, if that is what was wrong. The file is needed only to name the holder of
+/// the lock.
 pub(crate) async fn ask_again(
     error: sqlx::Error,
     started: Instant,
@@ -281,7 +281,7 @@ mod tests {
         let gate = Gate::of(Path::new("/branches"));
         let takes = OWN_PATIENCE * 6 / 10;
         let late = gate.not_for_itself(async {
-            // As the appender does, in a task of its own.
+            // As the appender does, in a separate task.
             let gate = gate.clone();
             tokio::spawn(async move { writes(&gate, takes).await }).await.unwrap()
         });
@@ -313,7 +313,7 @@ mod tests {
         {
             assert!(matches!(refused, Err(Error::HoldsTransaction)), "{refused:?}");
         }
-        // Another task waits for as long as it likes, and is told for whom.
+        // Another task waits for as long as it likes, and learns for which transaction.
         let other = gate.clone();
         let waited = tokio::spawn(async move { other.enter("another", PATIENCE).await.map(drop) }).await.unwrap();
         assert!(matches!(waited, Err(Error::Unavailable { .. })), "{waited:?}");

@@ -4,10 +4,10 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The byte of the shared memory that whoever writes has locked (`WAL_WRITE_LOCK` of SQLite's file format).
+/// The byte of the shared memory that a writer locks (`WAL_WRITE_LOCK` of SQLite's file format).
 const WRITE_LOCK: u64 = 120;
 
-/// How often the list is looked at: it comes in pieces, and while others lock and unlock, a line may fall between two.
+/// How often the list is read: it comes in pieces, and while others lock and unlock, a line may fall between two.
 const LOOKS: u32 = 5;
 
 /// The process that has it.
@@ -17,8 +17,8 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Whoever writes to a database right now, as far as it can be seen from here: other containers may have processes that
-    /// cannot. Nothing is opened, which would drop locks of our own.
+    /// The process that writes to a database right now, as far as it can be seen from here: processes of other containers
+    /// may be invisible. Nothing is opened, which would drop our own locks.
     pub(crate) fn of(database: &Path) -> Option<Self> {
         let mut shared = database.as_os_str().to_owned();
         shared.push("-shm");
@@ -29,7 +29,7 @@ impl Holder {
         })
     }
 
-    /// Whoever has a lock on a whole file, as far as it can be seen from here.
+    /// The processes that hold a lock on a whole file, as far as they can be seen from here.
     pub(crate) fn of_file(path: &Path) -> Vec<Self> {
         let Ok(inode) = std::fs::metadata(path).map(|found| found.ino()) else { return Vec::new() };
         let look = |_| {

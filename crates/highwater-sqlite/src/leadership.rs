@@ -1,4 +1,4 @@
-//! Leadership on SQLite: locks on files in a folder beside the database, which the kernel gives back when a process ends,
+//! Leadership on SQLite: locks on files in a folder beside the database, which the kernel releases when a process ends,
 //! however it ends.
 //!
 //! ```text
@@ -8,12 +8,12 @@
 //! ```
 //!
 //! A process that is frozen keeps its locks, and nothing can take them from it. So a standby that sees no new sign of life
-//! for `takeover_bound` replaces the leader's *file* by one that it has locked already. The name is what is led by: who was
-//! replaced finds another file under it, and knows before that by its own clock.
+//! for `takeover_bound` replaces the leader's *file* by one that it has locked already. The name decides which instance
+//! leads: the replaced leader finds another file under it, and knows before that by its own clock.
 //!
-//! In each leader's file stands the session of whoever locked it last, or for whom it was released. Files are not removed, but
-//! for those that are replaced. They are closed when another program is executed, so a child does not keep what its parent
-//! has given back.
+//! Each leader's file contains the session that locked it last, or for which it was released. Files are not removed, except
+//! those that are replaced. They are closed when another program is executed, so a child does not keep what its parent has
+//! released.
 
 mod candidate;
 mod files;
@@ -69,7 +69,7 @@ fn leader(row: &SqliteRow, holder: impl Fn(&str) -> Option<Uuid>) -> Result<Lead
     let subscriber_id: String = row.try_get(0)?;
     let hold = match row.try_get::<Option<Uuid>, _>(7)? {
         None => LeaderHold::Unknown,
-        // Somebody else may have the lock by now, and not the term yet.
+        // Another instance may have the lock by now, and not the term yet.
         Some(session) if holder(&subscriber_id) == Some(session) => LeaderHold::Held,
         Some(_) => LeaderHold::Gone,
     };

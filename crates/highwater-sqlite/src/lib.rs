@@ -35,8 +35,8 @@
 //!
 //! # What it deliberately does not do
 //!
-//! While a transaction is open nobody else can write, whichever subscriber or process they are; also when its process is
-//! stopped meanwhile, and then nobody can take over from it either. Errors and `diagnose` name that process.
+//! While a transaction is open no other subscriber or process can write; also when its process is stopped meanwhile, and
+//! then no standby can take over from it either. Errors and `diagnose` name that process.
 
 mod appender;
 mod backup;

@@ -16,7 +16,7 @@ use crate::store::SqliteEventStore;
 
 /// By this number a file is known as Highwater's: "HWtr".
 const APPLICATION_ID: i64 = 0x4857_7472;
-/// How long to wait for somebody else who lays the database out.
+/// How long to wait for another process that initializes the database.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Migration {
@@ -72,7 +72,7 @@ const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 /// Which layout a file has; 0 when it is empty.
 ///
 /// # Errors
-/// [`Error::Unfit`] when it is somebody else's, or too new.
+/// [`Error::Unfit`] when it belongs to another application, or is too new.
 pub(crate) async fn look(connection: &mut SqliteConnection, path: &Path) -> Result<i64, Error> {
     let look_failed = |e| failed("look at the database", e);
     let unfit = |why: String| Error::Unfit { reason: format!("{} {why}", path.display()) };
@@ -97,7 +97,7 @@ pub(crate) async fn look(connection: &mut SqliteConnection, path: &Path) -> Resu
     Ok(version)
 }
 
-/// Makes everything in a database that has nothing, for whoever wants to see how it should be.
+/// Creates everything in an empty database, for callers that need the expected layout.
 pub(crate) async fn make_everything(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     sqlx::query(sql::migrations_create).execute(&mut *connection).await?;
     for migration in &MIGRATIONS {
@@ -106,7 +106,7 @@ pub(crate) async fn make_everything(connection: &mut SqliteConnection) -> Result
     Ok(())
 }
 
-/// Switches to write-ahead logging, for good. Whoever else is just opening the file is waited for.
+/// Switches to write-ahead logging, for good. Other processes that are just opening the file are waited for.
 pub(crate) async fn log_ahead(connection: &mut SqliteConnection, path: &Path) -> Result<(), Error> {
     let started = tokio::time::Instant::now();
     loop {
@@ -163,7 +163,7 @@ impl SqliteEventStore {
 
     async fn migrate(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
         let migrate_failed = |e| failed("initialize", e);
-        // Looked at again: somebody else may have done it while we waited.
+        // Checked again: another process may have done it while we waited.
         let version = look(connection, &self.inner.path).await?;
         if version == 0 {
             sqlx::query(sql::claim_file).execute(&mut *connection).await.map_err(migrate_failed)?;

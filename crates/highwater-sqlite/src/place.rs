@@ -125,7 +125,7 @@ fn judge(path: &Path, kind: u64, allow_network: bool) -> Result<(), Error> {
     }
 }
 
-/// Whether a file has no other name. To SQLite each would be a database with a write-ahead log of its own.
+/// Whether a file has no other name. To SQLite each would be a database with its own write-ahead log.
 fn one_name(path: &Path) -> Result<(), Error> {
     let names = std::fs::metadata(path).map_err(|error| cannot_open(path, error))?.nlink();
     if names <= 1 {

@@ -97,8 +97,8 @@ pub(crate) fn ids(ids: impl IntoIterator<Item = Uuid>) -> String {
 }
 
 /// Takes records as they arrive, until `limit.bytes` is reached. True when the result was over. Room is made for as many as
-/// are `expected`. What lies before a record that cannot be read is given out all the same: whoever asks for what comes next
-/// is told why.
+/// are `expected`. Records before one that cannot be read are still returned: a caller that asks for the next page gets the
+/// reason.
 pub(crate) async fn take(
     mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,

@@ -27,8 +27,9 @@ const WRITERS_MAX: u32 = 4;
 
 /// An event store in a SQLite file. Clones share everything.
 ///
-/// It keeps one connection for appending, one that looks whether other processes have written, one for what may be lost,
-/// and small pools for reading and for transactions; all are opened when they are first needed. Each has a thread of its own.
+/// It keeps one connection for appending, one that checks whether other processes have written, one for writes that may be
+/// lost, and small pools for reading and for transactions; all are opened when they are first needed. Each has its own
+/// thread.
 #[derive(Clone)]
 pub struct SqliteEventStore {
     pub(crate) inner: Arc<Inner>,
@@ -60,7 +61,7 @@ impl SqliteEventStore {
         Self::open_with(url, SqliteConfig::default()).await
     }
 
-    /// Opens a database with settings of one's own.
+    /// Opens a database with custom settings.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`Error::Invalid`] for a setting that cannot work.
@@ -76,7 +77,7 @@ impl SqliteEventStore {
             Ok(_) => migrate::log_ahead(&mut first, &path).await,
             Err(error) => Err(error),
         };
-        // Waited for: whoever is refused leaves nothing beside the file.
+        // Waited for: a refused caller leaves nothing beside the file.
         let closed = first.close().await;
         looked?;
         closed.map_err(|e| failed("open the database", e))?;
@@ -105,8 +106,8 @@ impl SqliteEventStore {
         &self.inner.path
     }
 
-    /// A pool of connections to the same file, for reading models and for laying out their tables. Whoever writes on it
-    /// begins with `BEGIN IMMEDIATE`; what belongs together with events is written in a
+    /// A pool of connections to the same file, for reading models and for creating their tables. Transactions that write on
+    /// it must begin with `BEGIN IMMEDIATE`; what belongs together with events is written in a
     /// [`UnitOfWork`](crate::UnitOfWork) or by a transactional projection.
     #[must_use]
     pub fn pool(&self) -> &SqlitePool {
@@ -125,7 +126,7 @@ impl SqliteEventStore {
         writing: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, Error> {
         let _permit = self.inner.gate.enter(action, patience).await?;
-        // Inside, so that nobody begins to fill it meanwhile. Triggers speak only where there is a row.
+        // Inside, so that no filling begins meanwhile. Triggers fire only where there is a row.
         let mut tx = gate::begin(&self.inner.writers, patience).await?;
         if let Some(unfinished) = unfinished(&mut *tx).await? {
             return Err(unfinished.into_error());

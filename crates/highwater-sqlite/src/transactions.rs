@@ -76,7 +76,7 @@ impl Backend for SqliteEventStore {
     }
 }
 
-/// Writes the transaction down, and looks who may write.
+/// Records the transaction, and checks which term may write.
 async fn enter(tx: &mut SqliteTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
     let begin_failed = |e| failed("begin a transaction", e);
     let number = tx.number;

@@ -1,5 +1,5 @@
-//! Filling a store on SQLite: a row that says so, triggers that keep everybody else out, and a lock of whoever does it on a
-//! file beside the database.
+//! Filling a store on SQLite: a row that marks it, triggers that keep other writers out, and a lock of the filling process
+//! on a file beside the database.
 
 mod filling;
 
@@ -69,17 +69,17 @@ impl Transfer for SqliteEventStore {
 }
 
 impl SqliteEventStore {
-    /// A trigger can only say that the store is being filled. From what and since when stands in the row.
+    /// A trigger can only report that the store is being filled. The source and the start time are in the row.
     pub(crate) async fn say_what_fills(&self, error: Error) -> Error {
         let Error::BeingFilled { .. } = error else { return error };
         match unfinished(&self.inner.pool).await {
             Ok(Some(unfinished)) => unfinished.into_error(),
-            // It has ended meanwhile, or cannot be seen: what was said first is what is wrong.
+            // It has ended meanwhile, or cannot be seen: the first error is the cause.
             _ => error,
         }
     }
 
-    /// The lock of whoever fills. It goes with the process.
+    /// The lock of the filling process. It ends with the process.
     async fn lock_filling(&self) -> Result<Lock, Error> {
         let folder = Folder::beside(&self.inner.path);
         folder.create()?;

@@ -15,14 +15,14 @@ use crate::gate::{self, Permit};
 use crate::store::SqliteEventStore;
 use crate::write;
 
-/// A transaction that writes. It is a connection to whoever executes statements on it: `.execute(&mut **tx)`.
+/// A transaction that writes. It can be used as a connection to execute statements on: `.execute(&mut **tx)`.
 ///
-/// While it is there nobody else can write to the database, so it should not be there for long. Dropping it rolls back.
+/// While it exists no other writer can write to the database, so keep it short. Dropping it rolls back.
 pub struct SqliteTx {
     tx: Transaction<'static, Sqlite>,
     /// By this the transaction knows itself again.
     pub(crate) number: i64,
-    /// Given back after the transaction has ended, so it comes last.
+    /// Released after the transaction has ended, so it comes last.
     _permit: Permit,
 }
 
@@ -33,7 +33,7 @@ impl SqliteTx {
         tx.commit().await
     }
 
-    /// Ends it explicitly: a dropped transaction only queues its ROLLBACK, and whoever wants to write next would meet it.
+    /// Ends it explicitly: a dropped transaction only queues its ROLLBACK, and the next writer would meet it.
     pub(crate) async fn take_back(self) {
         let Self { tx, number: _, _permit } = self;
         if let Err(error) = tx.rollback().await {
@@ -96,11 +96,11 @@ impl SqliteEventStore {
         Ok(SqliteTx { tx, number: fastrand::i64(1..), _permit: permit })
     }
 
-    /// Appends in a transaction that is open already: one that a handler was handed, or one of the application's own, which
+    /// Appends in a transaction that is open already: one that a handler was handed, or the application's own one, which
     /// must have begun with `BEGIN IMMEDIATE`.
     ///
-    /// Nobody is told that there is something new until the [`Announcement`] is sent after the commit, or until somebody
-    /// looks. In a handler that was handed its transaction, the bus sends it.
+    /// Readers are not notified until the [`Announcement`] is sent after the commit, or until they poll. In a handler that
+    /// was handed its transaction, the bus sends it.
     ///
     /// # Errors
     /// As [`append`](highwater::backend::Log::append); [`Error::Aborted`] when no transaction is open. Nothing of the append is stored
@@ -124,7 +124,7 @@ impl SqliteEventStore {
 
 /// Appends and the application's own writes, committed together. Dropping it rolls back.
 ///
-/// Appends are collected and stored at the end. Others who want to write wait from the beginning to the end.
+/// Appends are collected and stored at the end. Other writers wait from the beginning to the end.
 #[must_use = "a unit of work stores nothing unless it is committed"]
 #[derive(Debug)]
 pub struct UnitOfWork {
@@ -139,12 +139,12 @@ impl UnitOfWork {
         &mut self.tx
     }
 
-    /// Adds an append. It is looked at when the unit of work is committed.
+    /// Adds an append. It is validated when the unit of work is committed.
     pub fn append(&mut self, append: Append) {
         self.appends.push(append);
     }
 
-    /// Stores the appends, commits, and tells who waits for it.
+    /// Stores the appends, commits, and notifies waiting readers.
     ///
     /// When the appends turn out to be stored already, by an earlier attempt whose answer was lost, then the application's
     /// writes were committed with them: this attempt is rolled back, and the positions of the first are returned.

@@ -1,4 +1,4 @@
-//! Wake-ups on SQLite: within a process at once, between processes by asking SQLite whether somebody else has written.
+//! Wake-ups on SQLite: within a process at once, between processes by asking SQLite whether another connection has written.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ pub(crate) struct SqliteWakeups {
     hints: watch::Sender<u64>,
     connector: Connector,
     interval: Duration,
-    /// Somebody has come who waits.
+    /// A reader has begun to wait.
     wanted: Arc<Notify>,
     watching: Mutex<Watching>,
 }
@@ -48,7 +48,7 @@ impl SqliteWakeups {
         self.hints.clone()
     }
 
-    /// Looks what other processes write, from the first time on that somebody waits for it.
+    /// Watches for writes of other processes, from the first waiting reader on.
     fn watch(&self) {
         self.wanted.notify_one();
         let mut watching = lock(&self.watching);
@@ -75,7 +75,7 @@ struct Hints {
 }
 
 impl Hints {
-    /// Waits until somebody listens. Where nobody does there is nobody to tell.
+    /// Waits until there is a listener. Without one there is nothing to notify.
     async fn wanted(&self) {
         while self.sender.is_closed() {
             self.wanted.notified().await;
@@ -83,7 +83,7 @@ impl Hints {
     }
 }
 
-/// Looks again and again, as long as somebody waits.
+/// Polls as long as a reader waits.
 async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: Arc<Mutex<Option<String>>>) {
     loop {
         let watching = async {
@@ -99,9 +99,9 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
     }
 }
 
-/// The version changes whenever another connection has committed, whatever it was. It is asked for before the log is looked
-/// at: what is committed in between is seen now or changes it again. Asking costs two switches of threads, so as long as
-/// nobody touches the write-ahead log it is not asked for.
+/// The version changes whenever another connection has committed, whatever it was. It is queried before the log is read:
+/// what is committed in between is seen now or changes it again. The query costs two thread switches, so as long as the
+/// write-ahead log is untouched it is not queried.
 async fn look(hints: &Hints, connection: &mut SqliteConnection, lookout: &Lookout) -> sqlx::Error {
     let mut before = None;
     loop {
@@ -141,7 +141,7 @@ impl Lookout {
         let thread = std::thread::Builder::new().name("highwater-watch".to_owned()).spawn(move || {
             while !end.load(Ordering::Relaxed) {
                 if hints.is_closed() {
-                    // Nobody listens; whoever comes wakes this up.
+                    // There is no listener; the next one wakes this up.
                     std::thread::park_timeout(IN_ANY_CASE);
                     continue;
                 }
@@ -154,7 +154,7 @@ impl Lookout {
         Ok(Self { touched, ended, thread: thread.thread().clone() })
     }
 
-    /// Somebody listens again.
+    /// There is a listener again.
     fn go_on(&self) {
         self.thread.unpark();
     }
@@ -181,7 +181,7 @@ impl WriteAhead {
         Self { path: path.into(), seen: None, asked: Instant::now() }
     }
 
-    /// Whether somebody may have written since this was last asked. True for a while after each change, since its time is
+    /// Whether another process may have written since the last check. True for a while after each change, since its time is
     /// told in ticks and two writes may fall into one; and from time to time in any case.
     fn may_have_changed(&mut self) -> bool {
         let found = std::fs::metadata(&self.path).and_then(|found| Ok((found.len(), found.modified()?))).ok();

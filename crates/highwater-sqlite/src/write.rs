@@ -16,7 +16,7 @@ use crate::sql::{self, Inserts, ROWS};
 #[derive(Debug)]
 pub(crate) struct Heads {
     heads: HashMap<Uuid, u64>,
-    /// Whether the table has triggers, so that what they leave of an append has to be looked at.
+    /// Whether the table has triggers, so that what they leave of an append has to be checked.
     triggers: bool,
 }
 
@@ -34,7 +34,7 @@ impl Heads {
     }
 }
 
-/// Why nothing was inserted, or has to be taken back.
+/// Why nothing was inserted, or has to be rolled back.
 #[derive(Debug)]
 pub(crate) enum NotInserted {
     /// A trigger left something else of it than was sent.
@@ -139,7 +139,7 @@ async fn insert_rows(
         if stored != count as u64 || last < stored {
             return Err(NotInserted::Altered(format!("of {count} events that were sent, {stored} would be stored")));
         }
-        // Nobody else draws numbers meanwhile, so those of one statement follow each other.
+        // No other writer draws numbers meanwhile, so those of one statement follow each other.
         numbers.extend(last + 1 - stored..=last);
         left -= count;
     }
@@ -174,7 +174,7 @@ pub(crate) async fn store_alone(
     append: &Prepared,
 ) -> Result<Option<Appended>, sqlx::Error> {
     let ((stream_id, expected), record) = (append.streams[0], &append.records[0]);
-    // To its end: what is committed is told by the end of the statement, and not by its first row.
+    // To its end: the end of the statement shows what is committed, not its first row.
     let rows = sqlx::query(sql::append_one)
         .bind(stream_id)
         .bind(micros(record.created_at))
@@ -201,7 +201,7 @@ fn expectation(expected: ExpectedVersion) -> Option<i64> {
 }
 
 /// Stores one append in a transaction, all or nothing. After an error that says nothing about the append itself the
-/// transaction has to be taken back.
+/// transaction has to be rolled back.
 pub(crate) async fn store(
     connection: &mut SqliteConnection,
     sql: &Inserts,
@@ -237,7 +237,7 @@ async fn insert_whole(
     sqlx::query(sql::savepoint).execute(&mut *connection).await?;
     let inserted = insert(connection, sql, heads, &[numbered]).await;
     if let Err(error) = inserted {
-        // A full disk may have ended the transaction, and the savepoint with it: what was said first is what is wrong.
+        // A full disk may have ended the transaction, and the savepoint with it: the first error is the cause.
         if let Err(gone) = sqlx::query(sql::savepoint_back).execute(&mut *connection).await {
             tracing::debug!(error = %gone, "there was no savepoint left to go back to");
             return Err(error);

@@ -116,7 +116,7 @@ impl Append {
         self
     }
 
-    /// Goes on with another stream: what follows goes there, and is stored together with what came before.
+    /// Continues with another stream: the events that follow go there, and are stored together with those before.
     #[must_use]
     pub fn and_to(mut self, stream_id: Uuid) -> Self {
         let known = self.streams.iter().position(|(id, _)| *id == stream_id);
@@ -376,7 +376,7 @@ pub struct Position {
     pub global_sequence: u64,
 }
 
-/// A place in the log. A type of its own, so that it is not taken for a version of a stream.
+/// A place in the log. A distinct type, so that it is not mistaken for a version of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GlobalSequence(pub u64);
 

@@ -29,7 +29,7 @@ pub struct AppendQueue {
 pub struct QueuedAppend {
     /// The append.
     pub append: Prepared,
-    /// Who waits for it, unless it has gone.
+    /// The caller that waits for it, unless it has gone.
     pub answer: oneshot::Sender<Result<Appended, Error>>,
 }
 
@@ -42,8 +42,8 @@ pub trait Appender: Send + Sync + 'static {
 
 impl AppendQueue {
     /// A queue for so many appends, whose callers wait so long for a place, and a task in which they are stored. The task
-    /// ends when the last clone is gone. A panic in it is an error for the callers whose appends it had taken, and for
-    /// nobody after them.
+    /// ends when the last clone is gone. A panic in it is an error for the callers whose appends it had taken, and for no
+    /// later caller.
     pub fn start(max: usize, timeout: Duration, appender: impl Appender) -> Self {
         let (sender, queue) = mpsc::channel(max);
         let mut backlog = Backlog { queue, open: true, waiting: VecDeque::new(), max, patience: PATIENCE_MAX };
@@ -52,7 +52,7 @@ impl AppendQueue {
                 tracing::error!(
                     "the appender panicked, which is a defect: the appends it had taken are of unknown outcome"
                 );
-                // One of these may be why. Their callers are told, as those of the appends under way are.
+                // One of these may be the cause. Their callers get the error, as those of the appends under way do.
                 backlog.waiting.clear();
                 // Not before there is something to do, so that it cannot panic without end.
                 backlog.arrived().await;
@@ -87,7 +87,7 @@ impl AppendQueue {
 impl QueuedAppend {
     /// Answers the caller.
     pub fn answer(self, answer: Result<Appended, Error>) {
-        // The caller may have gone. Its append is what it is; there is nobody to tell.
+        // The caller may have gone. Its append is what it is; there is no receiver.
         drop(self.answer.send(answer));
     }
 
@@ -104,7 +104,7 @@ pub struct Backlog {
     open: bool,
     /// Taken from the queue, the oldest first.
     pub waiting: VecDeque<QueuedAppend>,
-    /// Above this nothing more is taken from the queue; what is given back may exceed it.
+    /// Above this nothing more is taken from the queue; what is put back may exceed it.
     max: usize,
     /// How many turns others get before a group is made up.
     patience: u32,
@@ -114,13 +114,14 @@ impl Backlog {
     /// Takes the next group from the front; what cannot go with it stays, in order.
     ///
     /// Within a group only the first append to a stream may expect anything of it: whether a later one's expectation holds
-    /// depends on whether the first is stored. Whoever stays behind makes later appends to its streams stay as well, so that
-    /// nobody is overtaken for ever. Appends to streams that are `in_flight` stay too. Callers who have gone are left out.
+    /// depends on whether the first is stored. An append that stays behind makes later appends to its streams stay as well,
+    /// so that no caller is overtaken for ever. Appends to streams that are `in_flight` stay too. Callers that have gone are
+    /// left out.
     pub fn take_group(&mut self, in_flight: &HashSet<Uuid>, events_max: usize, bytes_max: usize) -> Vec<QueuedAppend> {
         group::take(&mut self.waiting, in_flight, events_max, bytes_max)
     }
 
-    /// Takes in whatever is there.
+    /// Receives everything that is queued.
     pub fn fill(&mut self) {
         while self.waiting.len() < self.max {
             match self.queue.try_recv() {
@@ -142,9 +143,9 @@ impl Backlog {
         self.open
     }
 
-    /// Those who were just answered may have more to ask: lets them run before the next group is made up, or the quickest
-    /// of them would go out alone and the others wait for the disk twice. Not a delay: whoever is ready to run runs, then it
-    /// is our turn again; and it gives up soon where callers do not come back.
+    /// Callers that were just answered may append more: lets them run before the next group is formed, or the quickest of
+    /// them would go out alone and the others wait for the disk twice. Not a delay: every ready task runs, then it is our
+    /// turn again; and it gives up soon where callers do not come back.
     pub async fn let_callers_run(&mut self, answered: usize) {
         let before = self.waiting.len();
         for _ in 0..self.patience {

@@ -64,7 +64,7 @@ pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Tran
     /// Creates or upgrades whatever is needed. May be called any number of times.
     fn initialize(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Opens a fenced transaction. With a letter, also says whether that is still open.
+    /// Opens a fenced transaction. With a dead letter, also returns whether that is still open.
     ///
     /// # Errors
     /// [`Error::Fenced`] or [`Error::Interrupted`]: then there is no transaction.
@@ -86,8 +86,8 @@ pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Tran
     fn commit<'a>(&'a self, tx: OpenTx, fence: &'a Fence, closing: Closing<'a>)
     -> BoxFuture<'a, Result<Closed, Error>>;
 
-    /// Whether an error that a handler met inside the transaction is the store's own trouble, which any event would meet: a
-    /// full disk, a server that only reads. Then the event is not to blame: it is tried again until the store is well.
+    /// Whether an error that a handler met inside the transaction is a failure of the store, which any event would meet: a
+    /// full disk, a read-only server. Then the event is not to blame: it is retried until the store recovers.
     fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool;
 
     /// Takes a transaction back. `unsure`: a statement may be running on it still, so it must not be waited for.

@@ -91,7 +91,7 @@ struct Inner {
     config: ReliableDeliveryConfig,
     shared: Arc<Shared>,
     state: Mutex<State>,
-    /// Something is to be looked at before its time.
+    /// Something is to be checked before its time.
     nudge: Notify,
     /// For how long there has been something in the log that readers wait for.
     unsettled: Mutex<Short>,
@@ -117,7 +117,7 @@ struct Entry {
     task: Mutex<Option<AbortHandle>>,
     /// For how long it has been behind.
     behind: Mutex<Short>,
-    /// How fast another instance gets on, as far as it was seen from here.
+    /// How fast another instance progresses, as far as it was seen from here.
     elsewhere: Mutex<Pace>,
 }
 
@@ -227,7 +227,7 @@ impl Bus {
         let (told, status) = watch::channel(Status::new());
         let entry = Arc::new(Entry::new(id.clone(), control, status, config.clone()));
         self.inner.enter(&entry)?;
-        // From here on the name is taken; whoever stops waiting for us gives it back.
+        // From here on the name is taken; a caller that stops waiting for us releases it.
         let guard = Entering { inner: &self.inner, id: Some(&id) };
         self.inner.shared.coordinator.ready().await?;
         let start = match subscriber.options.start {
@@ -270,8 +270,8 @@ impl Bus {
         Some(Subscription::new(self.clone(), entry))
     }
 
-    /// Stops all subscribers: each finishes the event in hand, stores its checkpoint and lets another instance go on.
-    /// Calling it again is harmless.
+    /// Stops all subscribers: each finishes its current event, stores its checkpoint and releases leadership to another
+    /// instance. Calling it again is harmless.
     ///
     /// # Errors
     /// [`BusError::ShutdownTimedOut`](crate::BusError::ShutdownTimedOut) when some were not done within
@@ -287,11 +287,11 @@ impl Bus {
         let deadline = tokio::time::Instant::now() + self.inner.config.shutdown_timeout;
         let stopped = self.inner.stop(&entries).await;
         self.inner.last_words(&entries).await;
-        // Whoever cannot give back in time is found to be gone by the others.
+        // The other instances notice by themselves that one which cannot release in time is gone.
         let closing = self.inner.shared.coordinator.close();
         let patience = deadline.max(tokio::time::Instant::now() + CLOSE_TIMEOUT);
         if tokio::time::timeout_at(patience, closing).await.is_err() {
-            tracing::warn!("leadership could not be given back in time; it ends with the connection");
+            tracing::warn!("leadership could not be released in time; it ends with the connection");
         }
         // Not before: subscribers store their last checkpoints through them.
         let mut state = self.inner.state();
@@ -400,7 +400,7 @@ impl Entry {
         }
     }
 
-    /// How far it has got, compared with where the log ends. `stored`: its checkpoint, where another instance moves it.
+    /// How far it is, compared with where the log ends. `stored`: its checkpoint, where another instance moves it.
     fn progress(&self, ends: Ends, stored: Option<u64>) -> Progress {
         let mut status = self.status.borrow().clone();
         if let Some(stored) = stored {

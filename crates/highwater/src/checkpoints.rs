@@ -1,4 +1,4 @@
-//! The contract of checkpoints: where subscribers have got to, and who may say so.
+//! The contract of checkpoints: how far subscribers are, and which instance may write that.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use crate::{BoxFuture, Error, Instance, SubscriptionState};
 
-/// Where subscribers have got to.
+/// How far subscribers are.
 ///
 /// # Contract
 ///
 /// - A subscriber's checkpoint is independent of every other's \[G16\]. One that cannot be read is an error, never 0.
 /// - [`take_over`](Self::take_over) gives a term that was never given before, higher than all earlier ones of any
-///   subscriber, also after checkpoints were deleted by hand; from its return on, whoever holds an earlier term can
-///   write nothing \[G17\]. It commits durably.
+///   subscriber, also after checkpoints were deleted by hand; from its return on, a holder of an earlier term can write
+///   nothing \[G17\]. It commits durably.
 /// - Every write names a [`Fence`]: it happens only if the subscriber's row still carries that term, and if the server
 ///   is still in the life that the position was learnt in. A missing row counts as fenced.
 /// - [`store_checkpoints`](Self::store_checkpoints) never moves a checkpoint back: a write that arrives late, behind a
@@ -23,8 +23,8 @@ use crate::{BoxFuture, Error, Instance, SubscriptionState};
 /// - Reports inform and decide nothing \[G32\]. One report a subscriber is kept: that of the highest term, and of that term
 ///   the one that came last.
 pub trait Checkpoints: Send + Sync {
-    /// Makes the claimant the one who processes for a subscriber, and says where to go on. A subscriber that is new starts
-    /// after the claim's `start`, and that is stored, as is who it is.
+    /// Makes the claimant the leader of a subscriber, and returns where to continue. A new subscriber starts after the
+    /// claim's `start`, and that is stored, as is the claimant.
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>>;
 
     /// Stores checkpoints of several subscribers. The answers stand in the order of the writes: `None` when it is stored,
@@ -40,17 +40,17 @@ pub trait Checkpoints: Send + Sync {
     /// All checkpoints, by subscriber.
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>>;
 
-    /// Pauses a subscriber or lets it go on, durably and for all instances. `Ok(false)`: there is no such subscriber.
+    /// Pauses or resumes a subscriber, durably and for all instances. `Ok(false)`: there is no such subscriber.
     fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>>;
 
     /// Which of these subscribers are paused.
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
-    /// Stores what leaders say of themselves, at most one report a subscriber. One of an older term than what is stored is
-    /// left out, without a word. It may lose reports when the *server* crashes.
+    /// Stores leaders' reports, at most one per subscriber. One of an older term than what is stored is ignored silently. It
+    /// may lose reports when the *server* crashes.
     fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// What leaders said of themselves last, by subscriber.
+    /// The last reports of leaders, by subscriber.
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>>;
 }
 
@@ -64,7 +64,7 @@ pub struct Term {
     pub nonce: Uuid,
 }
 
-/// Somebody wants to process for a subscriber.
+/// An instance wants to lead for a subscriber.
 ///
 /// ```
 /// use highwater::Claim;
@@ -81,10 +81,10 @@ pub struct Claim {
     pub nonce: Uuid,
     /// The label of instances that should rather do it.
     pub prefers: Option<String>,
-    /// Who claims. A coordinator fills in who it is.
+    /// The claimant. A coordinator fills it in.
     pub instance: Instance,
-    /// The session that the claimant holds the subscriber's lock on, if it does. Then whoever has a transaction open on the
-    /// checkpoint is a former leader that may be frozen, and is not waited for.
+    /// The session that the claimant holds the subscriber's lock on, if it does. Then a transaction open on the checkpoint
+    /// is that of a former leader that may be frozen, and is not waited for.
     pub session: Option<Uuid>,
 }
 
@@ -117,7 +117,7 @@ pub struct Fence {
 pub struct Taken {
     /// The new term.
     pub term: Term,
-    /// Where the subscriber has got to.
+    /// How far the subscriber is.
     pub global_sequence: u64,
     /// The event that it handled last, if it is known.
     pub event_id: Option<Uuid>,
@@ -130,7 +130,7 @@ pub struct Taken {
 /// A checkpoint to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointWrite {
-    /// Who says so.
+    /// The instance that reports it.
     pub fence: Fence,
     /// Up to here everything has been handled.
     pub global_sequence: u64,
@@ -141,7 +141,7 @@ pub struct CheckpointWrite {
 /// Why a write did not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Somebody else has taken over, with this term.
+    /// Another instance has taken over, with this term.
     Superseded {
         /// The number of the term that holds now.
         term: u64,
@@ -150,12 +150,12 @@ pub enum Refused {
     Missing,
     /// The server was restarted or replaced since the position was learnt.
     Interrupted,
-    /// Somebody else's transaction holds it at the moment; it was not waited for, because others wait as well.
+    /// Another transaction holds it at the moment; it was not waited for, because others wait as well.
     Held,
 }
 
 impl Refused {
-    /// The same for whoever has a transaction, or no other way to say it.
+    /// The same for callers that have a transaction, or no other way to return it.
     #[must_use]
     pub fn into_error(self, subscriber_id: &str) -> Error {
         let subscriber_id = subscriber_id.to_owned();
@@ -181,7 +181,7 @@ pub struct Checkpoint {
     pub subscriber_id: String,
     /// Up to here everything has been handled or dead-lettered.
     pub global_sequence: u64,
-    /// The last event that was handed over, if it is known.
+    /// The last event that was delivered, if it is known.
     pub event_id: Option<Uuid>,
     /// When it was last written.
     pub updated_at: DateTime<Utc>,
@@ -191,8 +191,8 @@ pub struct Checkpoint {
     pub incarnation: u64,
 }
 
-/// What the leader of a subscriber says of itself, for whoever looks from outside. It is believed while its term holds and
-/// its leader does: what stands here may be older than what has become of it.
+/// What the leader of a subscriber reports about itself, for observers outside. It counts while its term and its leader do:
+/// it may be older than the present state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The subscriber.
@@ -209,7 +209,7 @@ pub struct Report {
     pub last_error: Option<String>,
     /// Why events of other processes are found by polling alone; `None` when they are pushed.
     pub push_degraded: Option<String>,
-    /// When it was said, by the leader's clock.
+    /// When it was reported, by the leader's clock.
     pub reported_at: DateTime<Utc>,
 }
 
@@ -222,7 +222,7 @@ pub struct StateColumns<'a> {
     pub failing: Option<u64>,
     /// How often.
     pub failures: Option<u32>,
-    /// When it is tried again.
+    /// When it is retried.
     pub next_at: Option<DateTime<Utc>>,
     /// Why it is halted.
     pub reason: Option<&'a str>,

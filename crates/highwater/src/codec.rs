@@ -4,8 +4,8 @@
 //! writes it, so `rename` and `alias` work; `data` is the variant's content alone: an object for a struct variant, the
 //! inner value of a newtype, an array for a tuple, `null` for a unit.
 //!
-//! What JSON would turn into something else without a word (NaN, infinities) and what `json` would store and never give
-//! back (`\u0000`) is refused here, for every backend alike.
+//! What JSON would change silently (NaN, infinities) and what `json` would store and never return (`\u0000`) is refused
+//! here, for every backend alike.
 
 mod check;
 mod decode;
@@ -51,7 +51,7 @@ pub fn decode<D: DeserializeOwned>(
     }
 }
 
-/// The same for who has to keep the record: an event may have to be handed over again, or buried.
+/// The same for callers that have to keep the record: an event may have to be retried, or recorded as a dead letter.
 pub(crate) fn decode_kept<D: DeserializeOwned>(
     record: &Record,
     types: &EventTypes,

@@ -20,7 +20,7 @@ use crate::{EventTypes, Invalid};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReliableDeliveryConfig {
-    /// How often an event that failed is tried again before it goes to the dead letters: 3 means four attempts. Default: 3.
+    /// How often an event that failed is retried before it becomes a dead letter: 3 means four attempts. Default: 3.
     pub max_retries: u32,
     /// How long to wait before the first retry; each later one waits twice as long. Default: 1 s.
     pub initial_retry_delay: Duration,
@@ -44,7 +44,7 @@ pub struct ReliableDeliveryConfig {
     pub tail_events_max: usize,
     /// Bytes that the shared tail keeps. Default: 16 MiB.
     pub tail_bytes_max: usize,
-    /// How often to look for new events, requests and pauses when nobody says that there are any. Default: 1 s.
+    /// How often to look for new events, requests and pauses without a hint. Default: 1 s.
     pub poll_interval: Duration,
     /// Parked events of one stream; one more halts the subscriber. Default: 1,000.
     pub parked_per_stream_max: u64,
@@ -54,14 +54,14 @@ pub struct ReliableDeliveryConfig {
     pub dead_letter_retention: Duration,
     /// How long [`EventBus::wait_for`](crate::Bus::wait_for) waits. Default: 30 s.
     pub wait_timeout: Duration,
-    /// How long [`EventBus::shutdown`](crate::Bus::shutdown) waits for what is in hand. Default: 10 s.
+    /// How long [`EventBus::shutdown`](crate::Bus::shutdown) waits for current events. Default: 10 s.
     pub shutdown_timeout: Duration,
     /// How far a subscriber may be behind before the bus does not call itself healthy any more. Default: 60 s.
     pub healthy_lag_max: Duration,
     /// Whether several instances share the work. Default: [`InstanceMode::SingleInstance`].
     pub instance_mode: InstanceMode,
-    /// After how long an instance that cannot be heard any more, because it hangs or is cut off, does not lead any more;
-    /// one that dies loses leadership at once. Default: 5 s.
+    /// After how long an instance that is silent, because it hangs or is cut off, no longer leads; one that dies loses
+    /// leadership at once. Default: 5 s.
     pub takeover_bound: Duration,
     /// How often an instance that stands by tries to take over. Default: 100 ms.
     pub standby_interval: Duration,
@@ -167,7 +167,7 @@ pub(crate) fn check_label(name: &'static str, label: Option<&str>) -> Result<(),
 #[non_exhaustive]
 pub enum InstanceMode {
     /// No coordination: for one instance, or where something else makes sure that there is one. No lock is taken. Started
-    /// twice by mistake, the newer instance goes on and the older one halts with an error.
+    /// twice by mistake, the newer instance continues and the older one halts with an error.
     #[default]
     SingleInstance,
 
@@ -202,8 +202,8 @@ pub enum CheckpointMode {
     },
 }
 
-/// By measurement: checkpoints cost next to nothing while catching up, and whoever waits for a busy subscriber, or for a lock of
-/// its transaction, does not wait for long.
+/// By measurement: checkpoints cost next to nothing while catching up, and callers that wait for a busy subscriber, or for a
+/// lock of its transaction, do not wait for long.
 impl Default for CheckpointMode {
     fn default() -> Self {
         Self::Batched { size: 4_000, interval: Duration::from_millis(100) }
@@ -244,7 +244,7 @@ pub struct SubscriberOptions {
     pub event_types: Option<EventTypes>,
     /// Where it starts the very first time. Default: at the beginning.
     pub start: StartAt,
-    /// What becomes of an event that it cannot take in. Default: the dead letters.
+    /// What becomes of an event that it cannot handle. Default: the dead letters.
     pub on_failure: FailurePolicy,
     /// The [`instance_label`](ReliableDeliveryConfig::instance_label) of instances that should rather process for it, when
     /// one is there. Default: any will do.
@@ -277,7 +277,7 @@ impl SubscriberOptions {
         Self { start, ..self }
     }
 
-    /// What becomes of an event that it cannot take in.
+    /// What becomes of an event that it cannot handle.
     #[must_use]
     pub fn on_failure(self, on_failure: FailurePolicy) -> Self {
         Self { on_failure, ..self }
@@ -343,7 +343,7 @@ overrides! {
     healthy_lag_max: Duration = identity,
 }
 
-/// Where a subscriber starts the very first time. Later it goes on from its checkpoint.
+/// Where a subscriber starts the very first time. Later it resumes from its checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartAt {
@@ -356,16 +356,16 @@ pub enum StartAt {
     After(u64),
 }
 
-/// What becomes of an event that a subscriber cannot take in.
+/// What becomes of an event that a subscriber cannot handle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailurePolicy {
-    /// It goes to the dead letters, and the subscriber goes on with the next.
+    /// It becomes a dead letter, and the subscriber continues with the next.
     #[default]
     DeadLetter,
     /// The subscriber stops in front of it, until it is resumed.
     Halt,
-    /// It goes to the dead letters, and so do all later events of its stream, unhandled, until they are replayed in order.
-    /// Other streams go on.
+    /// It becomes a dead letter, and so do all later events of its stream, unhandled, until they are replayed in order.
+    /// Other streams continue.
     ParkStream,
 }

@@ -1,4 +1,4 @@
-//! The contract of dead letters: events that a subscriber could not take in, kept until somebody has dealt with them.
+//! The contract of dead letters: events that a subscriber could not handle, kept until an operator has dealt with them.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -7,16 +7,16 @@ use crate::{BoxFuture, Error, Record};
 
 /// Dead letters, and what people ask to be done with them.
 ///
-/// They are written in the fenced transactions of [`Backend`](crate::backend::Backend), and nowhere else: whoever wants something
-/// done files a [`Request`], and the subscriber's own task does it.
+/// They are written in the fenced transactions of [`Backend`](crate::backend::Backend), and nowhere else: an operator files
+/// a [`Request`], and the subscriber's own task carries it out.
 ///
 /// # Contract
 ///
-/// - A subscriber has one letter for an event at most; an event that fails again after its letter was resolved opens it
-///   again.
+/// - A subscriber has at most one dead letter for an event; an event that fails again after its dead letter was resolved
+///   opens it again.
 /// - Reading shows what is committed. Requests are durable when filing returns, and stay open until they are finished.
 pub trait DeadLetters: Send + Sync {
-    /// The streams of a subscriber that are parked, with the number of letters that wait in each.
+    /// The streams of a subscriber that are parked, with the number of dead letters that wait in each.
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>>;
 
     /// A page of letters, by `global_sequence` and then by id.
@@ -31,24 +31,24 @@ pub trait DeadLetters: Send + Sync {
     /// Files a request. Filing the same one again changes nothing.
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// The open requests for these subscribers, the oldest first; a hundred of each at most, so that nobody's many keep
-    /// another's few waiting.
+    /// The open requests for these subscribers, the oldest first; a hundred of each at most, so that many requests for one
+    /// subscriber do not delay another's few.
     fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
 
     /// One request, open or not.
     fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>>;
 
-    /// Deletes letters of a subscriber that were resolved, and requests that were finished, before a time. Says how many
-    /// letters.
+    /// Deletes dead letters of a subscriber that were resolved, and requests that were finished, before a time. Returns how
+    /// many dead letters.
     fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
 }
 
-/// An event that a subscriber could not take in.
+/// An event that a subscriber could not handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The letter's own id.
+    /// The dead letter's own id.
     pub id: Uuid,
-    /// Who could not take it in.
+    /// The subscriber that could not handle it.
     pub subscriber_id: String,
     /// The event.
     pub event_id: Uuid,
@@ -60,11 +60,11 @@ pub struct DeadLetter {
     pub event_type: String,
     /// The last error; `None` for an event that only waits behind another.
     pub error_message: Option<String>,
-    /// How often it was tried again, retries and replays together.
+    /// How often it was retried, retries and replays together.
     pub retry_count: u32,
-    /// When the letter was written.
+    /// When the dead letter was written.
     pub created_at: DateTime<Utc>,
-    /// When it was last tried again.
+    /// When it was last retried.
     pub last_retry_at: Option<DateTime<Utc>>,
     /// What has become of it.
     pub state: DeadLetterState,
@@ -72,21 +72,21 @@ pub struct DeadLetter {
     pub parks: bool,
     /// When it was resolved.
     pub resolved_at: Option<DateTime<Utc>>,
-    /// Who asked for that.
+    /// Who requested that.
     pub resolved_by: Option<String>,
     /// The reason that was given.
     pub reason: Option<String>,
 }
 
 impl DeadLetter {
-    /// Where the page after this letter starts.
+    /// Where the page after this dead letter starts.
     #[must_use]
     pub fn cursor(&self) -> DeadLetterCursor {
         DeadLetterCursor { global_sequence: self.global_sequence, id: self.id }
     }
 }
 
-/// What has become of a letter.
+/// The state of a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeadLetterState {
@@ -94,11 +94,11 @@ pub enum DeadLetterState {
     Dead,
     /// Open: the event waits behind an earlier one of its stream.
     Parked,
-    /// Resolved: it was handed over again and taken in.
+    /// Resolved: it was replayed and handled.
     Replayed,
-    /// Resolved: somebody decided to do without it.
+    /// Resolved: an operator discarded it.
     Discarded,
-    /// Resolved: the subscriber was reset and has seen the event anew.
+    /// Resolved: the subscriber was reset and sees the event again.
     Archived,
 }
 
@@ -131,7 +131,7 @@ impl DeadLetterState {
     }
 }
 
-/// Which letters to show.
+/// Which dead letters to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterQuery {
     /// Of this subscriber.
@@ -175,16 +175,16 @@ impl DeadLetterQuery {
     }
 }
 
-/// A place between two pages of letters.
+/// A place between two pages of dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadLetterCursor {
     /// The last letter's place in the log.
     pub global_sequence: u64,
-    /// The last letter's id.
+    /// The last dead letter's id.
     pub id: Uuid,
 }
 
-/// Everything about one letter.
+/// Everything about one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterDetail {
     /// The letter.
@@ -195,12 +195,12 @@ pub struct DeadLetterDetail {
     pub attempts: Vec<LetterAttempt>,
 }
 
-/// One thing that was done with a letter.
+/// One thing that was done with a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LetterAttempt {
     /// When.
     pub at: DateTime<Utc>,
-    /// Who asked for it.
+    /// Who requested it.
     pub by: String,
     /// What came of it: "failed", "replayed", "discarded", "archived".
     pub outcome: String,
@@ -208,7 +208,7 @@ pub struct LetterAttempt {
     pub detail: Option<String>,
 }
 
-/// A letter to be written.
+/// A dead letter to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDeadLetter {
     /// The event.
@@ -221,7 +221,7 @@ pub struct NewDeadLetter {
     pub event_type: String,
     /// Why it failed, free of NUL and cut to a sensible length; `None` for one that only waits behind another.
     pub error_message: Option<String>,
-    /// How often it was tried again.
+    /// How often it was retried.
     pub retry_count: u32,
     /// Whether later events of its stream are to wait behind it.
     pub parks: bool,
@@ -238,13 +238,13 @@ impl NewDeadLetter {
 /// Something that a subscriber's task is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Drawn by whoever asks.
+    /// Drawn by the caller.
     pub id: Uuid,
     /// Whom it concerns.
     pub subscriber_id: String,
     /// What is to be done.
     pub ask: Ask,
-    /// Who asks.
+    /// Who requests it.
     pub requested_by: String,
     /// When.
     pub requested_at: DateTime<Utc>,
@@ -256,21 +256,21 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ask {
-    /// To hand one letter's event over again. The head of a parked stream takes those behind it along.
+    /// To replay one dead letter. The head of a parked stream takes those behind it along.
     Replay {
-        /// The letter.
+        /// The dead letter.
         letter: Uuid,
     },
-    /// To hand the letters of one stream over again, in order.
+    /// To replay the dead letters of one stream, in order.
     ReplayStream {
         /// The stream.
         stream_id: Uuid,
     },
-    /// To hand all letters over again, in order.
+    /// To replay all dead letters, in order.
     ReplayAll,
-    /// To do without one letter's event.
+    /// To discard one dead letter.
     Discard {
-        /// The letter.
+        /// The dead letter.
         letter: Uuid,
         /// Why.
         reason: String,
@@ -298,7 +298,7 @@ impl Ask {
 pub struct AskColumns<'a> {
     /// Its name: "replay", "replay_stream", "replay_all", "discard", "rebuild".
     pub ask: &'a str,
-    /// The letter it is about.
+    /// The dead letter it is about.
     pub letter: Option<Uuid>,
     /// The stream it is about.
     pub stream_id: Option<Uuid>,
@@ -340,9 +340,9 @@ impl AskColumns<'_> {
 /// What came of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestOutcome {
-    /// Letters that were dealt with as asked.
+    /// Dead letters that were dealt with as requested.
     pub done: u64,
-    /// Letters that failed again.
+    /// Dead letters that failed again.
     pub failed: u64,
     /// What went wrong, if something did.
     pub error: Option<String>,

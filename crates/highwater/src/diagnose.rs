@@ -10,19 +10,19 @@ use crate::{BoxFuture, Error};
 pub use rows::diagnose_rows;
 pub use subscribers::diagnose_subscribers;
 
-/// A store that looks at itself, for whoever operates it.
+/// A store that checks itself, for its operator.
 ///
 /// # Contract
 ///
 /// - Looking changes nothing, and waits for no writer and no lock that another holds for long \[G36\].
 /// - Findings come in the same order every time. Everything that is not good says what to do.
-/// - What cannot be looked at is a finding, not an error. What the role may not see is a [`Severity::Note`].
+/// - What cannot be checked is a finding, not an error. What the role may not see is a [`Severity::Note`].
 /// - Nothing is planned once [`initialize`](crate::backend::Backend::initialize) has returned.
 pub trait Diagnose: Send + Sync {
     /// Looks at everything that is known to go wrong.
     ///
     /// # Errors
-    /// Only when nothing at all can be said.
+    /// Only when nothing at all can be found out.
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>>;
 
     /// What [`initialize`](crate::backend::Backend::initialize) would do now, in order; empty when nothing.
@@ -57,7 +57,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that was looked at.
+/// One thing that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {

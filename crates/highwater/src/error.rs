@@ -52,7 +52,8 @@ pub enum Error {
     #[error("invalid input: {0}")]
     Invalid(#[from] Invalid),
 
-    /// An event id of the append is taken by another event. Nothing was stored: draw a new id, or find out who used it.
+    /// An event id of the append is taken by another event. Nothing was stored: draw a new id, or find the event that uses
+    /// it.
     #[error(
         "event id {event_id} is taken: it is stored in stream {stream_id} at version {stream_version} with another {differs_in}"
     )]
@@ -85,7 +86,7 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// The queue in front of the appender stayed full. Nothing was stored: slow down, or try again later.
+    /// The queue in front of the appender stayed full. Nothing was stored: slow down, or retry later.
     #[error("overloaded: the append waited {waited:?} for a place in the queue; nothing was stored")]
     Overloaded {
         /// How long the caller waited.
@@ -107,7 +108,7 @@ pub enum Error {
         waited: Duration,
     },
 
-    /// The store cannot be reached or did not answer. Nothing was stored: try again.
+    /// The store cannot be reached or did not answer. Nothing was stored: retry.
     #[error("unavailable: cannot {action}")]
     Unavailable {
         /// What was being tried.
@@ -159,8 +160,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// What is stored is not what was written: somebody changed it by hand, or the storage has damaged it. Trying again
-    /// does not help: let the store [`diagnose`](crate::backend::Diagnose::diagnose) itself, and mend what it names or restore a backup.
+    /// What is stored is not what was written: it was changed by hand, or the storage has damaged it. Retrying does not
+    /// help: let the store [`diagnose`](crate::backend::Diagnose::diagnose) itself, and fix what it names or restore a
+    /// backup.
     #[error("damaged: cannot {action}")]
     Damaged {
         /// What was being tried.
@@ -218,8 +220,8 @@ pub enum Error {
     #[error("the event bus has been shut down")]
     ShutDown,
 
-    /// A connection is not a session of its own, so nothing can hang on it: a pooler stands between. Connect directly.
-    #[error("no session of its own: {reason}")]
+    /// A connection is not a dedicated session, so it cannot hold locks: a pooler is in between. Connect directly.
+    #[error("not a dedicated session: {reason}")]
     NoSession {
         /// What gave it away, and the way out.
         reason: String,

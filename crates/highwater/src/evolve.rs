@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use crate::{Append, Appended, Direction, Error, Event, EventStream, ExpectedVersion, Log, Metadata};
 
-/// How often [`execute`](crate::EventStore::execute) decides anew when others keep being faster. Each time somebody else
-/// gets on.
+/// How often [`execute`](crate::EventStore::execute) decides again when other writers keep being faster. Each time another
+/// writer succeeds.
 const DECISIONS_MAX: u32 = 100;
-/// After how many lost races it steps back for a moment, so that nobody loses all of them.
+/// After how many lost races it steps back for a moment, so that no writer loses all of them.
 const PATIENT_AFTER: u32 = 3;
 /// How long it steps back at most.
 const STEP_BACK_MAX: Duration = Duration::from_millis(20);
@@ -125,7 +125,7 @@ pub enum ExecuteError<E> {
     Store(#[from] Error),
 }
 
-/// Takes in what has been appended since.
+/// Applies what has been appended since.
 pub(crate) async fn catch_up<L, S>(log: &L, stream_id: Uuid, loaded: &mut Loaded<S>) -> Result<(), Error>
 where
     L: Log + ?Sized,

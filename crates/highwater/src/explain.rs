@@ -1,4 +1,4 @@
-//! Why a subscriber is where it is, in words, for whoever looks from outside.
+//! Why a subscriber is where it is, in words, for observers outside.
 
 mod words;
 
@@ -73,7 +73,7 @@ pub enum Cause {
         lag_events: u64,
         /// Events per second.
         rate: f64,
-        /// How long it will take; none when that cannot be said.
+        /// How long it will take; none when that is unknown.
         time_left: Option<Duration>,
     },
     /// What is committed behind where the log is settled waits for transactions to end.
@@ -87,19 +87,19 @@ pub enum Cause {
         /// The transactions, the oldest first, as far as they may be seen.
         writers: Vec<OpenWriter>,
     },
-    /// Nobody processes for it.
+    /// It has no leader.
     NobodyLeads {
-        /// Who did last; `None` when nobody is known to have.
+        /// The last leader; `None` when none is known.
         last: Option<Leader>,
-        /// When it was last heard of: its last report or checkpoint.
+        /// The time of its last report or checkpoint.
         heard_of: DateTime<Utc>,
     },
-    /// Somebody has its lock and does not lead, which keeps everybody from leading.
+    /// A session holds its lock and does not lead, which keeps every instance from leading.
     LockHeld {
-        /// Who, as far as that can be seen.
+        /// The session, as far as that can be seen.
         holders: Vec<LockHolder>,
     },
-    /// Somebody moved its checkpoint by hand while nobody processed for it, and nobody has gone on.
+    /// Its checkpoint was moved by hand while it had no leader, and no instance has continued.
     MovedByHand {
         /// Where to.
         checkpoint: u64,
@@ -108,36 +108,36 @@ pub enum Cause {
         /// The process that did it.
         leader: Leader,
     },
-    /// It was unsubscribed or shut down, as it should be, and nobody has gone on.
+    /// It was unsubscribed or shut down, in good order, and no instance has continued.
     Stopped {
         /// When.
         at: DateTime<Utc>,
-        /// Who did process.
+        /// The last leader.
         leader: Option<Leader>,
     },
     /// Its leader runs without coordination: whether it still does cannot be told.
     Uncoordinated {
-        /// Who that is.
+        /// The leader.
         leader: Leader,
-        /// When it was last heard of: its last report or checkpoint.
+        /// The time of its last report or checkpoint.
         heard_of: DateTime<Utc>,
     },
-    /// Somebody leads and is behind, and nothing happens.
+    /// Its leader is behind, and makes no progress.
     NotMoving {
         /// Since when.
         since: DateTime<Utc>,
         /// At most so many events.
         lag_events: u64,
-        /// Who leads.
+        /// The leader.
         leader: Option<Leader>,
     },
-    /// An event has failed, and is tried again.
+    /// An event has failed, and is retried.
     Retrying {
         /// The event's place in the log.
         global_sequence: u64,
         /// How often it has failed.
         failures: u32,
-        /// When it is tried again.
+        /// When it is retried.
         next_at: DateTime<Utc>,
         /// What it failed with.
         error: Option<String>,
@@ -147,9 +147,9 @@ pub enum Cause {
         /// Why.
         reason: String,
     },
-    /// Somebody paused it.
+    /// An operator paused it.
     Paused,
-    /// Its leader does not get on with the store.
+    /// Its leader meets errors of the store.
     Disconnected {
         /// What the store said.
         error: Option<String>,
@@ -158,10 +158,10 @@ pub enum Cause {
     ParkedStreams {
         /// How many.
         count: u64,
-        /// The first of them in the order of the log, if it is among the first letters.
+        /// The first of them in the order of the log, if it is among the first dead letters.
         first: Option<Uuid>,
     },
-    /// Events that it could not take in wait to be dealt with.
+    /// Events that it could not handle wait to be dealt with.
     DeadLetters {
         /// How many.
         count: u64,
@@ -191,7 +191,7 @@ fn causes(overview: &Overview, subscriber: &SubscriberOverview, open: &[DeadLett
     causes.extend(report.and_then(trouble));
     let (lag_events, leader) = (subscriber.lag_events, subscriber.leader.clone());
     causes.extend(subscriber.still_since.map(|since| Cause::NotMoving { since, lag_events, leader }));
-    // Of who is where it should be this matters less.
+    // For a subscriber that is caught up this matters less.
     let mut uncoordinated = uncoordinated(subscriber);
     if lag_events > 0 && !subscriber.held_back {
         causes.extend(uncoordinated.take());
@@ -227,7 +227,7 @@ fn heard_of(subscriber: &SubscriberOverview) -> DateTime<Utc> {
     subscriber.checkpoint_at.max(reported_at.unwrap_or(subscriber.checkpoint_at))
 }
 
-/// Nobody is there.
+/// There is no leader.
 fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
     if subscriber.is_led() {
         return None;
@@ -244,7 +244,7 @@ fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
     })
 }
 
-/// Who leads is not well.
+/// The leader is failing.
 fn trouble(report: &Report) -> Option<Cause> {
     let error = report.last_error.clone();
     match &report.state {
@@ -262,7 +262,7 @@ fn uncoordinated(subscriber: &SubscriberOverview) -> Option<Cause> {
     subscriber.is_led().then(|| Cause::Uncoordinated { leader, heard_of: heard_of(subscriber) })
 }
 
-/// How far it is. Of who is behind for another reason, that one says enough.
+/// How far it is. For a subscriber that is behind for another reason, that reason is enough.
 fn whereabouts(overview: &Overview, subscriber: &SubscriberOverview) -> Option<Cause> {
     if subscriber.held_back {
         return None;

@@ -1,8 +1,8 @@
 //! The contract of leadership: which of several instances processes for a subscriber.
 //!
-//! A backend brings locks that go with whoever holds them ([`Candidate`]); [`Coordinator`] makes leadership of them, the
-//! same on every backend. Locks decide who *tries*: what reaches the store is decided by terms, which every write names,
-//! so that two instances which both believe to lead for a moment cannot both write.
+//! A backend provides locks that end with their holder ([`Candidate`]); [`Coordinator`] builds leadership on them, the same
+//! on every backend. Locks decide which instance *tries*: terms, which every write names, decide what reaches the store, so
+//! that two instances which both believe for a moment that they lead cannot both write.
 
 mod clock;
 mod coordinator;
@@ -29,7 +29,7 @@ pub use local::LocalCoordinator;
 
 /// Decides which instance processes for a subscriber.
 ///
-/// [`EventBus`](crate::EventBus) uses one for all its subscribers. It can be used by hand as well, for work of one's own
+/// [`EventBus`](crate::EventBus) uses one for all its subscribers. Applications can use it directly as well, for other work
 /// that must be done by one instance at a time.
 ///
 /// ```
@@ -55,36 +55,36 @@ pub use local::LocalCoordinator;
 /// - At most one guard for a subscriber is held at a time, among all instances \[G28\]. Names do not disturb each other.
 /// - A guard that is dropped, by whatever way, gives leadership back; so does the end of a process \[G29\].
 /// - Every guard has a term that is higher than that of every guard before it.
-/// - Both calls may be dropped at any await: what they were about to get is given back.
+/// - Both calls may be dropped at any await: what they were about to acquire is released.
 pub trait ProjectorCoordinator: Send + Sync {
-    /// Prepares whatever leadership rests on, so that what stands in the way is said at once and not later.
+    /// Prepares what leadership rests on, so that problems are reported at once and not later.
     ///
     /// # Errors
     /// When it cannot work at all ([`Error::Unfit`], [`Error::NoSession`]), and when the store cannot be reached.
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Leads from now on, unless somebody else does, or is about to: what was let go for another instance is left to that one
-    /// for a moment.
+    /// Leads from now on, unless another instance does, or is about to: a subscriber released for another instance is left
+    /// to that one for a moment.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a name or a setting that cannot be, and when the store cannot be asked.
     fn try_acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Option<LeadershipGuard>, Error>>;
 
-    /// The same, after waiting until nobody else leads.
+    /// The same, after waiting until no other instance leads.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<LeadershipGuard, Error>>;
 
-    /// Whether others are kept out. Where they are not, whoever is fenced has to halt: two that take over from each other
+    /// Whether others are kept out. Where they are not, a fenced instance has to halt: two that take over from each other
     /// would do nothing else for ever.
     fn is_exclusive(&self) -> bool;
 
-    /// Who leads for a subscriber that this instance waits for, as far as that is known here.
+    /// The leader of a subscriber that this instance waits for, as far as that is known here.
     fn leader(&self, subscriber_id: &str) -> Option<Leader>;
 
-    /// For how long nobody has led for a subscriber that this instance waits for, as far as that is known here: somebody has
-    /// its lock, and does not lead. [`Leadership::lock_holders`] says who.
+    /// For how long a subscriber that this instance waits for has had no leader, as far as that is known here: a session
+    /// holds its lock, and does not lead. [`Leadership::lock_holders`] returns which.
     fn unled_for(&self, subscriber_id: &str) -> Option<Duration>;
 
     /// Gives everything back and ends. Calling it again is harmless.
@@ -96,11 +96,11 @@ pub trait Leadership: Send + Sync {
     /// Enters this instance among those that may lead. Nothing is opened before it is needed.
     fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate>;
 
-    /// Who leads, or led last, for every subscriber; by subscriber. Any process may ask.
+    /// The present or last leader of every subscriber; by subscriber. Any process may ask.
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>>;
 
-    /// Who has the locks of some subscribers now, whether or not it leads; by subscriber. Any process may ask. A lock that a
-    /// stranger has keeps everybody from leading.
+    /// The present holders of some subscribers' locks, whether or not they lead; by subscriber. Any process may ask. A lock
+    /// held by a foreign session keeps every instance from leading.
     fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>>;
 }
 
@@ -108,10 +108,10 @@ pub trait Leadership: Send + Sync {
 ///
 /// # Contract
 ///
-/// - A lock is held once at most, among all candidates \[G28\], and for one caller: who asks again while it is held here
-///   waits like anybody else.
-/// - When the candidate's process ends, dies or cannot be heard any more, its locks are free again \[G29\].
-/// - Whoever cannot be sure any more that a lock is still held is told so, before anybody else can get it.
+/// - A lock is held once at most, among all candidates \[G28\], and for one caller: a caller that asks again while it is
+///   held here waits like any other.
+/// - When the candidate's process ends, dies or falls silent, its locks are free again \[G29\].
+/// - A holder that can no longer be sure of its lock learns that before any other can get it.
 pub trait Candidate: Send + Sync {
     /// Opens what the locks hang on.
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>>;
@@ -122,7 +122,7 @@ pub trait Candidate: Send + Sync {
     /// Waits for a lock. May be dropped at any await.
     fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>>;
 
-    /// Tells the others what this instance wants, and sees who they are. What it leads counts as wanted.
+    /// Announces what this instance wants, and sees the others. What it leads counts as wanted.
     fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>>;
 
     /// Gives all locks back, and ends.
@@ -147,7 +147,7 @@ pub trait Held: Send + Sync {
 /// How leadership is worked, from the bus's [`ReliableDeliveryConfig`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeadershipSettings {
-    /// After how long an instance that cannot be heard does not lead any more.
+    /// After how long a silent instance no longer leads.
     pub takeover_bound: Duration,
     /// How often to try for what is wanted.
     pub standby_interval: Duration,
@@ -182,7 +182,7 @@ pub struct View {
 pub struct Member {
     /// What its locks hang on. Another one after every lost connection.
     pub session: Uuid,
-    /// Who it is.
+    /// The instance.
     pub instance: Instance,
     /// What it would process for, and what it does.
     pub wants: Vec<Want>,
@@ -190,7 +190,7 @@ pub struct Member {
     pub leads: Vec<String>,
 }
 
-/// Who leads for a subscriber.
+/// The leader of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leader {
     /// The subscriber.
@@ -205,7 +205,7 @@ pub struct Leader {
     pub hold: LeaderHold,
 }
 
-/// Who has the lock of a subscriber.
+/// The holder of a subscriber's lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockHolder {
@@ -241,13 +241,13 @@ impl fmt::Display for LockHolder {
     }
 }
 
-/// Whether somebody still leads.
+/// Whether an instance still leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaderHold {
     /// Yes.
     Held,
-    /// Nobody does: it has stopped, or died.
+    /// None does: it has stopped, or died.
     Gone,
-    /// It runs without coordination and holds no lock, so nobody can tell.
+    /// It runs without coordination and holds no lock, so that cannot be told.
     Unknown,
 }

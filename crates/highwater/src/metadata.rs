@@ -11,7 +11,7 @@ const CORRELATION_ID: &str = "correlation_id";
 const CAUSATION_ID: &str = "causation_id";
 const ACTOR: &str = "actor";
 
-/// A free JSON object that travels with an event. Three of its keys have names of their own here.
+/// A free JSON object that travels with an event. Three of its keys have dedicated methods here.
 ///
 /// ```
 /// use highwater::Metadata;

@@ -9,8 +9,8 @@ use crate::{BoxError, BoxFuture, Event, SubscriberOptions};
 ///
 /// Applications usually write a [`Projection`], which is an observer by itself.
 pub trait EventObserver<D>: Send + Sync {
-    /// The durable name under which it has got to where it is: `projection:<name>` or `saga:<name>`. Instances with the
-    /// same name share one position, so it must never change, and no two observers may have the same.
+    /// The durable name that its checkpoint is stored under: `projection:<name>` or `saga:<name>`. Instances with the same
+    /// name share one position, so it must never change, and no two observers may have the same.
     fn subscriber_id(&self) -> &str;
 
     /// What it chooses.
@@ -18,13 +18,13 @@ pub trait EventObserver<D>: Send + Sync {
         SubscriberOptions::default()
     }
 
-    /// Takes one event in. An event may be handed over again after a crash; its `id` tells.
+    /// Handles one event. An event may be delivered again after a crash; its `id` tells.
     ///
     /// # Errors
     /// Whatever keeps it from taking the event in. [`Permanent`] says that trying again is no use.
     fn on_event<'a>(&'a self, event: &'a Event<D>) -> BoxFuture<'a, Result<(), BoxError>>;
 
-    /// Forgets everything, to be handed all events anew. Called when a rebuild is asked for, before the checkpoint is set
+    /// Forgets everything, to handle all events again. Called when a rebuild is requested, before the checkpoint is set
     /// back; it may be called again when that fails.
     ///
     /// # Errors
@@ -143,9 +143,8 @@ where
     /// Whatever keeps it from taking the event in. Everything it wrote is rolled back then.
     fn apply(&self, tx: &mut Tx, event: &Event<D>) -> impl Future<Output = Result<(), BoxError>> + Send;
 
-    /// Takes several events in at once, for projections that can do so faster than one by one. When it fails, the whole
-    /// transaction is rolled back and the events come again through [`apply`](Self::apply), each in a transaction of its
-    /// own.
+    /// Handles several events at once, for projections that can do so faster than one by one. When it fails, the whole
+    /// transaction is rolled back and the events come again through [`apply`](Self::apply), each in its own transaction.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).

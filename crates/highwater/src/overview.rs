@@ -11,15 +11,15 @@ use crate::{
     SubscriptionState, Unfinished,
 };
 
-/// For how long a leader may be behind without moving before that is said.
+/// For how long a leader may be behind without moving before that is reported.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// For how long what was said of a rate counts: who moves says so every second, and so often its checkpoint is stored.
+/// For how long a reported rate counts: a subscriber that moves reports every second, and stores its checkpoint as often.
 const RATE_LASTS: Duration = Duration::from_secs(5);
-/// Pages that are read at most to find out how far the log is settled. Whoever looks every second must not read a whole log
-/// each time.
+/// Pages that are read at most to find out how far the log is settled. A caller that looks every second must not read a
+/// whole log each time.
 const PAGES_MAX: u32 = 16;
-/// How often to ask where the log is settled, and how long to wait in between: who has not seen open writers begin learns
-/// it from the second answer on.
+/// How often to query where the log is settled, and how long to wait in between: a caller that has not seen open writers
+/// begin learns it from the second answer on.
 const LOOKS: (u32, Duration) = (10, Duration::from_millis(5));
 
 /// How a log and all its subscribers stand.
@@ -55,7 +55,7 @@ pub struct Overview {
 pub struct SubscriberOverview {
     /// The subscriber.
     pub subscriber_id: String,
-    /// Where it goes on.
+    /// Where it continues.
     pub checkpoint: u64,
     /// When that was last written.
     pub checkpoint_at: DateTime<Utc>,
@@ -68,15 +68,15 @@ pub struct SubscriberOverview {
     pub lag: Duration,
     /// Whether it has handled everything that is settled, and what is committed beyond that waits for open transactions.
     pub held_back: bool,
-    /// Who leads, or led last; `None` when nobody is known to have.
+    /// The present or last leader; `None` when none is known.
     pub leader: Option<Leader>,
-    /// Whether somebody paused it.
+    /// Whether an operator paused it.
     pub paused: bool,
-    /// What its leader says of itself: only what still counts. That it has stopped counts for as long as nobody else leads.
+    /// Its leader's report: only if it still counts. A report that it has stopped counts until another instance leads.
     pub report: Option<Report>,
-    /// Events that it handles per second; zero when nobody says so, or nobody has said anything for a while.
+    /// Events that it handles per second; zero when that is not reported, or there has been no report for a while.
     pub rate: f64,
-    /// How long it will take at this rate; none when that cannot be said, or when it is held back.
+    /// How long it will take at this rate; none when that is unknown, or when it is held back.
     pub time_left: Option<Duration>,
     /// Open dead letters.
     pub dead_letters: u64,
@@ -106,13 +106,13 @@ impl SubscriberOverview {
             _ if self.held_back => "held back",
             Some(SubscriptionState::Live { .. }) => "live",
             Some(SubscriptionState::CatchingUp { .. }) => "catching up",
-            // Not said yet, or not any more.
+            // Not reported yet, or no longer.
             _ if self.lag_events == 0 => "live",
             _ => "catching up",
         }
     }
 
-    /// Whether somebody leads, or may do so where that cannot be told.
+    /// Whether an instance leads, or may do so where that cannot be told.
     #[must_use]
     pub fn is_led(&self) -> bool {
         let stopped = self.report.as_ref().is_some_and(|report| report.state == SubscriptionState::Stopped);
@@ -129,7 +129,7 @@ impl Overview {
         Self::look(store, None, PATIENCE).await
     }
 
-    /// The same for one subscriber at most, and with a patience of one's own.
+    /// The same for one subscriber at most, and with a custom patience.
     pub(crate) async fn look(store: &dyn Backend, only: Option<&str>, patience: Duration) -> Result<Self, Error> {
         let mut checkpoints = store.checkpoints().await?;
         let Ends { frontier, head } = ends(store).await?;
@@ -179,15 +179,15 @@ pub(crate) async fn ends(store: &dyn Backend) -> Result<Ends, Error> {
         frontier = store.frontier().await?;
     }
     if frontier < head {
-        // Numbers that follow one another are read whoever is open.
+        // Contiguous numbers are read whatever writers are open.
         let next = store.read_all(frontier, &EventTypes::All, ReadLimit::events(1)).await?;
         frontier = next.complete_to.max(frontier);
     }
     Ok(Ends { frontier, head: head.max(frontier) })
 }
 
-/// Up to where the log is settled if it is up to `from`. Who has not seen writers begin cannot say that at once; a reader finds
-/// out on its way, as far as no number is missing.
+/// Up to where the log is settled if it is up to `from`. A caller that has not seen writers begin cannot tell that at once;
+/// a reader finds out on its way, as far as no number is missing.
 async fn read_on(store: &dyn Backend, from: u64, head: u64) -> Result<u64, Error> {
     let mut frontier = from;
     for _ in 0..PAGES_MAX {

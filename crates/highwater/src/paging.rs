@@ -51,7 +51,7 @@ pub(crate) struct Fetched<'a> {
 }
 
 impl<'a, D: DeserializeOwned> EventStream<'a, D> {
-    /// All events of one stream from a version on. A type that `D` does not know is an error: whoever folds a stream
+    /// All events of one stream from a version on. A type that `D` does not know is an error: a caller that folds a stream
     /// must not miss a part of it.
     pub(crate) fn of_stream<L: Log + ?Sized>(log: &'a L, stream_id: Uuid, from: u64, direction: Direction) -> Self {
         let limit = ReadLimit { events: PAGE_EVENTS_FIRST, bytes: PAGE_BYTES_MAX };
@@ -179,7 +179,7 @@ impl<D: DeserializeOwned> Stream for EventStream<'_, D> {
                 Some(Ok(fetched)) => {
                     this.current = fetched.records.into_iter();
                     this.fetch = fetched.next;
-                    // Sends the next request before the page at hand is looked at.
+                    // Sends the next request before the current page is examined.
                     this.poll_fetch(cx);
                 }
                 Some(Err(error)) => {
@@ -218,8 +218,8 @@ fn fetch_stream<'a, L: Log + ?Sized>(log: &'a L, stream_id: Uuid, mut read: Stre
     })
 }
 
-/// Versions follow each other \[G3\]. Where they do not, events were removed or doubled by hand, and whoever went on would
-/// decide on half of a history.
+/// Versions follow each other \[G3\]. Where they do not, events were removed or doubled by hand, and a caller that continued
+/// would decide on half of a history.
 fn check_versions(page: &StreamPage, read: StreamRead) -> Result<(), String> {
     let mut expected = match read.direction {
         Direction::Forwards => Some(read.from.max(1)),
@@ -245,7 +245,7 @@ fn check_versions(page: &StreamPage, read: StreamRead) -> Result<(), String> {
     }
 }
 
-/// Where reading everything has got to.
+/// How far reading everything is.
 struct All {
     after: u64,
     target: u64,
@@ -278,7 +278,7 @@ fn fetch_all<'a, L: Log + ?Sized>(log: &'a L, mut all: All) -> Fetch<'a> {
                 break page;
             }
             if !moved {
-                // A writer that may still bring something is open. A rollback tells nobody, so we look again.
+                // A writer that may still commit something is open. A rollback sends no hint, so we look again.
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LOOK_AGAIN.1);
             }

@@ -11,19 +11,19 @@ use crate::{
     LeaderHold, ProjectorCoordinator, ReliableDeliveryConfig, Report, Request, SubscriptionState, Term,
 };
 
-/// How often a forced move is tried anew when leaders change under it.
+/// How often a forced move is retried when leaders change under it.
 const TRIES: u32 = 5;
 
 /// What a repair calls itself while it leads.
 pub(crate) const REPAIR_LABEL: &str = "repair";
 
-/// Moves checkpoints, in somebody's name.
+/// Moves checkpoints, in an operator's name.
 ///
-/// Only the checkpoint is moved, and what a projection has written stays: moved back it is handed events that it has seen
-/// before, moved on it never sees those in between. To have a projection emptied and filled anew, ask for a
+/// Only the checkpoint is moved, and what a projection has written stays: moved back it gets events that it has seen before,
+/// moved forward it never sees those in between. To have a projection emptied and filled again, request a
 /// [`rebuild`](Self::rebuild).
 ///
-/// Open dead letters beyond the new place are archived, because their events come anew; those up to there stay open.
+/// Open dead letters beyond the new position are archived, because their events come again; those up to there stay open.
 ///
 /// ```
 /// use highwater::backend::Checkpoints;
@@ -51,12 +51,12 @@ pub struct Repair<'a> {
 pub struct Moved {
     /// Where it was.
     pub from: u64,
-    /// Where it is: the subscriber goes on after this.
+    /// Where it is: the subscriber continues after this.
     pub to: u64,
     /// The term that holds now; earlier ones write nothing any more.
     pub term: u64,
-    /// Who led, or may have, and was overruled. It finishes the event in hand, cannot store that, and goes on from the new
-    /// place by itself.
+    /// The leader, or possible leader, that was overridden. It finishes its current event, cannot store that, and resumes
+    /// from the new position by itself.
     pub fenced: Option<Leader>,
 }
 
@@ -67,19 +67,19 @@ impl<'a> Repair<'a> {
         Self { store, by: format!("process {}", std::process::id()), force: false }
     }
 
-    /// In whose name: it is recorded with the letters that are archived.
+    /// In whose name: it is recorded with the dead letters that are archived.
     #[must_use]
     pub fn by(self, who: impl Into<String>) -> Self {
         Self { by: who.into(), ..self }
     }
 
-    /// Also while somebody processes: what that one is about to store is fenced.
+    /// Also while an instance leads: what it is about to store is fenced.
     #[must_use]
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }
 
-    /// Has a subscriber go on from the beginning of the log.
+    /// Has a subscriber continue from the beginning of the log.
     ///
     /// # Errors
     /// As [`set_checkpoint`](Self::set_checkpoint).
@@ -87,11 +87,12 @@ impl<'a> Repair<'a> {
         self.set_checkpoint(subscriber_id, 0).await
     }
 
-    /// Has a subscriber go on after a position. While nobody processes for it, nobody can begin to before this is done.
+    /// Has a subscriber continue after a position. While it has no leader, no instance can begin to lead before this is
+    /// done.
     ///
     /// # Errors
-    /// [`BusError::Led`](crate::BusError::Led) while somebody processes for it, or may do so because it runs without coordination, unless it is
-    /// [forced](Self::force); [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber); [`Error::Invalid`] for a position beyond the end of the log;
+    /// [`BusError::Led`] while an instance leads it, or may do so because it runs without coordination, unless this is
+    /// [forced](Self::force); [`BusError::UnknownSubscriber`]; [`Error::Invalid`] for a position beyond the end of the log;
     /// [`Error::Unavailable`] for one that is not settled yet, and when the store cannot be asked.
     pub async fn set_checkpoint(&self, subscriber_id: &str, to: u64) -> Result<Moved, Error> {
         crate::subscriber::check_id(subscriber_id)?;
@@ -110,13 +111,12 @@ impl<'a> Repair<'a> {
         Err(led(subscriber_id, leader))
     }
 
-    /// Asks for a projection to be emptied and filled anew, and says by which request that is known. Whoever leads does it,
-    /// now or when somebody begins to: only that has the code. The term is raised with it, so nothing that was in hand before
-    /// is stored.
+    /// Requests that a projection is emptied and filled again, and returns the request's id. The leader does it, now or when
+    /// an instance begins to lead: only that has the code. The term is raised with it, so no earlier work in hand is stored.
     ///
     /// # Errors
-    /// [`BusError::Led`](crate::BusError::Led) while somebody processes for it, or may do so, unless it is [forced](Self::force);
-    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber); and when the store cannot be asked.
+    /// [`BusError::Led`] while an instance leads it, or may do so, unless this is [forced](Self::force);
+    /// [`BusError::UnknownSubscriber`]; and when the store cannot be asked.
     pub async fn rebuild(&self, subscriber_id: &str) -> Result<Uuid, Error> {
         crate::subscriber::check_id(subscriber_id)?;
         check_text("by", &self.by)?;
@@ -146,7 +146,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Who leads, or may do so: who says that it has stopped does not.
+    /// The leader, or possible leader: one that has reported its stop is none.
     async fn leader(&self, subscriber_id: &str) -> Result<Option<Leader>, Error> {
         let leaders = self.store.leaders().await?;
         let leader = leaders.into_iter().find(|leader| leader.subscriber_id == subscriber_id);
@@ -160,7 +160,7 @@ impl<'a> Repair<'a> {
         Ok(Some(leader).filter(|_| !stopped))
     }
 
-    /// Leads for as long as it takes. `None`: somebody else does by now.
+    /// Leads for as long as it takes. `None`: another instance does by now.
     async fn alone(&self, subscriber_id: &str, to: u64) -> Result<Option<Moved>, Error> {
         let config = ReliableDeliveryConfig {
             instance_mode: InstanceMode::Coordinated,
@@ -186,8 +186,8 @@ impl<'a> Repair<'a> {
         moved
     }
 
-    /// Moves the checkpoint of somebody who leads. The new term has the old one's nonce: by that the leader knows that nobody
-    /// else has taken over, and goes on from what it finds.
+    /// Moves the checkpoint of a leader. The new term has the old one's nonce: by that the leader knows that no other
+    /// instance has taken over, and continues from what it finds.
     async fn overrule(&self, subscriber_id: &str, to: u64, leader: Option<Leader>) -> Result<Moved, Error> {
         let mut tries = 1;
         let (from, term) = loop {
@@ -201,13 +201,13 @@ impl<'a> Repair<'a> {
         };
         // It is done, whether or not that one learns of it now: at the latest from the next event it cannot store.
         if let Err(error) = self.wake(subscriber_id).await {
-            tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be told so");
+            tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be notified");
         }
         Ok(Moved { from, to, term: term.number, fenced: leader })
     }
 
-    /// Says that whoever led for this has stopped in good order: nobody has to look why it is gone. What the leader before
-    /// said of errors stays.
+    /// Reports that the leader for this has stopped in good order: no operator has to find out why it is gone. Errors that
+    /// the previous leader reported stay.
     async fn last_words(&self, subscriber_id: &str, term: Term, to: u64) {
         let said = async {
             let reports = self.store.reports().await?;
@@ -236,8 +236,8 @@ impl<'a> Repair<'a> {
         Ok((begun.global_sequence, closed.term))
     }
 
-    /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream that
-    /// nobody has. Leaders of every version know that one.
+    /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream
+    /// that does not exist. Leaders of every version know that one.
     async fn wake(&self, subscriber_id: &str) -> Result<(), Error> {
         self.file(subscriber_id, Ask::ReplayStream { stream_id: Uuid::nil() }).await.map(drop)
     }

@@ -104,13 +104,13 @@ pub trait EventStore: Log {
         }
     }
 
-    /// Load, decide, append: and again from the start when somebody else was faster.
+    /// Load, decide, append: and again from the start when another writer was faster.
     ///
     /// `decide` may be called several times and should do nothing but decide. It returns an event, several, or none;
     /// `None` comes back when it decided on nothing.
     ///
     /// # Errors
-    /// [`ExecuteError::Rejected`] with what `decide` said, or [`ExecuteError::Store`].
+    /// [`ExecuteError::Rejected`] with what `decide` returned, or [`ExecuteError::Store`].
     fn execute<S, F, R, E>(
         &self,
         stream_id: Uuid,

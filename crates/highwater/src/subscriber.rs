@@ -50,7 +50,7 @@ pub(crate) enum Handler {
 }
 
 pub(crate) trait HandleEach: Send + Sync {
-    /// Hands events over one by one, until one fails or something else is to be done. Says how many were taken in.
+    /// Delivers events one by one, until one fails or something else is to be done. Returns how many were handled.
     fn handle<'a>(
         &'a self,
         records: &'a [Record],
@@ -137,7 +137,7 @@ pub struct InTransaction<D>(PhantomData<D>);
 #[doc(hidden)]
 pub struct Function<D>(PhantomData<D>);
 
-/// What has been subscribed already, for those who put one together by themselves.
+/// What has been subscribed already, for callers that build one themselves.
 impl<B: Transactional> IntoSubscriber<B, ()> for Subscriber {
     fn into_subscriber(self) -> Result<Self, Invalid> {
         Ok(self)
@@ -185,8 +185,8 @@ struct Each<D, T> {
 /// An observer that may be shared.
 struct Observed<O: ?Sized>(Arc<O>);
 
-/// Takes one event in. The loop around it is the same for all kinds, and needs no box for each event. The event is lent and
-/// not given, because moving it costs as much as decoding it: who needs it for good takes it out.
+/// Handles one event. The loop around it is the same for all kinds, and needs no box for each event. The event is lent and
+/// not given, because moving it costs as much as decoding it: a handler that needs to own it takes it out.
 trait Take<D>: Send + Sync {
     fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a;
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;

@@ -58,7 +58,7 @@ pub struct Begun {
     pub tx: OpenTx,
     /// The checkpoint as it is: events up to here have been handled.
     pub global_sequence: u64,
-    /// Whether the letter asked about is still open; true when none was.
+    /// Whether the dead letter in question is still open; true when there was none.
     pub letter_open: bool,
 }
 
@@ -74,34 +74,34 @@ pub enum Closing<'a> {
         /// The last event.
         event_id: Option<Uuid>,
     },
-    /// An event could not be handled, or waits behind one that could not: a letter, and the checkpoint moves on.
+    /// An event could not be handled, or waits behind one that could not: a dead letter, and the checkpoint moves past it.
     Bury {
         /// The letter.
         letter: &'a NewDeadLetter,
         /// As in [`Advance`](Self::Advance).
         from: u64,
     },
-    /// A letter's event was handed over again and taken in.
+    /// A dead letter was replayed and handled.
     Replayed {
-        /// The letter.
+        /// The dead letter.
         letter: Uuid,
-        /// Who asked for it.
+        /// Who requested it.
         by: &'a str,
     },
-    /// A letter's event was handed over again and failed again.
+    /// A dead letter was replayed and failed again.
     ReplayFailed {
-        /// The letter.
+        /// The dead letter.
         letter: Uuid,
-        /// Who asked for it.
+        /// Who requested it.
         by: &'a str,
         /// The new error, free of NUL and cut.
         error: &'a str,
     },
-    /// A letter's event is done without.
+    /// A dead letter is discarded.
     Discarded {
-        /// The letter.
+        /// The dead letter.
         letter: Uuid,
-        /// Who asked for it.
+        /// Who requested it.
         by: &'a str,
         /// Why.
         reason: &'a str,
@@ -113,12 +113,12 @@ pub enum Closing<'a> {
         /// What came of it.
         outcome: &'a RequestOutcome,
     },
-    /// The subscriber goes on from elsewhere: its checkpoint is set, its term is raised, and its open letters beyond that
-    /// place are archived, because it sees those events anew. Letters up to there stay as they are.
+    /// The subscriber continues from elsewhere: its checkpoint is set, its term is raised, and its open dead letters beyond
+    /// that position are archived, because it sees those events again. Dead letters up to there stay as they are.
     Reset {
-        /// After which position it goes on.
+        /// After which position it continues.
         to: u64,
-        /// Who asked for it.
+        /// Who requested it.
         by: &'a str,
         /// The new term's nonce, by which it is known again should the answer be lost.
         nonce: Uuid,
@@ -130,6 +130,6 @@ pub enum Closing<'a> {
 pub struct Closed {
     /// The term that holds now: another one after a reset.
     pub term: Term,
-    /// Letters of the same stream that are still open and park it; for closings that concern a letter, and else 0.
+    /// Dead letters of the same stream that are still open and park it; for closings that concern a dead letter, and else 0.
     pub parked_left: u64,
 }

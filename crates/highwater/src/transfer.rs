@@ -37,41 +37,42 @@ pub use digest::Counts;
 pub use export::{Exported, export};
 pub use import::{Imported, import};
 
-/// A store that can be filled with what another one holds, and looked through by whoever does that.
+/// A store that can be filled with what another one holds, and read by the process that fills it.
 ///
 /// # Contract
 ///
-/// - Only an empty store is filled, without events, checkpoints, letters and requests; or one whose filling from the same
-///   source was interrupted, which goes on after [`Filling::filled_to`] \[G34\].
-/// - From [`fill`](Self::fill) until [`Filling::finish`] or [`abandon`](Self::abandon), whatever happens to the one who
+/// - Only an empty store is filled, without events, checkpoints, dead letters and requests; or one whose filling from the
+///   same source was interrupted, which resumes after [`Filling::filled_to`] \[G34\].
+/// - From [`fill`](Self::fill) until [`Filling::finish`] or [`abandon`](Self::abandon), whatever happens to the process that
 ///   fills, every other write is [`Error::BeingFilled`] and changes nothing: appends of every kind, taking over,
-///   checkpoints, transactions, pauses, requests; through every handle, also those that were there before \[G35\].
-///   Reading shows what has been filled so far, and [`diagnose`](crate::backend::Diagnose::diagnose) calls it bad \[G36\].
+///   checkpoints, transactions, pauses, requests; through every handle, also those that were there before \[G35\]. Reading
+///   shows what has been filled so far, and [`diagnose`](crate::backend::Diagnose::diagnose) calls it bad \[G36\].
 /// - Only one fills at a time.
 /// - Numbers that were in use before, by an append or by a filling that was abandoned, are not given again by appends.
 pub trait Transfer: Send + Sync {
-    /// Begins to fill this store, or goes on with it. `source` tells what is being copied from everything else.
+    /// Begins to fill this store, or resumes it. `source` distinguishes what is being copied from everything else.
     ///
-    /// What a filling that was interrupted has brought of checkpoints, letters and requests is taken out again: they are
-    /// given anew, as they are by then.
+    /// What a filling that was interrupted has stored of checkpoints, dead letters and requests is removed again: they are
+    /// stored again, as they are by then.
     ///
     /// # Errors
-    /// [`TransferError::NotEmpty`](crate::transfer::TransferError::NotEmpty); [`Error::BeingFilled`] when it is being filled from elsewhere, or by somebody else right now.
+    /// [`TransferError::NotEmpty`]; [`Error::BeingFilled`] when it is being filled from elsewhere, or by another process right
+    /// now.
     fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>>;
 
     /// The filling that is not finished, if there is one.
     fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>>;
 
-    /// Gives up a filling that nobody is at work on any more: the store is empty and open again. `Ok(false)`: there is none.
+    /// Abandons a filling that no process works on any more: the store is empty and open again. `Ok(false)`: there is none.
     ///
     /// # Errors
-    /// [`Error::BeingFilled`] when somebody is at work on it.
+    /// [`Error::BeingFilled`] while a process fills it.
     fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>>;
 
     /// How many events there are up to a position.
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>>;
 
-    /// A page of the open requests of everybody, by time and then by id.
+    /// A page of all open requests, by time and then by id.
     fn all_open_requests<'a>(
         &'a self,
         after: Option<&'a Request>,
@@ -85,8 +86,8 @@ pub trait Transfer: Send + Sync {
 ///
 /// - Each call stores everything it is given, exactly as it is, or nothing.
 /// - What breaks the order of the log is refused: numbers that do not ascend, versions that are not contiguous from 1, an id
-///   or a letter that is there already, and whatever an append could not store, but for limits on size: a store may hold
-///   what it would not take today \[G34\].
+///   or a dead letter that is there already, and whatever an append could not store, except for limits on size: a store may
+///   hold what it would not accept today \[G34\].
 pub trait Filling: Send {
     /// Up to which number records are stored; 0 when there are none.
     fn filled_to(&self) -> u64;
@@ -94,7 +95,7 @@ pub trait Filling: Send {
     /// Stores records that follow those stored before.
     fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Stores checkpoints, each with a term of its own that was never given before.
+    /// Stores checkpoints, each with its own term that was never given before.
     fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Stores letters with their attempts. The records in them are not looked at: they are in the log.
@@ -106,7 +107,7 @@ pub trait Filling: Send {
     /// Opens the store. Appends are numbered after the last record.
     ///
     /// # Errors
-    /// When the connection is lost it may be finished all the same: [`Transfer::filling`] tells.
+    /// When the connection is lost it may be finished nevertheless: [`Transfer::filling`] tells.
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>>;
 
     /// Drops everything that was filled in, and opens the store.
@@ -125,7 +126,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// What a store says of it that looks at itself: whatever else is well, half of a store is not.
+    /// What a store's own diagnosis reports of it: whatever else is healthy, an unfinished store is not.
     #[must_use]
     pub fn finding(unfinished: Option<&Self>) -> Finding {
         const TOPIC: &str = "filling";
@@ -140,7 +141,7 @@ impl Unfinished {
         Finding::bad(TOPIC, found, advice)
     }
 
-    /// What everybody else is told.
+    /// The error for every other writer.
     #[must_use]
     pub fn into_error(self) -> Error {
         let reason = format!("this store is being filled from {:?} since {}", self.source, self.since);
@@ -148,7 +149,7 @@ impl Unfinished {
     }
 }
 
-/// Where a subscriber has got to, as it is taken to another store: leaders stay behind.
+/// How far a subscriber is, as it is copied to another store: leaders stay behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilledCheckpoint {
@@ -156,7 +157,7 @@ pub struct FilledCheckpoint {
     pub subscriber_id: String,
     /// Up to here everything has been handled or dead-lettered.
     pub global_sequence: u64,
-    /// The last event that was handed over, if it is known.
+    /// The last event that was delivered, if it is known.
     pub event_id: Option<Uuid>,
     /// When it was last written.
     #[serde(with = "line::micros")]

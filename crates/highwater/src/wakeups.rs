@@ -6,14 +6,14 @@ use tokio::sync::watch;
 ///
 /// # Contract
 ///
-/// - A hint may be lost, repeated or reordered, and several may arrive as one: whoever waits for hints also looks by
-///   itself from time to time. Nothing but delay may come of a lost one.
+/// - A hint may be lost, repeated or reordered, and several may arrive as one: a reader that waits for hints also polls from
+///   time to time. A lost hint may cause only delay.
 /// - A hint is given after the commit, never inside it, and carries the highest `global_sequence` that is known \[G12\].
 /// - Waiters in the same process are woken without a detour over the database.
 pub trait Wakeups: Send + Sync {
     /// Says that everything up to `global_sequence` has been committed. Never waits.
     ///
-    /// Appends through the store do this by themselves; it is for appends on a transaction of one's own.
+    /// Appends through the store do this by themselves; it is for appends in a custom transaction.
     fn announce(&self, global_sequence: u64);
 
     /// Waits for hints, those given from now on.

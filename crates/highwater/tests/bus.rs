@@ -480,7 +480,7 @@ async fn what_happens_to_a_subscriber_is_logged() {
     assert_eq!(listener.count(Level::INFO, "no lock is taken"), 1, "{listener:?}");
     assert_eq!(listener.count(Level::INFO, "catching up"), 1, "{listener:?}");
     assert_eq!(listener.count(Level::INFO, "caught up"), 1, "{listener:?}");
-    assert_eq!(listener.count(Level::WARN, "it will be tried again"), 2, "one for each retry: {listener:?}");
+    assert_eq!(listener.count(Level::WARN, "an event failed; retrying"), 2, "one for each retry: {listener:?}");
     assert_eq!(listener.count(Level::ERROR, "dead letters"), 1, "{listener:?}");
 }
 

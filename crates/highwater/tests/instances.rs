@@ -271,7 +271,7 @@ async fn leadership_that_comes_and_goes_is_logged() {
     assert_eq!(listener.count(Level::INFO, "processing"), 1, "{listener:?}");
     coordinator.take_away();
     eventually("it stands by", async || subscription.state().is_standby()).await;
-    assert_eq!(listener.count(Level::WARN, "leadership is lost"), 1, "{listener:?}");
+    assert_eq!(listener.count(Level::WARN, "leadership lost"), 1, "{listener:?}");
     coordinator.give_back();
     eventually("it is live", async || subscription.state().is_live()).await;
     // One that never led has only to wait.

@@ -78,7 +78,7 @@ const WORDS: [&[u8]; 64] = [
     b"\xf0\x9f\x92\xa9",
 ];
 
-/// Commands with what they need, so that more than the first word is looked at.
+/// Commands with what they need, so that more than the first word is parsed.
 const SOUND: [&[&str]; 12] = [
     &["append", "order/17", "Placed", "{}"],
     &["read", "order/17"],
@@ -127,7 +127,7 @@ fn every_command_line_is_understood_or_refused() {
                     Ok(target) => target.to_string(),
                     Err(failure) => failure.to_string(),
                 };
-                // Who writes a password where a name belongs has told it already.
+                // A user who writes a password where a name belongs has revealed it already.
                 assert!(cli.global.schema.contains(PASSWORD) || !shown.contains(PASSWORD), "{words:?}: {shown}");
                 let told = |word: &OsString| word.to_string_lossy().contains(PASSWORD);
                 assert!(words.iter().any(told) || cli.secrets().is_empty(), "{words:?}: {:?}", cli.secrets());

@@ -85,7 +85,7 @@ impl FromStr for Expectation {
 
 impl Append {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
-        // What is wrong with the event itself is said before anything is made.
+        // Errors of the event itself are reported before anything is created.
         let one = self.one()?;
         let store = global.target()?.open_or_make().await?;
         match one {

@@ -111,7 +111,7 @@ async fn copy(from: &dyn Backend, name: &str, to: &dyn Backend) -> Result<Copied
 async fn explained(error: Error, name: &str, to: &dyn Backend) -> Failure {
     match &error {
         Error::BeingFilled { .. } => {
-            // The same copy is refused only while somebody is at it.
+            // The same copy is refused only while another process makes it.
             let filling = to.filling().await.ok().flatten();
             match filling.filter(|filling| filling.source.starts_with(&format!("{name} ("))) {
                 Some(filling) => Failure::refused(format!(
@@ -134,7 +134,7 @@ async fn explained(error: Error, name: &str, to: &dyn Backend) -> Failure {
     }
 }
 
-/// Gives up a filling that nobody is at work on.
+/// Abandons a filling that no process works on.
 pub(super) async fn abandon(store: &dyn Backend, global: &Global) -> Result<(), Failure> {
     let abandoned = store.abandon().await?;
     let mut out = global.output();

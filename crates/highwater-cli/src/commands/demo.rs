@@ -106,7 +106,7 @@ async fn see(plan: &Plan, launch: &Launch) -> Result<Report, Failure> {
 /// What the keys of a screen say.
 type Keys = tokio::sync::mpsc::Receiver<top::Key>;
 
-/// Runs it until it ends or somebody ends it.
+/// Runs it until it ends or the user ends it.
 async fn watch(
     plan: &Plan,
     launch: &Launch,
@@ -130,7 +130,7 @@ async fn watch(
     seen.map_err(|error| failure(error, exit.get()))
 }
 
-/// Waits until somebody presses q or Ctrl-C, if there are keys.
+/// Waits until the user presses q or Ctrl-C, if there are keys.
 async fn quit(keys: &mut Option<Keys>) {
     let Some(keys) = keys else { return std::future::pending().await };
     loop {

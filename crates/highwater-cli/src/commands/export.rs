@@ -90,7 +90,7 @@ async fn write(store: &dyn Backend, out: impl AsyncWrite + Unpin + Send) -> Resu
     reading::saying_who_is_waited_for(store, &begun, export).await.map_err(closed)
 }
 
-/// Whoever interrupts it leaves nothing behind.
+/// An interrupted export leaves nothing behind.
 async fn unless_interrupted<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let refused = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
@@ -102,7 +102,7 @@ async fn unless_interrupted<T>(work: impl Future<Output = Result<T, Failure>>) -
     }
 }
 
-/// Whoever reads may stop reading.
+/// The reader may stop reading.
 fn closed(error: Error) -> Failure {
     match &error {
         Error::Unavailable { action: "write the export", source }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::requests::{bus, must_exist};
 use crate::{times, words};
 
-/// How often to look whether who leads has heard of it.
+/// How often to check whether the leader has noticed it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Pause a subscriber, wherever it runs
@@ -48,13 +48,13 @@ struct Waiting {
     wait: u64,
 }
 
-/// Who carries it out.
+/// The instance that carries it out.
 enum Heard {
-    /// Nobody leads: whoever begins to finds it.
+    /// There is no leader: the next one finds it.
     Nobody,
-    /// Who leads has said so.
+    /// The leader has confirmed it.
     Confirmed(SubscriptionState),
-    /// Who leads has not said anything yet.
+    /// The leader has not confirmed it yet.
     NotYet(Leader),
 }
 
@@ -109,7 +109,7 @@ fn is_still(state: &SubscriptionState) -> bool {
 }
 
 impl Waiting {
-    /// Waits for whoever leads to say what is wanted.
+    /// Waits for the leader's confirmation.
     async fn hear(
         &self,
         store: &dyn Backend,

@@ -55,7 +55,7 @@ impl Rebuild {
             }
             None => repair.rebuild(&self.subscriber).await?,
         };
-        // What waits for somebody to come is filed, and that is all that was to be done here.
+        // A request that waits for a leader is filed, and that is all that was to be done here.
         if what_it_waits_for(store, &self.subscriber).await?.is_some() {
             self.asking.wait = 0;
         }

@@ -15,7 +15,7 @@ use crate::record::Listing;
 
 /// How often to look without being woken.
 const POLL: Duration = Duration::from_millis(500);
-/// How often to try again when the database cannot be reached.
+/// How often to retry when the database cannot be reached.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -49,7 +49,7 @@ impl Tail {
         let (mut out, mut listing) = (global.output(), Listing::new());
         // Before looking: what is appended in between wakes us.
         let wakeup = store.wakeups();
-        // What is not settled yet comes later, and who follows is to see it.
+        // What is not settled yet comes later, and a follower must see it.
         let target = if self.follow { reading::settled(store).await? } else { store.head().await? };
         for record in self.last(store, target).await? {
             listing.show(&mut out, &record)?;
@@ -86,7 +86,7 @@ impl Tail {
         }
     }
 
-    /// Until somebody ends it. A lost connection is no reason to.
+    /// Until the user ends it. A lost connection does not end it.
     async fn follow(
         &self,
         store: &dyn Backend,

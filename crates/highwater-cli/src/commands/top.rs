@@ -18,7 +18,7 @@ use self::screen::Screen;
 use crate::arguments::Global;
 use crate::failure::{Exit, Failure};
 
-/// Keys that wait to be looked at.
+/// Keys that wait to be handled.
 const KEYS_MAX: usize = 64;
 
 /// Watch all subscribers, live
@@ -55,7 +55,7 @@ impl Top {
     }
 
     async fn on(&self, store: &dyn Backend, place: &str) -> Result<(), Failure> {
-        // What does not work at all is said before the screen is taken.
+        // Fatal errors are reported before the screen is taken.
         let mut seen = Ok(store.overview().await?);
         let refused = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
         let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
@@ -64,7 +64,7 @@ impl Top {
         let mut keys = keys();
         let mut history = History::default();
         let interval = Duration::from_secs_f64(self.interval);
-        // A look of its own, so that keys are heard also while the database does not answer.
+        // A separate future, so that keys work also while the database does not answer.
         let look = async || {
             tokio::time::sleep(interval).await;
             store.overview().await.map_err(|error| chain(&error))
@@ -103,7 +103,7 @@ pub(super) enum Key {
     Redraw,
 }
 
-/// Keys, read on a thread of their own since reading cannot be interrupted. It ends with the process.
+/// Keys, read on a dedicated thread since reading cannot be interrupted. It ends with the process.
 pub(super) fn keys() -> mpsc::Receiver<Key> {
     let (sender, receiver) = mpsc::channel(KEYS_MAX);
     std::thread::spawn(move || {

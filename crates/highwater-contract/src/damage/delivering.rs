@@ -148,7 +148,7 @@ pub async fn a_checkpoint_that_cannot_be_read_is_never_0<D: ByHand>() {
     }
 }
 
-/// Waits until this was the last event that an observer took in.
+/// Waits until this was the last event that an observer handled.
 async fn takes(observer: &Observer, at: u64) {
     eventually("it gets on", || std::future::ready(observer.taken().last() == Some(&at))).await;
 }
@@ -190,7 +190,9 @@ pub async fn a_request_that_nobody_understands_keeps_no_other_waiting<D: ByHand>
 }
 
 #[doc(hidden)]
-pub async fn a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_goes_on<D: ByHand>() {
+pub async fn a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues<
+    D: ByHand,
+>() {
     let sql = format!("{}; {}", letter::<D>(0, "lost"), letter::<D>(1, "dead"));
     let (_by_hand, store, bus) = after::<D>(&sql, InstanceMode::SingleInstance).await;
     subscribe(&bus, "projection:x").await;

@@ -27,7 +27,7 @@ pub(super) struct Lane {
     connection: Option<Kept>,
 }
 
-/// A lane that has answered everybody of its group whom it could answer.
+/// A lane that has answered all callers of its group that it could answer.
 pub(super) struct Done {
     pub(super) lane: Lane,
     /// The streams of the group.
@@ -37,9 +37,9 @@ pub(super) struct Done {
     pub(super) events: usize,
     /// Streams that another transaction holds.
     pub(super) held: Vec<Uuid>,
-    /// Who has to wait for them.
+    /// The callers that have to wait for them.
     pub(super) wait: Vec<QueuedAppend>,
-    /// Who may go again.
+    /// The callers that may be sent again.
     pub(super) again: Vec<QueuedAppend>,
 }
 
@@ -117,7 +117,7 @@ impl Done {
         }
     }
 
-    /// Everybody of a group that cannot be stored as one, one after the other.
+    /// All callers of a group that cannot be stored as one, one after the other.
     async fn store_singly(&mut self, group: Vec<QueuedAppend>) {
         let mut group = group.into_iter();
         while let Some(request) = group.next() {
@@ -148,8 +148,8 @@ impl Done {
     }
 }
 
-/// Errors that somebody in the group brought about, so that the others deserve another try: a unique violation, bad data,
-/// a lock, a deadlock, a violated check, a trigger that drops or changes some rows.
+/// Errors caused by one caller in the group, so that the others deserve another try: a unique violation, bad data, a lock, a
+/// deadlock, a violated check, a trigger that drops or changes some rows.
 fn concerns_some(error: &sqlx::Error) -> bool {
     sqlstate(error).is_some_and(|code| {
         code.starts_with("22")

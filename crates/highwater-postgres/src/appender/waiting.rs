@@ -1,4 +1,4 @@
-//! Where appends wait whose streams another transaction holds, so that nobody else waits with them.
+//! Where appends wait whose streams another transaction holds, so that no other caller waits with them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::sql::Sql;
 use crate::wakeups::Announcer;
 use crate::write::{self, Alone};
 
-/// Appends that wait on the server at a time, each on a connection of its own. The others wait for these.
+/// Appends that wait on the server at a time, each on a dedicated connection. The others wait for these.
 const WAITING_MAX: usize = 2;
 
 pub(super) struct WaitingRoom {
@@ -44,7 +44,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Takes out of the backlog whoever is concerned.
+    /// Takes the callers concerned out of the backlog.
     pub(super) fn take_held(&self, backlog: &mut VecDeque<QueuedAppend>) -> Vec<QueuedAppend> {
         let held = lock(&self.held);
         if held.is_empty() {
@@ -73,7 +73,7 @@ impl WaitingRoom {
             let waiting = wait(&own_pool, &sql, &places, &append, timeout);
             let result = tokio::select! {
                 result = waiting => result,
-                // Nobody wants it any more; nothing has been stored, or it is whole.
+                // Its caller has gone; nothing has been stored, or it is whole.
                 () = answer.closed() => return,
             };
             drop(leave);

@@ -1,7 +1,7 @@
 //! The one connection that stores checkpoints which carry nothing else with them.
 //!
-//! It alone commits without waiting for the disk: a checkpoint that a crash of the server takes back means that events are
-//! handed over again, and nothing worse. A connection on which something went wrong, or whose caller stopped waiting, is
+//! It alone commits without waiting for the disk: a checkpoint that a crash of the server undoes means that events are
+//! delivered again, and nothing worse. A connection on which something went wrong, or whose caller stopped waiting, is
 //! thrown away.
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ use crate::row::{counted, signed};
 use crate::settled::Settled;
 use crate::sql::Sql;
 
-/// How long a lone checkpoint waits for a row that somebody else holds. Others wait behind it.
+/// How long a lone checkpoint waits for a row that another transaction holds. Others wait behind it.
 const HELD_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(crate) struct Writer {

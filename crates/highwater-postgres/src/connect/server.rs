@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The server at the other end of a connection.
 
 use highwater::Error;
 use sqlx::Row;

@@ -1,4 +1,4 @@
-//! Who is at work, for how long, and what that holds back.
+//! Which sessions are active, for how long, and what that holds back.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::error::failed;
 use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
-/// Whoever is open for longer is named.
+/// Transactions open for longer are named.
 const OPEN_MAX: Duration = Duration::from_secs(5);
-/// Whoever holds readers back for longer is.
+/// Transactions that hold readers back for longer are.
 const HELD_MAX: Duration = Duration::from_secs(1);
-/// Whoever is open for longer does harm.
+/// Transactions open for longer do harm.
 const HARMFUL: Duration = Duration::from_secs(300);
 /// Transactions until a table has to be frozen; the server stops taking writes at two thousand million.
 const AGE_WARNING: i64 = 1_000_000_000;
 const AGE_BAD: i64 = 1_900_000_000;
-/// Versions of checkpoints that nobody needs: vacuum comes after a thousand.
+/// Dead versions of checkpoint rows: vacuum comes after a thousand.
 const DEAD_MAX: i64 = 20_000;
 
 /// Writers that readers wait for.

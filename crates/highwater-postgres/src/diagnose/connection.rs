@@ -1,4 +1,4 @@
-//! The way to the server, and who answers there.
+//! The connection to the server, and which server answers.
 
 use std::time::{Duration, Instant};
 
@@ -122,7 +122,7 @@ fn is_local(options: &PgConnectOptions) -> bool {
         || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether connections are sessions of their own.
+/// Whether connections are dedicated sessions.
 pub(super) async fn pooler(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "pooler";
     let inner = &store.inner;

@@ -6,7 +6,7 @@ use highwater::backend::{Finding, diagnose_rows};
 use crate::error::failed;
 use crate::store::PgEventStore;
 
-/// So many of the newest events are looked at: a log may have a thousand million.
+/// So many of the newest events are checked: a log may have a thousand million.
 const EVENTS_MAX: i64 = 100_000;
 
 /// Rows that nothing of ours has written.

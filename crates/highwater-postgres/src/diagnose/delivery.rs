@@ -1,4 +1,4 @@
-//! Letters that wait for somebody.
+//! Dead letters that wait for an operator.
 
 use highwater::backend::Finding;
 use highwater::{Error, ReliableDeliveryConfig};
@@ -9,7 +9,7 @@ use crate::error::failed;
 use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
-/// Dead letters that nobody has dealt with, and what is left of those that somebody has.
+/// Open dead letters, and what is left of resolved ones.
 pub(super) async fn letters(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "dead letters";
     let read_failed = |e| failed("count dead letters", e);

@@ -38,7 +38,7 @@ pub(super) async fn filling(store: &PgEventStore) -> Result<Vec<Finding>, Error>
     Ok(vec![Unfinished::finding(store.filling().await?.as_ref())])
 }
 
-/// Indexes: those of ours by what they are, those of others by whether they are of use.
+/// Indexes: those of ours by their definition, those of others by whether they are valid and used.
 pub(super) async fn indexes(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     let read_failed = |e| failed("look at the indexes", e);
     let asking = sqlx::query(store.inner.sql.diagnose_indexes.clone()).bind(store.inner.schema.as_str());

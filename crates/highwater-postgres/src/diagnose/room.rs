@@ -13,7 +13,7 @@ use crate::transactions;
 
 /// One each that notifies, listens, stores checkpoints, leads, watches another instance and watches for the primary.
 const CONNECTIONS_BESIDES: i64 = 6;
-/// So much kept for a slot that nobody reads from is no accident of the moment.
+/// So much kept for a slot without a reader is not momentary.
 const KEPT_BYTES_MAX: i64 = 1_000_000_000;
 /// Below this a rate says nothing.
 const RATE_SECONDS_MIN: f64 = 3_600.0;

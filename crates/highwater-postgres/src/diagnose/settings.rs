@@ -10,7 +10,7 @@ use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
 const TOPIC: &str = "settings";
-/// Shorter than this, and work of ours is ended that goes on as it should.
+/// Shorter than this, and the server ends healthy work of ours.
 const PATIENCE_MS: i64 = 10_000;
 
 /// One of them, as a new session would have it.

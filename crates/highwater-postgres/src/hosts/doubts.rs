@@ -22,7 +22,7 @@ impl Doubts {
         *lock(&self.last) = Some(Instant::now());
     }
 
-    /// Looks whether an error is a reason for doubt.
+    /// Checks whether an error is a reason for doubt.
     pub(crate) fn note(&self, error: &Error) {
         if !matches!(error, Error::NotPrimary { .. }) {
             return;

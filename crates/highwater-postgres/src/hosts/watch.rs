@@ -1,7 +1,7 @@
 //! A connection to the primary that does nothing but to notice when it is the primary no more.
 //!
-//! With several hosts only. Whoever works on a connection of its own finds out by itself; a pool does not: it would knock at
-//! the old place until its time is up, every time.
+//! With several hosts only. A holder of a dedicated connection finds out by itself; a pool does not: it would try the old
+//! address until its time-out, every time.
 
 use std::time::Duration;
 

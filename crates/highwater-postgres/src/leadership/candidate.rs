@@ -28,13 +28,13 @@ pub(super) struct PgCandidate {
     pub(super) instance: Instance,
     settings: LeadershipSettings,
     state: Mutex<State>,
-    /// When the application was last seen at work.
+    /// When the application was last seen alive.
     seen: Arc<Seen>,
     /// The session that is open.
     pub(super) current: watch::Sender<Option<Uuid>>,
     /// Whom to watch: the next instance in the ring.
     pub(super) neighbour: watch::Sender<Option<Uuid>>,
-    /// Who is there, and wants what.
+    /// The instances, and what each wants.
     pub(super) rivals: watch::Sender<Rivals>,
     /// What was last told to the others.
     pub(super) entered: Mutex<Option<(Uuid, Vec<Wanted>)>>,
@@ -152,7 +152,7 @@ fn untold(why: impl std::fmt::Display) -> Error {
     Error::Unavailable { action: "tell the thread that keeps leadership", source: why.to_string().into() }
 }
 
-/// Whoever stops waiting at the very moment in which the lock is got gives it back.
+/// A caller that stops waiting at the very moment of acquisition releases the lock.
 struct GivesBack {
     key: Key,
     commands: mpsc::Sender<Command>,
@@ -209,7 +209,7 @@ impl Candidate for PgCandidate {
 
     fn look<'a>(&'a self, wants: &'a [Wanted]) -> BoxFuture<'a, Result<View, Error>> {
         Box::pin(async move {
-            // Whoever looks is at work. Said before, because the server may take its time.
+            // An application that looks is alive. Recorded before, because the server may take its time.
             self.seen.now();
             in_time(ANSWER_TIMEOUT, "see in time which instances there are", members::look(self, wants)).await
         })

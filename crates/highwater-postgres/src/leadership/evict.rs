@@ -14,9 +14,9 @@ use crate::store::PgEventStore;
 /// How long a transaction of a former leader may take to end by itself.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Raises the term; whoever of Highwater keeps that waiting does not lead any more, and is ended.
+/// Raises the term; a session of Highwater that keeps that waiting no longer leads, and is ended.
 pub(crate) async fn take_over_for_good(store: &PgEventStore, claim: &Claim) -> Result<PgRow, sqlx::Error> {
-    // Those who wait for a row that somebody holds must not use up the pool: the others wait for their turn, not for them.
+    // Callers that wait for a locked row must not use up the pool: the others wait for their turn, not for them.
     let _turn = store.inner.taking_over.acquire().await;
     let taking_over = async |connection: &mut PgConnection| {
         ask_life(connection, &store.inner.sql).await?;
@@ -36,7 +36,7 @@ pub(crate) async fn take_over_for_good(store: &PgEventStore, claim: &Claim) -> R
     store.inner.own_pool.ask(taking_over).await
 }
 
-/// On a connection of its own: the pool may be full of those who wait.
+/// On a dedicated connection: the pool may be full of waiting callers.
 async fn evict(store: &PgEventStore, waiting: i32) -> Result<(), Error> {
     let failed = |e| failed("end the transaction of a former leader", e);
     let mut connection = store.inner.connector.connect("evict", None).await?;

@@ -15,10 +15,10 @@ use super::key::Key;
 use crate::error::failed;
 use crate::own_pool::{DoneInTime, InTime};
 
-/// How long to try. The others see by themselves who is gone.
+/// How long to try. The other instances see by themselves which is gone.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Tells the others what is wanted here, if that has changed, and sees who they are.
+/// Announces what is wanted here, if that has changed, and sees the other instances.
 pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View, Error> {
     let own = *candidate.current.borrow();
     if let Some(session) = own {
@@ -85,7 +85,7 @@ pub(super) async fn leave(candidate: &PgCandidate) {
     let inner = &candidate.store.inner;
     let leaving = sqlx::query(inner.sql.instance_leave.clone()).bind(session).execute_in_time(&inner.own_pool);
     if let Ok(Err(error)) = tokio::time::timeout(LEAVE_TIMEOUT, leaving).await {
-        tracing::debug!(%error, "could not take the entry of this instance away");
+        tracing::debug!(%error, "could not remove the entry of this instance");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Watching one other instance, on a connection that waits for its lock: when that instance dies, the server says so at
-//! once, and nobody has to wait for the next sweep. Each watches the next in a ring, so all are watched.
+//! Watching one other instance, on a connection that waits for its lock: when that instance dies, the server grants it at
+//! once, and no instance has to wait for the next sweep. Each watches the next in a ring, so all are watched.
 //!
 //! It waits again and again, and never for long: the snapshot of a statement that waits keeps vacuum from removing anything in
 //! the whole database.
@@ -50,7 +50,7 @@ impl Watcher {
             let mut changes = self.neighbour.clone();
             tokio::select! {
                 () = watching => {}
-                // A connection that waits is closed; the server looks every second whether anybody is still there.
+                // A connection that waits is closed; the server checks every second whether the client is still there.
                 changed = changes.changed() => if changed.is_err() { return },
             }
         }

@@ -1,8 +1,7 @@
 //! The one connection that an instance's locks hang on.
 //!
-//! It never opens a transaction and never waits for a lock: the server's patience with a session that says nothing only
-//! counts while the session is idle. Whatever goes wrong on it, it is closed, and with it every lock is given back: a lock
-//! of which one cannot be sure is worse than none.
+//! It never opens a transaction and never waits for a lock: the server's time-out for a silent session only counts while the
+//! session is idle. On any error it is closed, and with it every lock is released: an uncertain lock is worse than none.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +29,7 @@ pub(super) struct Place {
     pub(super) sql: Arc<Sql>,
     pub(super) schema: String,
     pub(super) bound: Duration,
-    /// It was seen that a connection is a session of its own. Once is enough: from then on every sweep looks whether it is
+    /// The connection was seen to be a dedicated session. Once is enough: from then on every sweep checks whether it is
     /// still the same.
     pub(super) own: AtomicBool,
 }
@@ -54,7 +53,7 @@ pub(super) struct Session {
 /// A lock that is held.
 struct Holding {
     number: u64,
-    /// Since when it lies there, until whoever wanted it has it in hand.
+    /// Since when it is uncollected, until the caller that wanted it has it.
     uncollected: Option<Moment>,
     lost: watch::Sender<bool>,
 }
@@ -124,7 +123,7 @@ impl Session {
         self.held.contains_key(&key)
     }
 
-    /// Says that a lock is given to somebody. The receiver tells when it is lost.
+    /// Records that a lock is given to a caller. The receiver resolves when it is lost.
     pub(super) fn give(&mut self, key: Key, number: u64) -> watch::Receiver<bool> {
         let lost = watch::Sender::new(false);
         let tells = lost.subscribe();
@@ -132,7 +131,7 @@ impl Session {
         tells
     }
 
-    /// Locks are in the hands of who wanted them.
+    /// Callers have collected their locks.
     pub(super) fn collected(&mut self, locks: &[(Key, u64)]) {
         for (key, number) in locks {
             if let Some(held) = self.held.get_mut(key).filter(|held| held.number == *number) {
@@ -141,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Gives back what has been lying there for longer than that. Whether there was any.
+    /// Releases what has been uncollected for longer than that. Returns whether there was any.
     pub(super) async fn take_back_uncollected(&mut self, patience: Duration) -> Result<bool, Error> {
         let lies = |held: &Holding| held.uncollected.is_some_and(|since| since.elapsed() > patience);
         let lying: Vec<Key> = self.held.iter().filter(|(_, held)| lies(held)).map(|(key, _)| *key).collect();
@@ -218,7 +217,7 @@ impl Session {
         self.unlock(&keys).await
     }
 
-    /// Gives locks back that nobody has been given.
+    /// Releases locks that no caller has been given.
     pub(super) async fn unlock(&mut self, keys: &[Key]) -> Result<(), Error> {
         if keys.is_empty() {
             return Ok(());
@@ -239,7 +238,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends it, as far as the server can be reached. Everybody who holds a lock is told first.
+    /// Ends it, as far as the server can be reached. Every holder of a lock is notified first.
     pub(super) async fn close(mut self, gently: bool) {
         for holding in self.held.values() {
             holding.lost.send_replace(true);

@@ -1,4 +1,4 @@
-//! The thread that keeps leadership: it has a runtime of its own, so that a handler which hogs the application's does not
+//! The thread that keeps leadership: it has a dedicated runtime, so that a handler which blocks the application's does not
 //! cost leadership.
 //!
 //! It owns the session and does one thing at a time on it: gives locks back, tries for those that are wanted, and lets the
@@ -23,18 +23,18 @@ const RECONNECT: Duration = Duration::from_millis(50);
 const SWEEP_AGAIN: Duration = Duration::from_millis(5);
 /// How long a lock that was asked for may lie there.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(1);
-/// How long a lock that was let go for another session is left to that one.
+/// How long a lock that was released for another session is left to that one.
 const RESERVED: Duration = Duration::from_secs(1);
 
 /// What the thread is told.
 pub(super) enum Command {
-    /// Somebody wants a lock.
+    /// A caller wants a lock.
     Want(Want),
-    /// A lock is given back; `to` a session, if it is meant for one.
+    /// A lock is released; `to` a session, if it is meant for one.
     Release { key: Key, number: u64, to: Option<Uuid>, done: Option<oneshot::Sender<()>> },
-    /// Whoever wanted a lock has it in hand.
+    /// The caller has collected its lock.
     Collected { key: Key, number: u64 },
-    /// Somebody wants to know whether there is a session.
+    /// A caller wants to know whether there is a session.
     Ready(oneshot::Sender<Result<(), Error>>),
     /// It is over.
     Close(oneshot::Sender<()>),
@@ -42,13 +42,13 @@ pub(super) enum Command {
 
 pub(super) struct Want {
     pub(super) key: Key,
-    /// Whether to answer at once that somebody else has it.
+    /// Whether to answer at once that another holder has it.
     pub(super) once: bool,
-    /// Closed when nobody waits any more.
+    /// Closed when no caller waits any more.
     pub(super) answer: oneshot::Sender<Result<Option<Granted>, Error>>,
 }
 
-/// A lock that was got.
+/// A lock that was acquired.
 pub(super) struct Granted {
     pub(super) session: Uuid,
     pub(super) number: u64,
@@ -62,14 +62,14 @@ pub(super) struct Keeper {
     pub(super) commands: mpsc::Receiver<Command>,
     /// What other instances say about leadership. Any role that may connect can say it as well.
     pub(super) hints: broadcast::Receiver<Arc<str>>,
-    /// Who is there, and wants what.
+    /// The instances, and what each wants.
     pub(super) rivals: watch::Receiver<Rivals>,
     pub(super) announcer: Announcer,
     /// The application looks at the other instances every second; unless it hangs.
     pub(super) seen: Arc<Seen>,
     /// When it last left a lock lying that it had asked for.
     pub(super) distrusted: Option<Moment>,
-    /// The session that is open, for those who look at the others.
+    /// The session that is open, for callers that look at the other instances.
     pub(super) current: watch::Sender<Option<Uuid>>,
     /// An instance is gone.
     pub(super) alarm: Arc<Notify>,
@@ -82,7 +82,7 @@ pub(super) type Rivals = HashMap<Uuid, HashSet<Key>>;
 struct Waiting {
     wants: HashMap<Key, VecDeque<Want>>,
     /// Until when locks are left to another instance. An entry stays until the lock has been tried for after that: whatever
-    /// is said meanwhile, a lock that is free is never left alone for longer than that one time.
+    /// is announced meanwhile, a free lock is never left alone for longer than that one time.
     reserved: HashMap<Key, Instant>,
     released: Vec<(Key, u64)>,
     collected: Vec<(Key, u64)>,
@@ -92,12 +92,12 @@ struct Waiting {
     closed: Option<oneshot::Sender<()>>,
     /// So many sweeps are to be made at once. After what others do, two: what they free is not all free at the same moment.
     hasty: u8,
-    /// Locks are numbered, so that one given back late is not taken for the one held now.
+    /// Locks are numbered, so that one released late is not taken for the one held now.
     granted: u64,
 }
 
 impl Keeper {
-    /// Until it is closed, or nobody can tell it anything any more.
+    /// Until it is closed, or no sender is left.
     pub(super) async fn run(mut self) {
         let mut waiting = Waiting::default();
         let mut session: Option<Session> = None;
@@ -108,7 +108,7 @@ impl Keeper {
                 break;
             }
             if let Some(hung) = session.take_if(|session| self.has_hung(session)) {
-                tracing::warn!("the application does not get to its work; giving leadership up until it does");
+                tracing::warn!("the application makes no progress; releasing leadership until it does");
                 self.current.send_replace(None);
                 hung.close(true).await;
             }
@@ -135,7 +135,7 @@ impl Keeper {
             if let Some(open) = &mut session {
                 let kept = self.keep(open, &mut waiting, &mut swept).await;
                 if let Err(error) = kept {
-                    tracing::warn!(%error, "the session for leadership is lost; trying to lead again");
+                    tracing::warn!(%error, "leadership lost with its session; retrying");
                     self.current.send_replace(None);
                     if let Some(lost) = session.take() {
                         lost.close(false).await;
@@ -155,20 +155,20 @@ impl Keeper {
         }
     }
 
-    /// Whether the application has not been seen for a while, or not since it left a lock lying. What it leads it leads on: a
-    /// handler may hog its runtime. But it gets nothing more, because nobody would do anything with it.
+    /// Whether the application has not been seen for a while, or not since it left a lock lying. It keeps what it leads: a
+    /// handler may block its runtime. But it gets nothing more, because it would do nothing with it.
     fn hangs(&self) -> bool {
         self.seen.hangs() || self.distrusted.is_some_and(|distrusted| distrusted > self.seen.at())
     }
 
-    /// Whether it has not been seen for so long that it is of no use: then it gives up what it leads, and is not counted
-    /// among those who could lead something. Without anything to lead, it is not counted any more much sooner.
+    /// Whether it has not been seen for so long that it is useless: then it gives up what it leads, and is not counted among
+    /// the instances that could lead. Without anything to lead, it ceases to be counted much sooner.
     fn has_hung(&self, session: &Session) -> bool {
         self.seen.has_hung(session.leads_nothing(), self.place.bound)
     }
 
-    /// Opens a session, and listens meanwhile: nobody who stops has to wait for a server that does not answer. `None` when
-    /// it is over.
+    /// Opens a session, and receives commands meanwhile: a caller that stops need not wait for a server that does not
+    /// answer. `None` when it is over.
     async fn open(&mut self, waiting: &mut Waiting) -> Option<Result<Session, Error>> {
         let mut opening = std::pin::pin!(self.place.open());
         loop {
@@ -213,7 +213,7 @@ impl Keeper {
             hint = self.hints.recv() => match hint {
                 Ok(hint) => waiting.hear(&hint, session.map(|session| session.id), &self.rivals.borrow()),
                 Err(broadcast::error::RecvError::Lagged(_)) => waiting.hasty = 2,
-                // The store is gone; whoever still holds a lock goes on without hints.
+                // The store is gone; remaining lock holders continue without hints.
                 Err(broadcast::error::RecvError::Closed) => tokio::time::sleep(due.min(self.standby_interval)).await,
             },
             () = self.alarm.notified() => waiting.hasty = 2,
@@ -256,7 +256,7 @@ impl Keeper {
         let got = match session.sweep(&keys).await? {
             Swept::Got(got) => got,
             Swept::Refused(error) => {
-                // Those who want something are told, and try again; those who lead lead on.
+                // Callers that want a lock are notified, and retry; leaders keep leading.
                 waiting.fail(error);
                 return Ok(());
             }
@@ -286,7 +286,7 @@ impl Waiting {
                 self.released.push((key, number));
                 self.announcements.push((key, to));
                 self.done.extend(done);
-                // Somebody in this process may be waiting for it.
+                // A caller in this process may be waiting for it.
                 self.hasty = 2;
             }
             Command::Collected { key, number } => self.collected.push((key, number)),
@@ -307,7 +307,7 @@ impl Waiting {
         }
     }
 
-    /// Locks were tried for. Those that were not got are held by somebody, who may let them go for another again.
+    /// Locks were tried for. Those that were not acquired have a holder, which may again release them for another.
     fn tried(&mut self, keys: &[Key]) {
         for key in keys {
             self.reserved.remove(key);
@@ -323,7 +323,7 @@ impl Waiting {
         !self.wants.is_empty() || !self.ready.is_empty()
     }
 
-    /// The locks to be tried for. Those that are held here are somebody else's in this process.
+    /// The locks to be tried for. Those that are held here belong to another caller in this process.
     fn wanted(&mut self, held: impl Fn(Key) -> bool) -> Vec<Key> {
         self.is_wanted();
         let now = Instant::now();
@@ -331,7 +331,7 @@ impl Waiting {
         self.wants.keys().filter(free).copied().collect()
     }
 
-    /// Gives a lock to the first who still waits for it.
+    /// Gives a lock to the first caller that still waits for it.
     fn grant(&mut self, key: Key, session: &mut Session) -> bool {
         self.granted += 1;
         let number = self.granted;
@@ -345,7 +345,7 @@ impl Waiting {
         false
     }
 
-    /// Tells those who do not wait that somebody else has it; they have had their try, or would not get one.
+    /// Tells callers that do not wait that another holder has it; they have had their try, or would not get one.
     fn refuse(&mut self) {
         for wants in self.wants.values_mut() {
             let (once, patient): (VecDeque<Want>, _) = std::mem::take(wants).into_iter().partition(|want| want.once);
@@ -354,7 +354,7 @@ impl Waiting {
         }
     }
 
-    /// There is no session to be had: everybody is told, and may ask again.
+    /// No session can be opened: every caller is notified, and may ask again.
     fn fail(&mut self, error: Error) {
         let shared = SharedError::new(error);
         for want in self.wants.drain().flat_map(|(_, wants)| wants) {
@@ -363,7 +363,7 @@ impl Waiting {
         self.ready.drain(..).for_each(|ready| tell(ready, Err(shared.for_caller())));
     }
 
-    /// Without a session everything that was to be given back is given back.
+    /// Without a session everything that was to be released is released.
     fn finish(&mut self, without_session: bool) {
         if without_session {
             self.released.clear();
@@ -374,12 +374,12 @@ impl Waiting {
     }
 }
 
-/// Who does not wait any more does not need to know.
+/// A caller that no longer waits does not need to know.
 fn tell<T>(whom: oneshot::Sender<T>, what: T) {
     drop(whom.send(what).err());
 }
 
-/// What is told to other instances: a lock is free, and perhaps for whom.
+/// What other instances are notified of: a lock is free, and perhaps for which session.
 fn hint(key: Key, to: Option<Uuid>) -> String {
     match to {
         Some(to) => format!("{}.{} {to}", key.high, key.low),
@@ -387,7 +387,7 @@ fn hint(key: Key, to: Option<Uuid>) -> String {
     }
 }
 
-/// The lock that was let go for a session.
+/// The lock that was released for a session.
 fn understood(hint: &str) -> Option<(Key, Uuid)> {
     let (key, to) = hint.split_once(' ')?;
     let (high, low) = key.split_once('.')?;

@@ -1,8 +1,9 @@
 //! The end of a fenced transaction: what it is about, and then the fence, as the last statement before the COMMIT.
 //!
-//! That one is not only about others who have taken over. A handler that swallowed an SQL error leaves a transaction whose
-//! COMMIT rolls back and says nothing of it; a statement does say so. And one that ended its transaction by a statement would
-//! have the fence's write stand by itself: that asks whether it is still in the transaction that began (`fence_lock.sql`).
+//! That check is not only about other instances that have taken over. A handler that swallowed an SQL error leaves a
+//! transaction whose COMMIT rolls back without an error; a statement does return one. And a handler that ended its
+//! transaction by a statement would leave the fence's write outside it: that checks whether it is still in the transaction
+//! that began (`fence_lock.sql`).
 
 use highwater::Error;
 use highwater::backend::{Closed, Closing, Fence, NewDeadLetter, Term};
@@ -111,7 +112,7 @@ impl Open<'_> {
         self.parking(letter.stream_id).await
     }
 
-    /// Says what has become of an open letter.
+    /// Records what has become of an open dead letter.
     async fn letter(&mut self, letter: Uuid, statement: &SqlStr, by: &str, detail: Option<&str>) -> Result<u64, Error> {
         let mut query = sqlx::query_scalar(statement.clone()).bind(letter).bind(&*self.fence.subscriber_id).bind(by);
         if let Some(detail) = detail {
@@ -121,7 +122,7 @@ impl Open<'_> {
         self.parking(stream_id.ok_or(Error::NotFound { what: "open dead letter", id: letter })?).await
     }
 
-    /// How many open letters park a stream.
+    /// How many open dead letters park a stream.
     async fn parking(&mut self, stream_id: Uuid) -> Result<u64, Error> {
         let count = sqlx::query_scalar(self.sql.letters_parking.clone())
             .bind(&*self.fence.subscriber_id)

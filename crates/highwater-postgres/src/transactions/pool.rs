@@ -15,8 +15,7 @@ use crate::sql::Sql;
 pub(crate) const PURPOSE: &str = "deliver";
 /// How long a handler may leave its transaction idle, doing something else.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
-/// How long a connection that comes back may take to roll back. If it takes longer, it is busy with a statement that nobody
-/// waits for any more.
+/// How long a connection that comes back may take to roll back. If it takes longer, it is busy with an abandoned statement.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Connections for closings in which no handler works. They take a moment each, so a few are enough for all subscribers; and

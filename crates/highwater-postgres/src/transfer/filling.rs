@@ -18,7 +18,7 @@ use crate::store::PgEventStore;
 
 pub(super) struct PgFilling {
     store: PgEventStore,
-    /// Holds the lock of whoever fills, for as long as it lasts.
+    /// Holds the lock of the filling, for as long as it lasts.
     connection: PgConnection,
     source: String,
     filled_to: u64,
@@ -31,12 +31,12 @@ impl PgFilling {
         Self { store, connection, source, filled_to: 0 }
     }
 
-    /// Locks everybody else out, if there is nothing here.
+    /// Locks other writers out, if the store is empty.
     pub(super) async fn begin(&mut self) -> Result<(), Error> {
         let sql = &self.store.inner.sql;
         let mut tx = self.connection.begin().await.map_err(unfilled)?;
         sqlx::query(sql.filling_tables.clone()).execute(&mut *tx).await.map_err(unfilled)?;
-        // After the lock: whoever was writing has ended, and is seen.
+        // After the lock: earlier writers have ended, and are visible.
         let row = sqlx::query(sql.filling_found.clone()).fetch_one(&mut *tx).await.map_err(unfilled)?;
         if let Some(refusal) = columns::not_empty(|column| row.try_get(column)).map_err(unfilled)? {
             tx.rollback().await.map_err(unfilled)?;
@@ -47,7 +47,7 @@ impl PgFilling {
         tx.commit().await.map_err(uncommitted)
     }
 
-    /// Goes on where somebody was interrupted. Where subscribers are is told anew.
+    /// Resumes an interrupted filling. Subscribers' positions are stored again.
     pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
         self.filled_to = filled_to;
         let clear = self.store.inner.sql.filling_clear.clone();
@@ -175,7 +175,7 @@ impl PgFilling {
         statements.push(sqlx::query(sql.filling_guard.clone()).bind(false));
         statements.push(sqlx::query(sql.filling_end.clone()));
         self.write(statements, 0).await?;
-        // Whoever comes next is not to wait until the server notices.
+        // The next caller should not wait until the server notices.
         self.connection.close().await.map_err(unfilled)?;
         Ok(self.store)
     }

@@ -1,4 +1,4 @@
-//! From rows to letters, attempts and requests.
+//! From rows to dead letters, attempts and requests.
 
 use highwater::backend::{AskColumns, LetterAttempt, Request};
 use highwater::{DeadLetter, DeadLetterState, RequestOutcome};
@@ -49,7 +49,7 @@ pub(crate) fn request(row: &SqliteRow) -> Result<Request, sqlx::Error> {
     about(readable_request(row, id), || format!("request {id}"))
 }
 
-/// Those that can be read. One that cannot waits for whoever looks after the store, and keeps nobody else's waiting.
+/// Those that can be read. One that cannot waits for an operator, and keeps no others waiting.
 pub(super) fn readable_requests(rows: &[SqliteRow]) -> Result<Vec<Request>, sqlx::Error> {
     rows.iter().map(request).filter(|read| !matches!(read, Err(sqlx::Error::Decode(_)))).collect()
 }

@@ -1,4 +1,4 @@
-//! What waits for somebody: a filling, letters, and instances that do nothing any more.
+//! What waits for an operator: a filling, dead letters, and instances that hang.
 
 use highwater::backend::{DeadLetters, Finding, Unfinished};
 use highwater::{DeadLetterQuery, Error};
@@ -8,12 +8,12 @@ use crate::leadership::Folder;
 use crate::store::SqliteEventStore;
 use crate::transfer::unfinished;
 
-/// A filling that is not finished keeps everybody from writing, and what is there is not everything.
+/// An unfinished filling blocks all other writers, and the store is incomplete.
 pub(super) async fn filling(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     Ok(vec![Unfinished::finding(unfinished(&store.inner.pool).await?.as_ref())])
 }
 
-/// Dead letters that nobody has dealt with.
+/// Open dead letters.
 pub(super) async fn letters(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "dead letters";
     Ok(vec![match store.count_letters(&DeadLetterQuery::default()).await? {

@@ -15,11 +15,11 @@ use crate::store::SqliteEventStore;
 
 /// A file that is larger is not read from end to end.
 const READ_MAX: i64 = 1 << 30;
-/// SQLite puts its log into the file from 4 MB on, unless somebody still reads what was there before.
+/// SQLite puts its log into the file from 4 MB on, unless a reader still uses what was there before.
 const LOG_MAX: u64 = 64 << 20;
 /// A transaction that is open for longer keeps others waiting.
 const OPEN_MAX: Duration = Duration::from_secs(1);
-/// How long to wait before it is looked again who has the lock.
+/// How long to wait before the holder of the lock is checked again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What the connections that write have, whatever they were told.
@@ -78,7 +78,7 @@ fn log_of_size(bytes: u64) -> Finding {
     )
 }
 
-/// Who keeps everybody else from writing. A lock is there for a moment with every commit, so it is looked at for a while.
+/// Which process blocks all other writers. A lock is there for a moment with every commit, so it is watched for a while.
 pub(super) async fn writers(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "writers";
     let advice = "end it; transactions that write should be short, since nobody else writes meanwhile";

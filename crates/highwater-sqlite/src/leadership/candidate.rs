@@ -21,7 +21,8 @@ use crate::row::{array, micros, now};
 use crate::sql;
 use crate::store::SqliteEventStore;
 
-/// How long to wait when a lock is found taken before it is looked at once more: somebody may only have been asking.
+/// How long to wait when a lock is found taken before it is checked once more: another instance may only have been testing
+/// it.
 const ASKING: Duration = Duration::from_millis(2);
 /// For how long an instance that is not seen to live is not forgotten: it may be about to get its lock.
 const NEW: Duration = Duration::from_secs(10);
@@ -93,7 +94,8 @@ impl SqliteCandidate {
         let rows = sqlx::query(sql::instances).fetch_all(&self.store.inner.pool).await.map_err(look_failed)?;
         let members = rows.iter().map(member).collect::<Result<Vec<_>, _>>().map_err(look_failed)?;
         if !members.iter().any(|member| member.session == self.keeper.session) {
-            // Somebody who looked when its lock was not there has forgotten this one. It says so again the next time.
+            // An instance that looked while its lock was missing has forgotten this one. It announces itself again the next
+            // time.
             self.keeper.told(None);
         }
         let alive = self.keeper.folder.alive()?;
@@ -170,7 +172,7 @@ impl Candidate for SqliteCandidate {
                 sqlx::query(sql::instance_leave).bind(self.keeper.session).execute(tx).await.map(drop)
             });
             if let Err(error) = left.await {
-                tracing::debug!(%error, "left without a word; the others see that the lock is free");
+                tracing::debug!(%error, "left without a notice; the others see that the lock is free");
             }
         })
     }

@@ -38,7 +38,7 @@ pub(super) enum Attempt {
     Held(Holder),
 }
 
-/// Who has a lock: a session, unless it has not said so yet, on one file.
+/// The holder of a lock: a session, unless it has not recorded that yet, on one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) session: Option<Uuid>,
@@ -103,9 +103,9 @@ impl Folder {
         got().map_err(self.failed("lock a file for leadership"))
     }
 
-    /// Takes a subscriber's lock from a holder that gives no signs any more. The kernel gives its lock to nobody, so the file
-    /// is replaced by one that is locked already: the holder finds that its own has no name any more, and everybody else
-    /// finds the new one. `None` when somebody was faster.
+    /// Takes a subscriber's lock from a holder that gives no more signs. The kernel gives its lock to no other process, so
+    /// the file is replaced by one that is locked already: the holder finds that its own no longer has a name, and all
+    /// others find the new one. `None` when another instance was faster.
     pub(super) fn replace(
         &self,
         subscriber_id: &str,
@@ -123,7 +123,7 @@ impl Folder {
                 return Ok(None);
             }
             lock.write(&Note::held_by(session).write())?;
-            // As late as possible: whoever comes in between loses the lock again, and is told so.
+            // As late as possible: an instance that comes in between loses the lock again, and is notified.
             if Lock::holder(folder.read(&named)?)? != silent {
                 return Ok(None);
             }
@@ -133,7 +133,7 @@ impl Folder {
         replaced().map_err(self.failed("take a lock from an instance that gives no sign of life"))
     }
 
-    /// Gets the lock of whoever fills the store.
+    /// Gets the lock for filling the store.
     pub(crate) fn fill(&self) -> Result<Option<Lock>, Error> {
         let got = || {
             let Attempt::Got(lock) = Lock::get(&self.open()?, "filling", None)? else { return Ok(None) };
@@ -171,7 +171,7 @@ impl Folder {
     fn instances(&self, locked: bool) -> Result<HashMap<Uuid, Option<Sign>>, Refusal> {
         let mut found = HashMap::new();
         let Some(folder) = OpenFolder::open(&self.path, &self.database)? else { return Ok(found) };
-        // All there are: somebody may have removed one from the middle.
+        // All there are: one may have been removed from the middle.
         for name in folder.names()?.iter().filter(|name| name.starts_with(INSTANCE)) {
             match folder.read(name).and_then(|file| Ok(text_if(file, locked)?)) {
                 Ok(Some(text)) => found.extend(Note::read(&text).holder.map(|session| (session, Sign::read(&text)))),
@@ -183,14 +183,14 @@ impl Folder {
         Ok(found)
     }
 
-    /// The session that has a subscriber's lock, or had it when it died: whether it lives is told by its own.
+    /// The session that has a subscriber's lock, or had it when it died: its own file tells whether it lives.
     pub(super) fn holder(&self, subscriber_id: &str) -> Option<Uuid> {
-        // One that is not there, or cannot be read, is held by nobody that could be named.
+        // One that is not there, or cannot be read, has no holder that could be named.
         let file = self.open().and_then(|folder| folder.read(&leader(subscriber_id))).ok()?;
         Lock::holder(file).ok()?.session
     }
 
-    /// The processes that have a subscriber's lock, whoever they are: by the kernel, because a stranger writes nothing down.
+    /// The processes that hold a subscriber's lock, according to the kernel: a foreign process writes no note.
     pub(super) fn lock_holders(&self, subscriber_id: &str) -> Vec<LockHolder> {
         let holder = |process: Process| {
             let (pid, application_name) = (Some(process.pid), process.name());
@@ -202,8 +202,8 @@ impl Folder {
     }
 }
 
-/// What stands in a file; if it is to be `locked`, only while it is. Asking locks it for a moment, together with others who
-/// ask.
+/// The contents of a file; if it is to be `locked`, only while it is. The check locks it for a moment, shared with other
+/// checks.
 fn text_if(mut file: File, locked: bool) -> io::Result<Option<String>> {
     if locked {
         match file.try_lock_shared() {
@@ -239,7 +239,7 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             let lock = Self { path: folder.path(name), identity: identity(&file.metadata()?), file };
-            // Somebody may have removed or replaced it, and others lock another file of that name.
+            // It may have been removed or replaced, and others lock another file of that name.
             if !lock.is_there() {
                 continue;
             }
@@ -261,7 +261,7 @@ impl Lock {
         self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    /// Over what stood there: whoever reads at the same time must not find nothing.
+    /// Over the previous contents: a concurrent reader must not find it empty.
     fn write(&self, text: &str) -> io::Result<()> {
         self.file.write_all_at(text.as_bytes(), 0)?;
         if self.file.metadata()?.len() == text.len() as u64 {
@@ -277,16 +277,16 @@ impl Lock {
         Ok(now)
     }
 
-    /// Whether the file is still the one of that name: what was removed or replaced keeps nobody out.
+    /// Whether the file is still the one of that name: a removed or replaced file keeps no instance out.
     pub(super) fn is_there(&self) -> bool {
         std::fs::symlink_metadata(&self.path).is_ok_and(|named| identity(&named) == self.identity)
     }
 
     /// Gives it back. With a session, others stand back for a while.
     pub(crate) fn release(self, to: Option<Uuid>) {
-        // What stands in it informs; the lock itself goes with the file.
+        // Its contents inform; the lock itself ends with the file.
         if let Err(error) = self.write(&Note::released_for(to).write()) {
-            tracing::debug!(%error, path = %self.path.display(), "a lock was given back without a word");
+            tracing::debug!(%error, path = %self.path.display(), "a lock was released without a notice");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What an instance holds, and the thread that keeps it: it lets the others see that this instance is there, looks whether
-//! they are, and whether what is held still is. A thread of its own, so that a handler which hogs the application's runtime
-//! does not cost leadership; so it looks as well whether the application is still at work.
+//! What an instance holds, and the thread that keeps it: it shows the others that this instance is alive, checks whether
+//! they are, and whether its locks are still held. A dedicated thread, so that a handler which blocks the application's
+//! runtime does not cost leadership; so it checks as well whether the application still works.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) struct Keeper {
     pub(super) folder: Folder,
     bound: Duration,
     interval: Duration,
-    /// When the application was last seen at work.
+    /// When the application was last seen alive.
     pub(super) seen: Seen,
     /// Until when the others leave this instance what it holds.
     validity: Arc<Validity>,
@@ -42,7 +42,7 @@ struct State {
     silence: Silence,
     started: bool,
     closed: bool,
-    /// Signs could not be given; it is said once.
+    /// Signs could not be given; it is logged once.
     troubled: bool,
 }
 
@@ -87,7 +87,7 @@ impl Keeper {
         let now = Moment::now();
         state.own = Some(self.folder.enter(Sign::of(self.session, now, self.bound))?);
         self.validity.extend(now, self.bound);
-        // Whoever cleaned up behind this one has forgotten it.
+        // An instance that cleaned up after this one has forgotten it.
         state.told = None;
         if !state.started {
             let (keeper, interval) = (Arc::downgrade(self), self.interval);
@@ -102,11 +102,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// A lock was got: it is watched from now on.
+    /// A lock was acquired: it is watched from now on.
     pub(super) fn hold(&self, lock: Lock) -> Result<Box<dyn Held>, Error> {
         let shared = Arc::new(Shared { lock: Mutex::new(Some(lock)), lost: watch::Sender::new(false) });
         let mut state = self.state();
-        // Otherwise nobody would give it back.
+        // Otherwise it would never be released.
         if state.closed {
             return Err(Error::ShutDown);
         }
@@ -179,14 +179,14 @@ impl Keeper {
         let leads_nothing = !held.iter().any(|held| held.is_there());
         if self.seen.has_hung(leads_nothing, self.bound) {
             if !leads_nothing {
-                tracing::warn!("the application does not get to its work; giving leadership up until it does");
+                tracing::warn!("the application makes no progress; releasing leadership until it does");
             }
             self.give_all_back();
         }
         self.give_sign();
         match self.folder.signs() {
             Ok(signs) => self.state().silence.look(signs),
-            // Nobody is taken for silent meanwhile, and whoever wants to lead is told why that cannot be.
+            // No holder is taken for silent meanwhile, and claims to lead fail with the reason.
             Err(error) => tracing::debug!(%error, "cannot see the other instances"),
         }
         true
@@ -219,7 +219,7 @@ fn keep(keeper: &Weak<Keeper>, interval: Duration) {
     }
 }
 
-/// A lock that is held, for whoever holds it and for the keeper.
+/// A lock that is held, for its holder and for the keeper.
 #[derive(Debug)]
 struct Shared {
     lock: Mutex<Option<Lock>>,
@@ -242,7 +242,7 @@ impl Shared {
     }
 
     fn give_up(&self) {
-        // Told first: whoever gets it next must not meet this one at work.
+        // Notified first: this one must stop before there is a next holder.
         self.lost.send_replace(true);
         self.release(None);
     }
@@ -251,7 +251,7 @@ impl Shared {
         if self.lock().as_ref().is_some_and(|lock| !lock.is_there()) {
             tracing::warn!(
                 "a lock file was replaced or removed: another instance took over because this one gave no sign of life, or \
-                 somebody cleaned up; leadership is given up"
+                 the file was deleted; leadership lost"
             );
             self.give_up();
         }

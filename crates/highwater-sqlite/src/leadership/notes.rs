@@ -1,4 +1,5 @@
-//! What stands in the files. Notes inform: what decides is who has locked a file, and whether that one still gives signs.
+//! The contents of the files. Notes inform: what decides is which process has locked a file, and whether it still gives
+//! signs.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +11,7 @@ const RESERVED: Duration = Duration::from_secs(1);
 /// The longest takeover bound that can be set.
 const BOUND_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// In a subscriber's file: who locked it last, and for whom it was released, until when.
+/// In a subscriber's file: the session that locked it last, and the one it was released for, until when.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) holder: Option<Uuid>,
@@ -41,7 +42,7 @@ impl Note {
     }
 
     /// Whether it is kept for another instance. What lies further ahead than it ever could was written before the clock was
-    /// set back, and would keep everybody out until then.
+    /// set back, and would keep every instance out until then.
     pub(super) fn is_meant_for_another(self, session: Uuid) -> bool {
         let left = |until: u128| until.saturating_sub(millis());
         self.meant.is_some_and(|(to, until)| to != session && (1..=RESERVED.as_millis()).contains(&left(until)))
@@ -52,14 +53,14 @@ fn millis() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
-/// In an instance's file: who it is, and a sign of life that is renewed.
+/// In an instance's file: its identity, and a sign of life that is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sign {
     pub(super) session: Uuid,
     /// When it was given, in milliseconds since the machine was started. Others only look whether it changes; its age is for
     /// people.
     pub(super) beat: u64,
-    /// After how long without another one the instance itself does not believe to lead any more.
+    /// After how long without another one the instance itself no longer believes that it leads.
     pub(crate) bound: Duration,
     pub(crate) pid: u32,
 }

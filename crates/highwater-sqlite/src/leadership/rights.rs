@@ -1,8 +1,8 @@
-//! Who may lock: the folder of locks and the files in it are opened here and nowhere else.
+//! Which accounts may lock: the folder of locks and the files in it are opened here and nowhere else.
 //!
-//! Who may write the database may lock, and nobody else may so much as look. What lies in the folder's place or in a file's
-//! is not trusted before it was opened and looked at: in a folder that others can write to they may have put a link there, so
-//! that we write a note over a file of ours, or a folder of theirs, so that they decide who leads.
+//! Accounts that may write the database may lock, and others may not even read. What is in the folder's place or in a file's
+//! is not trusted before it was opened and checked: in a folder that other accounts can write to they may have put a link
+//! there, so that we write a note over a file of ours, or a folder of theirs, so that they decide which instance leads.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,7 @@ const FILE: (u32, u32) = (0o600, 0o660);
 
 const ROOT: u32 = 0;
 
-/// What was decided about somebody who wants to lock.
+/// The decision about an account that wants to lock.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// Something that is not as it has to be; the sentence says what, and what to do.
@@ -42,7 +42,7 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// Whose the locks of a database are: as with SQLite's own `-wal`, whoever may write the file.
+/// The owners of a database's locks: as with SQLite's own `-wal`, the accounts that may write the file.
 #[derive(Debug, Clone, Copy)]
 struct Owners {
     user: u32,
@@ -50,7 +50,7 @@ struct Owners {
     group: Option<u32>,
 }
 
-/// Whose something is, and who may use it.
+/// The owner of a file, and which accounts may use it.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     user: u32,
@@ -117,7 +117,8 @@ impl Owners {
     }
 }
 
-/// The folder of locks, open. What is opened in it is opened relative to this: nobody can put another in its place meanwhile.
+/// The folder of locks, open. What is opened in it is opened relative to this: no account can put another in its place
+/// meanwhile.
 #[derive(Debug)]
 pub(super) struct OpenFolder {
     folder: OwnedFd,
@@ -160,7 +161,7 @@ impl OpenFolder {
         self.writable(name, OFlags::CREATE)
     }
 
-    /// A file to be locked that nobody else can have open.
+    /// A file to be locked that no other process can have open.
     pub(super) fn new_file(&self, name: &str) -> Result<File, Refusal> {
         match unlinkat(&self.folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -182,7 +183,7 @@ impl OpenFolder {
     }
 
     fn regular(&self, name: &str, how: OFlags, mode: Mode) -> Result<OwnedFd, Refusal> {
-        // Whoever opens a pipe would wait for its other end.
+        // Opening a pipe would wait for its other end.
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match openat(self.folder.as_fd(), name, flags, mode) {
             Ok(file) => file,

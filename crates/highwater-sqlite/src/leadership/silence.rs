@@ -1,8 +1,7 @@
-//! Who gives no signs any more; pure.
+//! Which holders give no more signs; pure.
 //!
 //! Time is counted in the looks of this instance, which are an interval apart at least. So an instance that was frozen itself
-//! has not waited meanwhile, nobody's clock is compared with anybody else's, and never is a holder taken for silent before
-//! its bound is over.
+//! has not waited meanwhile, no clock is compared with another, and no holder is taken for silent before its bound is over.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use uuid::Uuid;
 use super::files::Holder;
 use super::notes::Sign;
 
-/// What is watched: a session, or a file whose holder has not said who it is.
+/// What is watched: a session, or a file whose holder has not identified itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Watched {
     Session(Uuid),
@@ -56,11 +55,11 @@ impl Silence {
             }
             observed.last = looks;
         }
-        // What nobody asks about any more and what is not there any more.
+        // What is no longer asked about and what is no longer there.
         self.observed.retain(|_, observed| looks - observed.last <= observed.patience * 2);
     }
 
-    /// The holder's own bound counts if that is longer: it believes to lead until then.
+    /// The holder's own bound counts if that is longer: it believes that it leads until then.
     fn patience(&self, sign: Option<Sign>) -> u64 {
         let bound = self.bound.max(sign.map_or(Duration::ZERO, |sign| sign.bound));
         let looks = bound.as_nanos().div_ceil(self.interval.as_nanos().max(1));

@@ -89,7 +89,7 @@ impl Open<'_> {
             .fetch_optional(&mut **self.tx)
             .await
             .map_err(|e| failed("close a transaction", e))?;
-        // Deleted by the handler: then the fence says so.
+        // Deleted by the handler: then the fence reports it.
         if opened == Some(false) {
             return Err(Error::Aborted { source: ENDED_INSIDE.into() });
         }
@@ -113,7 +113,7 @@ impl Open<'_> {
         self.parking(letter.stream_id).await
     }
 
-    /// Says what has become of an open letter.
+    /// Records what has become of an open dead letter.
     async fn letter(
         &mut self,
         letter: Uuid,
@@ -133,7 +133,7 @@ impl Open<'_> {
         self.parking(stream_id).await
     }
 
-    /// How many open letters park a stream.
+    /// How many open dead letters park a stream.
     async fn parking(&mut self, stream_id: Uuid) -> Result<u64, Error> {
         let count = sqlx::query_scalar(sql::letters_parking).bind(&*self.fence.subscriber_id).bind(stream_id);
         Ok(unsigned(count.fetch_one(&mut **self.tx).await.map_err(|e| failed("count dead letters", e))?))

@@ -20,12 +20,12 @@ use crate::sql::{self, Inserts};
 use crate::store::SqliteEventStore;
 use crate::unit_of_work::SqliteTx;
 
-/// How long to wait for somebody else's transaction.
+/// How long to wait for another transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct SqliteFilling {
     store: SqliteEventStore,
-    /// Nobody else fills while this is there.
+    /// No other process fills while this is there.
     lock: Lock,
     source: String,
     filled_to: u64,
@@ -37,14 +37,14 @@ impl SqliteFilling {
         Self { store, lock, source, filled_to: 0, inserts: Inserts::filling_records() }
     }
 
-    /// Locks everybody else out, if there is nothing here.
+    /// Locks other writers out, if the store is empty.
     pub(super) async fn begin(&mut self) -> Result<(), Error> {
         let mut tx = self.store.write_transaction("a filling", PATIENCE).await?;
         let begun = begin(&mut tx, &self.source).await;
         end(tx, begun).await
     }
 
-    /// Goes on where somebody was interrupted. Where subscribers are is told anew.
+    /// Resumes an interrupted filling. Subscribers' positions are stored again.
     pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
         self.filled_to = filled_to;
         self.write(filled_to, async |tx| sqlx::raw_sql(sql::filling_clear).execute(tx).await.map(drop)).await
@@ -103,7 +103,7 @@ impl SqliteFilling {
         check_checkpoints(checkpoints)?;
         self.write(self.filled_to, async |tx| {
             for checkpoint in checkpoints {
-                // Terms are new ones: nobody leads here.
+                // Terms are new ones: there are no leaders here.
                 let term = draw_term(tx).await?;
                 let row = sqlx::query(sql::filling_checkpoints)
                     .bind(&checkpoint.subscriber_id)

@@ -9,9 +9,9 @@ use crate::{ExpectedVersion, QueuedAppend};
 /// Takes the next group from the front of the backlog; what cannot go with it stays, in order.
 ///
 /// Within a group only the first append to a stream may expect anything of it: whether a later one's expectation holds
-/// depends on whether the first is stored. Whoever stays behind makes later appends to its streams stay as well, so that
-/// nobody is overtaken for ever. Appends to streams that are `in_flight` stay too: whoever works on those would be waited
-/// for. Callers who have gone are left out.
+/// depends on whether the first is stored. An append that stays behind makes later appends to its streams stay as well, so
+/// that no caller is overtaken for ever. Appends to streams that are `in_flight` stay too: they would wait for the group
+/// under way. Callers that have gone are left out.
 pub(super) fn take(
     backlog: &mut VecDeque<QueuedAppend>,
     in_flight: &HashSet<Uuid>,

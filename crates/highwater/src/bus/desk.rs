@@ -9,27 +9,27 @@ use chrono::Utc;
 use super::Inner;
 use crate::Error;
 
-/// How often resolved letters are looked through for those that have been kept long enough.
+/// How often resolved dead letters are checked for those that have been kept long enough.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// Looks again and again, until the bus is shut down: also when nobody has a handle to it any more.
+/// Polls until the bus is shut down: also when no handle to it is left.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut purged: Option<Instant> = None;
     let mut troubled = false;
     loop {
         match look(&inner).await {
             Ok(()) => troubled = false,
-            // The subscribers say so as well; here it would be said every second.
+            // The subscribers log it as well; here it would be logged every second.
             Err(error) if !troubled => {
                 troubled = true;
-                tracing::warn!(%error, "cannot look for requests and pauses; trying until it works");
+                tracing::warn!(%error, "cannot look for requests and pauses; retrying");
             }
             Err(_) => {}
         }
         if !troubled && purged.is_none_or(|purged| purged.elapsed() >= PURGE_INTERVAL) {
             purged = Some(Instant::now());
             if let Err(error) = purge(&inner).await {
-                tracing::warn!(%error, "cannot delete resolved dead letters; trying again in an hour");
+                tracing::warn!(%error, "cannot delete resolved dead letters; retrying in an hour");
             }
         }
         tokio::select! {
@@ -45,7 +45,7 @@ async fn look(inner: &Inner) -> Result<(), Error> {
         return Ok(());
     }
     let backend = &inner.shared.backend;
-    // Before asking: who is paused or resumed here meanwhile knows better than the answer.
+    // Before the query: a subscriber that is paused or resumed here meanwhile is newer than the answer.
     let touched: HashMap<String, u64> =
         (ids.iter()).filter_map(|id| Some((id.clone(), inner.entry(id)?.control.borrow().touched))).collect();
     let paused = backend.paused(&ids).await?;

@@ -1,4 +1,4 @@
-//! Whether all is well, for probes.
+//! Whether everything is healthy, for probes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -32,8 +32,8 @@ impl Health {
         !self.problems.iter().any(|problem| matches!(problem, Problem::Died { .. }))
     }
 
-    /// For readiness: every subscriber is where the log is, or close behind, and the log answers. Who holds readers back is
-    /// named at once, and counts when a subscriber has fallen behind by that for longer than it may.
+    /// For readiness: every subscriber is where the log is, or close behind, and the log answers. The transaction that holds
+    /// readers back is named at once, and counts when a subscriber has fallen behind because of it for longer than it may.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.problems.iter().all(|problem| {
@@ -86,17 +86,17 @@ pub enum Problem {
     WritersOpen {
         /// For how long this has been seen to be so: zero at the first look.
         waiting: Duration,
-        /// Who they are, as far as that may be seen.
+        /// Which ones, as far as that may be seen.
         writers: Vec<OpenWriter>,
     },
-    /// Nobody has led for a subscriber for longer than [`takeover_bound`](crate::ReliableDeliveryConfig::takeover_bound):
-    /// somebody has its lock, and does not lead.
+    /// No instance has led for a subscriber for longer than
+    /// [`takeover_bound`](crate::ReliableDeliveryConfig::takeover_bound): a session holds its lock, and does not lead.
     NotLed {
         /// Which.
         subscriber_id: String,
         /// For how long this has been seen to be so.
         waiting: Duration,
-        /// Who has the lock, as far as that can be seen.
+        /// The session that holds the lock, as far as that can be seen.
         holders: Vec<LockHolder>,
     },
     /// A subscriber is paused.
@@ -190,8 +190,8 @@ impl Bus {
         Health { problems, subscribers }
     }
 
-    /// Where the log ends, and how far subscribers are that other instances process for. Sees as well who holds readers
-    /// back.
+    /// Where the log ends, and how far subscribers are that other instances process for. Also finds the transactions that
+    /// hold readers back.
     async fn look(&self, problems: &mut Vec<Problem>) -> Result<(Ends, HashMap<String, u64>), Error> {
         let store = self.backend();
         let mut elsewhere = HashMap::new();

@@ -15,7 +15,7 @@ use crate::{
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
 impl Bus {
-    /// The dead letters: to look at them, to hand them over again, to do without them.
+    /// The dead letters: to inspect, replay and discard them.
     #[must_use]
     pub fn dead_letters(&self) -> DeadLetterQueue<'_> {
         DeadLetterQueue { bus: self, by: None }
@@ -29,7 +29,7 @@ impl Bus {
         self.set_paused(subscriber_id, true).await
     }
 
-    /// Lets a subscriber go on, wherever it runs; one that is halted in this process goes on as well.
+    /// Resumes a subscriber, wherever it runs; one that is halted in this process resumes as well.
     ///
     /// # Errors
     /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when it cannot be stored.
@@ -96,7 +96,7 @@ pub(crate) fn check_text(name: &'static str, text: &str) -> Result<(), Invalid> 
     Ok(())
 }
 
-/// The dead letters of a bus, worked on in somebody's name.
+/// The dead letters of a bus, worked on in an operator's name.
 ///
 /// ```no_run
 /// # use highwater::{DeadLetterQuery, MemoryEventBus};
@@ -122,7 +122,7 @@ impl<'a> DeadLetterQueue<'a> {
         Self { by: Some(who.into()), ..self }
     }
 
-    /// A page of letters. The next one is after the last letter's [`cursor`](DeadLetter::cursor).
+    /// A page of dead letters. The next one is after the last one's [`cursor`](DeadLetter::cursor).
     ///
     /// # Errors
     /// When they cannot be read.
@@ -138,7 +138,7 @@ impl<'a> DeadLetterQueue<'a> {
         self.bus.backend().count_letters(query).await
     }
 
-    /// One letter with its event's payload and what has been done with it.
+    /// One dead letter with its event's payload and what has been done with it.
     ///
     /// # Errors
     /// [`Error::NotFound`], and when it cannot be read.
@@ -147,7 +147,7 @@ impl<'a> DeadLetterQueue<'a> {
         found.ok_or(Error::NotFound { what: "dead letter", id: letter })
     }
 
-    /// Asks for one letter's event to be handed over again. The head of a parked stream takes those behind it along.
+    /// Requests a replay of one dead letter. The head of a parked stream takes those behind it along.
     ///
     /// # Errors
     /// [`Error::NotFound`], and when the request cannot be filed.
@@ -156,7 +156,7 @@ impl<'a> DeadLetterQueue<'a> {
         self.bus.file(&subscriber_id, Ask::Replay { letter }, self.by.as_deref()).await
     }
 
-    /// Asks for the letters of one stream to be handed over again, in order.
+    /// Requests a replay of the dead letters of one stream, in order.
     ///
     /// # Errors
     /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the request cannot be filed.
@@ -164,7 +164,7 @@ impl<'a> DeadLetterQueue<'a> {
         self.bus.file(subscriber_id, Ask::ReplayStream { stream_id }, self.by.as_deref()).await
     }
 
-    /// Asks for all letters of a subscriber to be handed over again, in order.
+    /// Requests a replay of all dead letters of a subscriber, in order.
     ///
     /// # Errors
     /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the request cannot be filed.
@@ -172,7 +172,7 @@ impl<'a> DeadLetterQueue<'a> {
         self.bus.file(subscriber_id, Ask::ReplayAll, self.by.as_deref()).await
     }
 
-    /// Asks to do without one letter's event, and says why.
+    /// Requests that one dead letter is discarded, with a reason.
     ///
     /// # Errors
     /// [`Error::NotFound`], and when the request cannot be filed.
@@ -191,7 +191,7 @@ impl<'a> DeadLetterQueue<'a> {
     }
 }
 
-/// A request that has been filed. It is carried out whether anybody waits for it or not.
+/// A request that has been filed. It is carried out whether a caller waits for it or not.
 #[derive(Debug)]
 pub struct Filed<'a> {
     bus: &'a Bus,
@@ -206,7 +206,7 @@ impl Filed<'_> {
         self.id
     }
 
-    /// Waits until it has been carried out. Letters that failed again are counted in the outcome.
+    /// Waits until it has been carried out. Dead letters that failed again are counted in the outcome.
     ///
     /// # Errors
     /// [`BusError::RequestFailed`](crate::BusError::RequestFailed) when it could not be carried out at all, or not within

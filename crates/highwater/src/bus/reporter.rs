@@ -13,14 +13,14 @@ use crate::delivery::cut;
 use crate::delivery::status::Ends;
 use crate::{Error, Report, SubscriptionState};
 
-/// How soon is told what matters, and how often at most anything is: all subscribers together.
+/// How soon important changes are reported, and how often at most anything is: all subscribers together.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
-/// How often is told where one is that moves.
+/// How often the position of a moving subscriber is reported.
 const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long to leave the store alone that has not taken a report.
 const TROUBLE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What was said last of each subscriber, and when.
+/// The last report of each subscriber, and its time.
 #[derive(Debug, Default)]
 pub(super) struct Said(Mutex<HashMap<Arc<str>, (Report, Instant)>>);
 
@@ -30,9 +30,9 @@ pub(super) async fn run(inner: Arc<Inner>) {
         let told = inner.tell(|entry| if entry.control.borrow().stop { None } else { report(entry) }).await;
         let pause = match told {
             Ok(()) => TELL_INTERVAL,
-            // It informs, and nothing depends on it; what is wrong with the store is said elsewhere.
+            // It informs, and nothing depends on it; trouble with the store is reported elsewhere.
             Err(error) => {
-                tracing::debug!(%error, "cannot report how subscribers are; trying again");
+                tracing::debug!(%error, "cannot report how subscribers are; retrying");
                 TROUBLE_INTERVAL
             }
         };
@@ -46,9 +46,9 @@ impl Inner {
         self.tell_of(&entries, report).await
     }
 
-    /// Stores the reports that say something new, in one go.
+    /// Stores the reports that have changed, in one statement.
     async fn tell_of(&self, entries: &[Arc<Entry>], report: impl Fn(&Entry) -> Option<Report>) -> Result<(), Error> {
-        // For as long as it is being stored: what is said last must not be overtaken by what was said before.
+        // For as long as it is being stored: the last report must not be overtaken by an earlier one.
         let mut said = self.said.0.lock().await;
         let push_degraded = self.shared.backend.push_degraded().map(|reason| cut(&reason));
         let mut news = Vec::new();
@@ -70,7 +70,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Says of subscribers that have led here that they have stopped, if that can be said soon.
+    /// Reports subscribers that have led here as stopped, if that can be stored soon.
     pub(super) async fn last_words(&self, entries: &[Arc<Entry>]) {
         let stopped = |entry: &Entry| {
             let report = Report { state: SubscriptionState::Stopped, rate: 0.0, ..of(entry)? };
@@ -103,7 +103,7 @@ fn report(entry: &Entry) -> Option<Report> {
     Some(Report { state, ..report })
 }
 
-/// A report of who leads here, but for its state.
+/// A report of a subscriber led here, without its state.
 fn of(entry: &Entry) -> Option<Report> {
     let status = entry.status.borrow();
     Some(Report {
@@ -130,7 +130,7 @@ fn is_news(before: &Report, now: &Report, since: Duration) -> bool {
     !same || moved || rests
 }
 
-/// When an event is tried again follows from how often it has failed, and is reckoned anew whenever it is shown.
+/// The time of the next retry follows from the number of failures, and is computed whenever it is shown.
 fn is_same(before: &SubscriptionState, now: &SubscriptionState) -> bool {
     let failing = |state: &SubscriptionState| match state {
         SubscriptionState::Retrying { global_sequence, failures, .. } => Some((*global_sequence, *failures)),

@@ -34,7 +34,7 @@ impl Subscription {
         self.bus.told(&self.entry.id, self.entry.state())
     }
 
-    /// How far it has got, compared with what is committed and with what of that is settled; also where another instance
+    /// How far it is, compared with what is committed and with what of that is settled; also where another instance
     /// processes.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Subscription {
         }
     }
 
-    /// Pauses it, durably and for all instances, and waits until it has put down the event in hand here. Requests wait
-    /// until it is resumed as well. [`Bus::pause`](crate::Bus::pause) does not wait.
+    /// Pauses it, durably and for all instances, and waits until it has finished its current event here. Requests wait until
+    /// it is resumed as well. [`Bus::pause`](crate::Bus::pause) does not wait.
     ///
     /// # Errors
     /// [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own handler, and when that cannot be stored.
@@ -104,7 +104,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Lets it go on, after a pause or after it was halted.
+    /// Resumes it, after a pause or after it was halted.
     ///
     /// # Errors
     /// When that cannot be stored.
@@ -113,7 +113,7 @@ impl Subscription {
     }
 
     /// Starts again from the beginning: the projection's `reset` and the checkpoint in one transaction where it is
-    /// transactional, one after the other where it is not. Its dead letters are archived. Returns when it has begun anew;
+    /// transactional, one after the other where it is not. Its dead letters are archived. Returns when it has started again;
     /// [`caught_up`](Self::caught_up) waits for the end, and [`progress`](Self::progress) shows how far it is.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Subscription {
         self.bus.file(&self.entry.id, Ask::Rebuild, None).await?.done().await.map(drop)
     }
 
-    /// Stops delivering to it: it finishes the event in hand and stores its checkpoint, where it goes on when it is
+    /// Stops delivering to it: it finishes its current event and stores its checkpoint, from which it resumes when it is
     /// subscribed again.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Subscription {
         self.entry.not_within("unsubscribe()")?;
         let stopped = self.bus.inner.stop(std::slice::from_ref(&self.entry)).await;
         self.bus.inner.last_words(std::slice::from_ref(&self.entry)).await;
-        // Only now, so that nobody of the same name can start before it has ended.
+        // Only now, so that no subscriber of the same name can start before it has ended.
         let mut state = self.bus.inner.state();
         if state.entries.get(&self.entry.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {
             state.entries.remove(&self.entry.id);

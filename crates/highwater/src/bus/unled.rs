@@ -1,4 +1,4 @@
-//! Subscribers that nobody leads although an instance would.
+//! Subscribers without a leader although an instance would lead.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::health::ANSWER_TIMEOUT;
 use crate::{LockHolder, Problem};
 
 impl Bus {
-    /// Those that have been waited for here for longer than it may take to take over, with who keeps them.
+    /// Those that have been waited for here for longer than a takeover may take, with the holder of the lock.
     pub(super) async fn unled(&self) -> Vec<Problem> {
         let bound = self.inner.config.takeover_bound;
         let unled = self.subscriptions().into_iter().filter(|it| it.state().is_standby()).filter_map(|it| {
@@ -20,11 +20,11 @@ impl Bus {
             return Vec::new();
         }
         let ids: Vec<String> = unled.iter().map(|(id, _)| id.clone()).collect();
-        // That nobody leads is worth saying also when nothing is known of who is to blame.
+        // A missing leader is worth reporting also when the holder of the lock is unknown.
         let holders = match tokio::time::timeout(ANSWER_TIMEOUT, self.backend().lock_holders(&ids)).await {
             Ok(Ok(holders)) => holders,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "cannot see who has the locks of subscribers that nobody leads");
+                tracing::debug!(%error, "cannot see which sessions hold the locks of subscribers without a leader");
                 Vec::new()
             }
             Err(_) => Vec::new(),

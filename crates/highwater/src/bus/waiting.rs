@@ -13,13 +13,13 @@ use crate::{
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// A subscriber has got where it was waited for.
+/// A subscriber has reached the awaited event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waited {
     /// Its stored checkpoint.
     pub checkpoint: u64,
-    /// The letter of the event that was waited for, if it could not be taken in and is still open: the read model does not
-    /// show it.
+    /// The dead letter of the event that was waited for, if it could not be handled and is still open: the read model does
+    /// not show it.
     pub dead_letter: Option<DeadLetter>,
 }
 
@@ -50,7 +50,7 @@ impl Bus {
         let (mut pause, mut told) = (Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1), false);
         loop {
             let late = Instant::now() >= deadline;
-            // The first look is not cut short: who waits for no time at all still wants an answer.
+            // The first look is not cut short: a caller with a time-out of zero still wants an answer.
             let patience = deadline.max(Instant::now() + LOOK_AGAIN.1);
             let looked = tokio::time::timeout_at(patience, self.reached(subscriber_id, global_sequence)).await;
             let looked = looked.unwrap_or_else(|elapsed| {
@@ -91,7 +91,7 @@ impl Bus {
         Ok(self.backend().checkpoint(&entry.id).await?.map(|found| found.global_sequence))
     }
 
-    /// A state with who leads, where another instance does.
+    /// A state with the leader, where that is another instance.
     pub(super) fn told(&self, subscriber_id: &str, state: SubscriptionState) -> SubscriptionState {
         match state {
             SubscriptionState::Standby { .. } => {

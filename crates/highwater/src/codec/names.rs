@@ -119,7 +119,7 @@ impl<'de> Deserializer<'de> for Probe {
     }
 }
 
-/// A variant that nobody has: only `#[serde(other)]` takes it.
+/// A variant that no enum has: only `#[serde(other)]` accepts it.
 struct NoSuchVariant;
 
 impl<'de> de::EnumAccess<'de> for NoSuchVariant {

@@ -1,4 +1,4 @@
-//! Appends that a handler makes in its own transaction: who waits for them is told when that has been committed.
+//! Appends that a handler makes in its own transaction: waiting readers are notified when that has been committed.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ tokio::task_local! {
 /// For backends: says that the handler which is running has appended in its transaction, up to this number. Outside of a
 /// handler it does nothing.
 pub fn appended_in_handler(global_sequence: u64) {
-    // Where no handler of ours is running, whoever appends announces it.
+    // Where no handler of ours is running, the appending caller announces it.
     if let Ok(highest) = APPENDED.try_with(Arc::clone) {
         highest.fetch_max(global_sequence, Ordering::Relaxed);
     }

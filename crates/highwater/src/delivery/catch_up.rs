@@ -1,7 +1,7 @@
 //! Reading for one subscriber that is behind: large pages, some ahead of the one being worked on.
 //!
-//! A task of its own reads, so that whoever handles, sleeps or is halted never holds a connection meanwhile: a page is asked
-//! for when there is room for it, and read to its end.
+//! A dedicated task reads, so that a subscriber that handles, sleeps or is halted never holds a connection meanwhile: a page
+//! is requested when there is room for it, and read to its end.
 
 use std::sync::Arc;
 
@@ -63,10 +63,10 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads until it is near the end, until it fails, or until nobody wants it any more.
+    /// Reads until it is near the end, until it fails, or until the subscriber is gone.
     async fn run(mut self, sender: mpsc::Sender<Result<Read, Error>>) {
         loop {
-            // A place first: otherwise there would be one page more in memory than is said.
+            // A place first: otherwise there would be one page more in memory than documented.
             let Ok(place) = sender.reserve().await else { return };
             let types = if self.unfiltered { &EventTypes::All } else { &*self.types };
             let read = self.backend.read_all(self.after, types, self.limit).await.map(|page| self.take_in(page));

@@ -90,7 +90,7 @@ pub(crate) struct Driver {
     /// Since when the checkpoint lags behind.
     behind_since: Option<Instant>,
     retry_at: Option<tokio::time::Instant>,
-    /// When it was last looked at which streams are parked.
+    /// When the parked streams were last checked.
     parked_at: Instant,
     /// The failure of the event in front.
     failure: Option<Failure>,
@@ -109,7 +109,7 @@ pub(crate) struct Driver {
     pub(super) journal: Journal,
 }
 
-/// However it ends, also when it is aborted: nobody must go on believing what was shown last.
+/// However it ends, also when it is aborted: observers must not keep believing what was shown last.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.status.send_modify(|status| status.state = SubscriptionState::Stopped);
@@ -197,8 +197,8 @@ impl Driver {
         if step == Step::End {
             return false;
         }
-        // Given up where it is when leadership is lost, a handler that hangs and a server that does not answer included:
-        // whoever leads now does it again, and an instance that cannot stand by is of no use to anybody.
+        // Abandoned where it is when leadership is lost, a handler that hangs and a server that does not answer included:
+        // the new leader does it again, and an instance that cannot stand by is useless.
         let lost = self.signals.lost();
         let done = tokio::select! {
             biased;
@@ -230,7 +230,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what the bus says.
+    /// Receives the bus's signals.
     fn hear(&mut self) {
         if self.signals.has_lost() {
             self.lose();
@@ -244,7 +244,7 @@ impl Driver {
         self.signals.stays(self.machine.stays());
     }
 
-    /// Takes in what people want.
+    /// Receives operators' requests.
     fn heed(&mut self) {
         let control = self.signals.control.borrow_and_update().clone();
         self.machine.on_wish(match control {
@@ -255,7 +255,7 @@ impl Driver {
         if control.resumed != self.resumed {
             self.resumed = control.resumed;
             if self.fence.is_none() && self.machine.halted().is_some() {
-                // It was fenced. To resume it is to say that it, and no other, shall go on.
+                // It was fenced. Resuming it means that it, and no other, shall lead.
                 self.machine.on_interrupted();
             }
             self.machine.on_resumed();
@@ -271,21 +271,21 @@ impl Driver {
         Now {
             overdue,
             more: self.has_more(),
-            // Without a term nothing can be done for anybody: somebody else has it.
+            // Without a term nothing can be done: another instance has it.
             asked: !self.requests.is_empty() && self.fence.is_some(),
         }
     }
 
-    /// When the checkpoint has lagged behind for as long as it may. Where only events were passed that it does not want,
-    /// somebody may still wait for it to get there.
+    /// When the checkpoint has lagged behind for as long as it may. Where only events were passed that it does not want, a
+    /// caller may still wait for it to get there.
     fn due(&self) -> Option<Instant> {
         let interval = self.config.checkpoint_mode.interval();
         let interval = if self.machine.unsaved() == 0 { interval.min(UNWANTED_INTERVAL) } else { interval };
         self.behind_since.map(|since| since + interval)
     }
 
-    /// Whether it goes on at once, and was seen a moment ago. Whoever watches it would be woken for every few events, and
-    /// that costs more than handling them.
+    /// Whether it continues at once, and was seen a moment ago. Watchers would be woken for every few events, and that costs
+    /// more than handling them.
     fn is_busy(&self, step: &Step, now: Now) -> bool {
         let goes_on = match step {
             Step::Handle { .. } | Step::Store | Step::AwaitStore => true,
@@ -347,7 +347,7 @@ impl Driver {
         }
     }
 
-    /// The store did not do what it should. Everything stays as it is, and is tried again.
+    /// The store failed. Everything stays as it is, and is retried.
     async fn trouble(&mut self, error: Trouble) {
         if self.signals.has_lost() {
             // Whatever it was: what is to be done now is to stand by.
@@ -404,7 +404,7 @@ impl Driver {
     }
 
     async fn rest(&mut self) -> Result<(), Trouble> {
-        // Nobody is kept waiting by a seat that is not used, and no page is kept for who does not come.
+        // An unused seat keeps no subscriber waiting, and no page is kept for an absent one.
         self.source = Source::None;
         self.signals.changed().await;
         Ok(())
@@ -414,13 +414,13 @@ impl Driver {
         self.machine.current().cloned()
     }
 
-    /// Begins anew after a reset.
+    /// Starts again after a reset.
     pub(super) fn begin_anew(&mut self, fence: Fence, position: u64, parked: HashMap<Uuid, u64>) {
         self.journal.started(fence.term.number, position, true);
         self.fence = Some(fence);
         self.void_source();
         self.machine.on_taken(position, parked);
-        // Before anybody hears that the reset is done: they would find it where it was before.
+        // Before any caller learns that the reset is done: it would find the checkpoint where it was before.
         self.publish(false);
     }
 }

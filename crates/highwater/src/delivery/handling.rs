@@ -15,16 +15,16 @@ use crate::{Backend, BoxError, Error, Permanent};
 /// How far to look for the reason of an error; one of the application's may go round in circles.
 const SOURCES_MAX: usize = 16;
 
-/// Why a handler did not take something in.
+/// Why a handler failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Trying again is no use.
     pub(super) permanent: bool,
-    /// What it said, fit to be stored.
+    /// Its error text, fit to be stored.
     pub(super) error: Arc<str>,
     /// It is the store's trouble, and not the event's.
     pub(super) outage: bool,
-    /// It was given up in the middle of something: what it was doing may still be going on.
+    /// It was aborted in the middle of something: its work may still be running.
     pub(super) unsure: bool,
 }
 
@@ -43,7 +43,7 @@ impl Failure {
     }
 }
 
-/// How long a handler may go on with the events it was given.
+/// How long a handler may work on the events it was given.
 pub(crate) struct Pace<'a> {
     /// For one event.
     pub(crate) timeout: Option<Duration>,
@@ -53,7 +53,7 @@ pub(crate) struct Pace<'a> {
     signals: Option<&'a Signals>,
     /// Events so far.
     begun: u32,
-    /// When the clock was last looked at, and before which event it is looked at again.
+    /// When the clock was last read, and before which event it is read again.
     looked: (Instant, u32),
     look_at: u32,
 }
@@ -74,7 +74,7 @@ impl<'a> Pace<'a> {
         Self { due: Some(due), signals: Some(signals), ..Self::whole(timeout) }
     }
 
-    /// Whether something else is to be done before the next event. The first is handed over in any case.
+    /// Whether something else is to be done before the next event. The first is delivered in any case.
     pub(crate) fn is_enough(&mut self) -> bool {
         let first = self.begun == 0;
         let enough = !first && (self.signals.is_some_and(Signals::is_pending) || self.is_due());
@@ -92,7 +92,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// Runs a handler's future. `&self` handlers and owned transactions make it safe to go on after a panic.
+/// Runs a handler's future. `&self` handlers and owned transactions make it safe to continue after a panic.
 pub(crate) async fn call(
     handler: impl Future<Output = Result<(), BoxError>>,
     timeout: Option<Duration>,

@@ -10,8 +10,8 @@ tokio::task_local! {
     static TASK_OF: watch::Receiver<Status>;
 }
 
-/// Runs a subscriber. Its handler runs in the same task, so that whatever the handler calls can be told from other calls; what
-/// the handler spawns is a task of its own.
+/// Runs a subscriber. Its handler runs in the same task, so that the handler's calls can be told from other calls; what the
+/// handler spawns is a separate task.
 pub(crate) async fn running<T>(status: watch::Receiver<Status>, running: impl Future<Output = T>) -> T {
     TASK_OF.scope(status, running).await
 }

@@ -49,12 +49,12 @@ impl Journal {
             failures,
             ?delay,
             error,
-            "an event failed; it will be tried again"
+            "an event failed; retrying"
         );
     }
 
     pub(super) fn batch_failed(&self, events: usize, error: &str) {
-        tracing::warn!(parent: &self.span, events, error, "a batch failed; its events are tried one by one");
+        tracing::warn!(parent: &self.span, events, error, "a batch failed; retrying its events one by one");
     }
 
     pub(super) fn dead_letter(&self, record: &Record, failures: u32, error: &str) {
@@ -92,15 +92,15 @@ impl Journal {
     }
 
     pub(super) fn lost_leadership(&self, position: u64) {
-        tracing::warn!(parent: &self.span, position, "leadership is lost; nothing more is processed until it is back");
+        tracing::warn!(parent: &self.span, position, "leadership lost; nothing more is processed until it is back");
     }
 
     pub(super) fn let_go(&self, position: u64) {
-        tracing::info!(parent: &self.span, position, "let go, for another instance to go on");
+        tracing::info!(parent: &self.span, position, "leadership released for another instance");
     }
 
     pub(super) fn disconnected(&self, error: &str) {
-        tracing::warn!(parent: &self.span, error, "the store does not answer as it should; trying until it does");
+        tracing::warn!(parent: &self.span, error, "the store does not answer as it should; retrying");
     }
 
     pub(super) fn connected(&self) {
@@ -108,7 +108,7 @@ impl Journal {
     }
 
     pub(super) fn served(&self, asked: &str, by: &str, done: u64, failed: u64, error: Option<&str>) {
-        tracing::info!(parent: &self.span, asked, by, done, failed, error, "did what was asked for");
+        tracing::info!(parent: &self.span, asked, by, done, failed, error, "request carried out");
     }
 
     pub(super) fn replay_failed(&self, letter: uuid::Uuid, error: &str) {

@@ -1,8 +1,8 @@
 //! What a subscriber does next, and what follows from what came of it. Pure: no await, no clock, no store.
 //!
 //! The machine holds the page being worked on and the numbers that matter: `handled`, up to where everything was handled,
-//! buried or is of no interest, and `stored`, up to where that is in the checkpoint. [`Machine::step`] says what to do;
-//! the `on_…` methods take in what happened.
+//! recorded as a dead letter or is of no interest, and `stored`, up to where that is in the checkpoint. [`Machine::step`]
+//! says what to do; the `on_…` methods record what happened.
 
 mod step;
 
@@ -17,7 +17,7 @@ pub(crate) use self::step::{Now, Policy, Reaction, Step, Wish};
 use super::stride::Stride;
 use crate::{Error, FailurePolicy, Record};
 
-/// Events that are handed over before anything else is looked at.
+/// Events that are delivered before anything else is checked.
 const CHUNK_MAX: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) struct Machine {
     policy: Policy,
     phase: Phase,
     wish: Wish,
-    /// Another instance is to go on.
+    /// Another instance is to lead.
     yielding: bool,
     work: Option<Work>,
     handled: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Machine {
     alone_to: u64,
     /// How often the event in front has failed.
     failures: u32,
-    /// It will not be tried again.
+    /// It will not be retried.
     spent: bool,
     parked: HashMap<Uuid, u64>,
 }
@@ -98,7 +98,7 @@ impl Machine {
             Phase::Retrying if now.asked => self.settle(Step::Serve),
             Phase::Retrying if self.storing.is_none() && self.unsaved > 0 => Step::Store,
             Phase::Retrying => Step::Sleep,
-            // Not with an event that failed: the other would count its attempts anew.
+            // Not with an event that failed: the other would count its attempts from zero.
             Phase::Running if self.yielding && self.failures == 0 => self.settle(Step::Yield),
             Phase::Running => self.run(now),
         }
@@ -123,7 +123,7 @@ impl Machine {
             return alone(match self.policy.on_failure {
                 FailurePolicy::DeadLetter => Step::Bury { park: false },
                 FailurePolicy::ParkStream => Step::Bury { park: true },
-                // It was halted when the event was spent, and counts anew when it is resumed.
+                // It was halted when the retries were used up, and counts from zero when it is resumed.
                 FailurePolicy::Halt => Step::Rest,
             });
         }
@@ -161,7 +161,7 @@ impl Machine {
         if owed && self.storing.is_none() { Step::Store } else { Step::Read }
     }
 
-    /// How many events to hand over at once: those of streams that are not parked, from the front.
+    /// How many events to deliver at once: those of streams that are not parked, from the front.
     fn count(&self, max: usize) -> usize {
         let Some(work) = &self.work else { return 0 };
         let front = &work.records[work.next..];
@@ -198,7 +198,7 @@ impl Machine {
         work.records[..work.next + count].last().map_or(self.handled, |record| record.global_sequence)
     }
 
-    /// The right to process was got, with what is stored.
+    /// Leadership was acquired, with what is stored.
     pub(crate) fn on_taken(&mut self, global_sequence: u64, parked: HashMap<Uuid, u64>) {
         let (wish, yielding, stride) = (self.wish, self.yielding, self.stride);
         *self = Self { phase: Phase::Running, wish, yielding, stride, ..Self::new(self.policy.clone()) };
@@ -216,7 +216,7 @@ impl Machine {
         }
     }
 
-    /// The next `count` events were taken in, one by one.
+    /// The next `count` events were handled, one by one.
     pub(crate) fn on_handled(&mut self, count: usize) {
         if count > 0 {
             self.pass(count);
@@ -264,7 +264,7 @@ impl Machine {
         self.alone_to = records[range].last().map_or(self.alone_to, |record| record.global_sequence);
     }
 
-    /// The event in front failed. Says how often that has happened, or `None` when it will not be tried again.
+    /// The event in front failed. Returns how often that has happened, or `None` when it will not be retried.
     pub(crate) fn on_failed(&mut self, permanent: bool, error: &str) -> Option<u32> {
         self.failures = self.failures.saturating_add(1);
         self.spent = permanent || self.failures > self.policy.max_retries;
@@ -289,13 +289,13 @@ impl Machine {
         }
     }
 
-    /// The letter could not be written, so the event has to be handled after all: whatever was wrong may have passed.
+    /// The dead letter could not be written, so the event has to be handled after all: the cause may have passed.
     pub(crate) fn on_bury_failed(&mut self) {
         self.spent = false;
         self.phase = Phase::Retrying;
     }
 
-    /// The event in front went to the dead letters, and the checkpoint has moved on. `parked`: so many letters of its
+    /// The event in front became a dead letter, and the checkpoint has moved past it. `parked`: so many dead letters of its
     /// stream are waiting now.
     pub(crate) fn on_buried(&mut self, parked: u64) {
         if let Some(stream_id) = self.current().map(|record| record.stream_id) {
@@ -304,7 +304,7 @@ impl Machine {
         self.on_committed(1);
     }
 
-    /// So many letters of a stream are waiting now; none unparks it.
+    /// So many dead letters of a stream are waiting now; none unparks it.
     pub(crate) fn on_parked_left(&mut self, stream_id: Uuid, left: u64) {
         match left {
             0 => self.parked.remove(&stream_id),
@@ -368,9 +368,9 @@ impl Machine {
     /// this one started twice.
     pub(crate) fn on_error(&mut self, error: &Error, exclusive: bool) -> Reaction {
         let reaction = match error {
-            // Perhaps by itself: something whose answer was lost has raised the term. Looked at before it is believed.
+            // Perhaps by itself: something whose answer was lost has raised the term. Checked before it is trusted.
             Error::Fenced { term: Some(_), .. } if !self.is_taking() => Reaction::Reread,
-            // Nobody took over: somebody deleted the checkpoint. That means to start again.
+            // No instance took over: the checkpoint was deleted. That means to start again.
             Error::Fenced { term: None, .. } => Reaction::StartAgain,
             Error::Fenced { .. } if exclusive => Reaction::StandBack,
             Error::Fenced { .. } => Reaction::Halt,
@@ -393,7 +393,7 @@ impl Machine {
         self.storing = None;
     }
 
-    /// Leadership is gone, or was let go.
+    /// Leadership is lost, or was released.
     pub(crate) fn on_not_leading(&mut self) {
         self.on_interrupted();
         self.yielding = false;
@@ -404,14 +404,14 @@ impl Machine {
         self.phase = Phase::Halted(reason.into());
     }
 
-    /// Somebody else has taken over: what is not stored now is theirs to do.
+    /// Another instance has taken over: what is not stored now is left to it.
     fn on_fenced(&mut self, reason: &str) {
         self.halt(reason);
         self.work = None;
         (self.handled, self.unsaved, self.storing) = (self.stored, 0, None);
     }
 
-    /// Another instance is to go on as soon as what is in hand is done, or is not any more.
+    /// Another instance is to lead as soon as work in hand is done, or no longer is.
     pub(crate) fn on_asked_to_yield(&mut self, yielding: bool) {
         self.yielding = yielding;
     }
@@ -420,7 +420,7 @@ impl Machine {
         self.wish = wish;
     }
 
-    /// Goes on after it was halted, with the event that it was halted in front of.
+    /// Resumes after it was halted, with the event that it was halted in front of.
     pub(crate) fn on_resumed(&mut self) {
         if matches!(self.phase, Phase::Halted(_)) {
             self.phase = Phase::Running;
@@ -453,7 +453,7 @@ impl Machine {
         }
     }
 
-    /// Whether it would not let go if it were asked: it is not well, or it is to rest.
+    /// Whether it would refuse to release: it is failing, or it is paused.
     pub(crate) fn stays(&self) -> bool {
         self.wish != Wish::Run || self.failures > 0 || matches!(self.phase, Phase::Halted(_))
     }

@@ -17,7 +17,7 @@ use crate::{
     Request, RequestOutcome, StartAt, chain,
 };
 
-/// Letters that are looked at together.
+/// Dead letters that are read together.
 const LETTERS_PAGE: usize = 100;
 
 impl Driver {
@@ -27,7 +27,7 @@ impl Driver {
         // The list may be older than what was done since.
         let open = self.shared.backend.request(request.id).await?.is_some_and(|found| found.outcome.is_none());
         if open {
-            // Paused or stopped half way: what is left is done when it goes on.
+            // Paused or stopped half way: the rest is done when it resumes.
             let done = match self.work_on(&request).await {
                 // Trying again does not help, and events wait behind it.
                 Err(damaged @ Error::Damaged { .. }) => Some(failed(&chain(&damaged))),
@@ -113,7 +113,7 @@ impl Driver {
         }
     }
 
-    /// Hands one letter's event over again. True when it was taken in.
+    /// Replays one dead letter. True when it was handled.
     async fn replay(
         &mut self,
         letter: &DeadLetter,
@@ -149,8 +149,8 @@ impl Driver {
         Ok(true)
     }
 
-    /// `Ok(Ok(None))`: it had been handled already, by an attempt whose answer was lost; or the letter was deleted by hand
-    /// meanwhile, and what the handler did in the transaction was rolled back.
+    /// `Ok(Ok(None))`: it had been handled already, by an attempt whose answer was lost; or the dead letter was deleted by
+    /// hand meanwhile, and what the handler did in the transaction was rolled back.
     async fn hand_over(
         &self,
         letter: Uuid,
@@ -201,7 +201,7 @@ impl Driver {
         }
     }
 
-    /// A fenced transaction for a letter, if that is still open.
+    /// A fenced transaction for a dead letter, if that is still open.
     async fn if_open(&self, begun: Begun) -> Result<Option<Begun>, Trouble> {
         if begun.letter_open {
             return Ok(Some(begun));
@@ -268,7 +268,7 @@ impl Driver {
     }
 }
 
-/// A letter that is resolved already: by this very request, if the answer to that was lost, and else by somebody else.
+/// A letter that is resolved already: by this very request, if the answer to that was lost, and else by another one.
 fn resolved(letter: &DeadLetter, state: DeadLetterState, request: &Request) -> RequestOutcome {
     let since = letter.resolved_at.is_some_and(|at| at >= request.requested_at);
     let by = letter.resolved_by.as_deref() == Some(&*request.requested_by);

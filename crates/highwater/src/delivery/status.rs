@@ -15,7 +15,7 @@ pub enum SubscriptionState {
     Starting,
     /// Another instance processes. This one takes over when that stops.
     Standby {
-        /// Who processes, as far as that is known here.
+        /// The leader, as far as that is known here.
         leader: Option<Leader>,
     },
     /// It leads, is behind, and reads by itself.
@@ -28,7 +28,7 @@ pub enum SubscriptionState {
         /// The number of its term.
         term: u64,
     },
-    /// An event failed and will be tried again.
+    /// An event failed and will be retried.
     Retrying {
         /// The number of its term.
         term: u64,
@@ -36,17 +36,17 @@ pub enum SubscriptionState {
         global_sequence: u64,
         /// How often it has failed.
         failures: u32,
-        /// When it is tried again.
+        /// When it is retried.
         next_at: DateTime<Utc>,
         /// What it failed with.
         error: Arc<str>,
     },
-    /// The store cannot be reached, or does not do what it should. It is tried again until it does.
+    /// The store cannot be reached, or fails. The subscriber retries until it works.
     Disconnected {
         /// What it said.
         error: Arc<str>,
     },
-    /// Somebody paused it.
+    /// An operator paused it.
     Paused,
     /// It has stopped in front of an event, and waits to be resumed.
     Halted {
@@ -96,12 +96,12 @@ impl SubscriptionState {
     }
 }
 
-/// How far a subscriber has got.
+/// How far a subscriber is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// What it is doing.
     pub state: SubscriptionState,
-    /// Where a restart would go on.
+    /// Where a restart would continue.
     pub checkpoint: u64,
     /// Up to where it has handled everything.
     pub position: u64,
@@ -115,7 +115,7 @@ pub struct Progress {
     pub lag: Duration,
     /// Events that it handled per second, lately.
     pub rate: f64,
-    /// How long it will take at this rate; none when that cannot be said, or when it is held back.
+    /// How long it will take at this rate; none when that is unknown, or when it is held back.
     pub time_left: Option<Duration>,
     /// The last error of its handler, if it ever had one.
     pub last_error: Option<Arc<str>>,
@@ -141,9 +141,9 @@ pub(crate) struct Status {
     pub(crate) rate: f64,
     /// Whether it leads: if not, only what is stored tells where it is.
     pub(crate) leads: bool,
-    /// The term it has, as far as it knows: also while it looks whether that still holds.
+    /// The term it has, as far as it knows: also while it checks whether that still holds.
     pub(crate) term: Option<u64>,
-    /// When this was last said.
+    /// When this was last reported.
     pub(crate) at: Instant,
     /// When the event in front was made.
     pub(crate) front_at: Option<DateTime<Utc>>,
@@ -165,12 +165,12 @@ impl Status {
         }
     }
 
-    /// `behind`: for how long it has been seen to be behind by whoever asks.
+    /// `behind`: for how long the caller has seen it behind.
     pub(crate) fn progress(&self, ends: Ends, behind: Duration) -> Progress {
         let Ends { frontier, head } = ends;
         let lag_events = head.saturating_sub(self.handled);
         let age = |at: DateTime<Utc>| (Utc::now() - at).to_std().unwrap_or_default();
-        // Who has not been heard of for a while handles nothing.
+        // A subscriber that has not reported for a while handles nothing.
         let rate = if self.at.elapsed() > 2 * Rate::WINDOW { 0.0 } else { self.rate };
         let seconds = lag_events as f64 / rate;
         let progress = Progress {
@@ -201,15 +201,15 @@ pub(crate) struct Ends {
     pub(crate) head: u64,
 }
 
-/// For how long something has been short of where it should be, whenever somebody asked.
+/// For how long a position has been short of its target, at each look.
 #[derive(Debug, Default)]
 pub(crate) struct Short {
     since: Option<(Instant, u64)>,
 }
 
 impl Short {
-    /// Who has passed the target of the first look has moved on, and is short of the next one only from now on: under
-    /// constant writing something is always just out of reach.
+    /// A subscriber that has passed the target of the first look has progressed, and is short of the next one only from now
+    /// on: under constant writing something is always just out of reach.
     pub(crate) fn seen(&mut self, reached: u64, target: u64) -> Duration {
         match self.since {
             _ if reached >= target => self.since = None,
@@ -220,7 +220,7 @@ impl Short {
     }
 }
 
-/// How fast a checkpoint moves that somebody else stores: seen whenever it is asked for.
+/// How fast a checkpoint moves that another instance stores: measured at each query.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     before: Option<(Instant, u64)>,

@@ -1,7 +1,7 @@
 //! How many events go into one transaction. Pure.
 //!
-//! A transaction holds locks, on SQLite it keeps all who write waiting, and what is read of it is seen only at its end: it
-//! must not grow long because a handler is slow. How slow it is, only its last transactions tell.
+//! A transaction holds locks, on SQLite it keeps all writers waiting, and its writes become visible only at its end: it must
+//! not grow long because a handler is slow. Only the handler's last transactions show how slow it is.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ impl Stride {
         self.now
     }
 
-    /// Takes in how long a transaction took, whatever came of it. A few events that were slow say that many would be too long;
-    /// a few that were quick say nothing.
+    /// Records how long a transaction took, whatever its outcome. A few slow events show that many would take too long; a
+    /// few quick ones show nothing.
     pub(crate) fn took(&mut self, events: usize, took: Duration) {
         let room = self.within.div_duration_f64(took.max(Duration::from_micros(1)));
         let fits = (events as f64 * room) as usize;

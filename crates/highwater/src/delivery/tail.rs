@@ -2,7 +2,7 @@
 //!
 //! The tail reads every event once and keeps the latest pages, bounded by count and by bytes. A subscriber takes what
 //! comes after its own position; one whose position is not covered any more has fallen behind and reads by itself. There is
-//! no queue per subscriber, so a slow one costs nothing and delays nobody.
+//! no queue per subscriber, so a slow one costs nothing and delays no other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,13 +15,14 @@ use crate::lock::lock;
 use crate::log::named_writers;
 use crate::{Backend, Backoff, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
-/// How long to wait before looking again whether an open writer has ended; at first, and at most. A rollback tells nobody.
+/// How long to wait before checking again whether an open writer has ended; at first, and at most. A rollback sends no hint.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
 /// For how long subscribers wait for open writers before that is logged.
 const WORTH_SAYING: Duration = Duration::from_secs(1);
 
-/// How long it may take to learn who they are. Everybody waits for it: if it takes longer, it is asked again a second later.
+/// How long it may take to identify them. Every subscriber waits for it: if it takes longer, it is queried again a second
+/// later.
 const NAMED_WITHIN: Duration = Duration::from_millis(100);
 
 /// The shared end of the log.
@@ -30,7 +31,7 @@ pub(crate) struct Tail {
     state: Mutex<State>,
     /// Counts up whenever there is something to be seen.
     news: watch::Sender<u64>,
-    /// Somebody has taken a seat.
+    /// A subscriber has taken a seat.
     wanted: Notify,
     limit: ReadLimit,
     keep: ReadLimit,
@@ -47,7 +48,7 @@ struct State {
     /// The life of the server that the pages come from.
     incarnation: u64,
     seats: usize,
-    /// Counts up when nobody sits here any more, and when nobody can.
+    /// Counts up when no subscriber has a seat any more, and when none can.
     epoch: u64,
     /// Seats from before are void: they were taken in another life of the server.
     void_before: u64,
@@ -116,10 +117,10 @@ impl Tail {
         Some(Seat { tail: self.clone(), news, epoch })
     }
 
-    /// Reads for as long as somebody listens. Never ends by itself.
+    /// Reads for as long as a subscriber listens. Never ends by itself.
     pub(crate) async fn run(self: Arc<Self>, backend: Arc<dyn Backend>) {
         let mut wakeup = backend.wakeups();
-        // The highest number that somebody has hinted at, and one that was seen to be committed.
+        // The highest number in a hint, and one that was seen to be committed.
         let (mut hint, mut checked) = (0, 0);
         let mut look_again = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
         let mut backoff = Backoff::of_backend();
@@ -131,7 +132,7 @@ impl Tail {
                 continue;
             };
             if std::mem::replace(&mut life, incarnation) != incarnation {
-                // What was said of another life of the server does not count.
+                // What was learnt in another life of the server does not count.
                 hint = 0;
             }
             match backend.read_all(position, &EventTypes::All, self.limit).await {
@@ -189,7 +190,7 @@ impl Tail {
         tokio::select! {
             hint = news => Some(hint),
             () = tokio::time::sleep(pause) => None,
-            // Somebody sat down: perhaps at another position.
+            // A subscriber took a seat: perhaps at another position.
             () = self.wanted.notified() => None,
         }
     }
@@ -199,7 +200,7 @@ impl Tail {
         (state.seats > 0).then_some((state.position, state.epoch, state.incarnation))
     }
 
-    /// What is damaged concerns those who want it: everybody reads by themselves, and only they meet it.
+    /// A damaged event concerns the subscribers that want it: each reads by itself, and only they meet it.
     fn failed(&self, error: &Error) {
         let mut state = self.state();
         if !matches!(error, Error::Damaged { .. }) {
@@ -216,11 +217,11 @@ impl Tail {
         let mut state = self.state();
         state.error = None;
         if state.epoch != epoch || state.position != position {
-            // Everybody left meanwhile, and somebody else came.
+            // Every subscriber left meanwhile, and another one came.
             return true;
         }
         if page.incarnation != state.incarnation {
-            // Whoever sits there finds out when they next look; whoever comes starts anew, and waits for nobody.
+            // Subscribers seated there find out at their next look; a new one starts afresh, and waits for no other.
             *state = State { void_before: state.epoch + 1, ..state.next() };
         } else if page.complete_to > position {
             state.push(page, self.keep);
@@ -233,10 +234,10 @@ impl Tail {
     }
 }
 
-/// That subscribers wait for open writers, said once each time that it takes long.
+/// That subscribers wait for open writers, logged once each time that it takes long.
 #[derive(Debug, Default)]
 struct HeldBack {
-    /// Since when, or since when nobody was found to be waited for.
+    /// Since when, or since when there has been nothing to wait for.
     since: Option<Instant>,
     said: bool,
 }
@@ -259,7 +260,7 @@ impl HeldBack {
                 self.said = true;
             }
             Ok(Ok(_)) | Err(_) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "who holds subscribers back cannot be asked"),
+            Ok(Err(error)) => tracing::debug!(%error, "cannot query which transactions hold subscribers back"),
         }
     }
 
@@ -271,7 +272,7 @@ impl HeldBack {
 }
 
 impl State {
-    /// With nobody on it, and nothing read.
+    /// Without subscribers, and nothing read.
     fn next(&self) -> Self {
         Self { epoch: self.epoch + 1, void_before: self.void_before, ..Self::default() }
     }

@@ -37,8 +37,8 @@ impl Writer {
         receiver
     }
 
-    /// Stores a checkpoint, directly when nobody else is at it: then there is no detour over another task. When this is
-    /// dropped half way, the checkpoint is stored or it is not; the caller is gone in any case.
+    /// Stores a checkpoint, directly when no other write is under way: then there is no detour over another task. When this
+    /// is dropped half way, the checkpoint is stored or it is not; the caller is gone in any case.
     pub(crate) async fn store_now(&self, backend: &dyn Backend, write: CheckpointWrite) -> Outcome {
         if let Ok(_writing) = self.writing.try_lock() {
             let answers = backend.store_checkpoints(std::slice::from_ref(&write)).await;
@@ -68,7 +68,7 @@ impl Writer {
                 let answers = backend.store_checkpoints(&writes).await.map_err(Arc::new);
                 for (at, sender) in senders.into_iter().enumerate() {
                     let answer = answers.as_ref().map(|answers| answers.get(at).copied().flatten());
-                    // Who does not wait any more has been stopped.
+                    // A subscriber that no longer waits has been stopped.
                     drop(sender.send(answer.map_err(Arc::clone)));
                 }
             }

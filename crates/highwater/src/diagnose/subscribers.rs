@@ -10,12 +10,12 @@ use crate::{Checkpoints, Error, LeaderHold, Leadership, LockHolder, Log};
 const TOPIC: &str = "subscribers";
 const ANOTHER_LOG: &str =
     "events were removed, or the database was put together from two; restore a backup, or set its checkpoint";
-/// Whoever is behind and has not moved for longer does not run, or cannot.
+/// A subscriber that is behind and has not moved for longer does not run, or cannot.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// How long whoever has got a lock may take until it leads.
+/// How long the holder of a new lock may take until it leads.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_millis(500);
 
-/// For backends: who falls behind because nobody processes for them, or because whoever does does not get on.
+/// For backends: subscribers that fall behind because they have no leader, or because their leader makes no progress.
 ///
 /// # Errors
 /// When the store cannot be asked.
@@ -50,8 +50,8 @@ pub async fn diagnose_subscribers(store: &(impl Log + Checkpoints + Leadership))
     Ok(findings)
 }
 
-/// Subscribers whose lock somebody has who does not lead. Whoever takes over has the lock for a moment before it leads, so
-/// what looks like that is looked at once more.
+/// Subscribers whose lock is held by a session that does not lead. An instance that takes over holds the lock for a moment
+/// before it leads, so each finding is checked once more.
 async fn denied(store: &impl Leadership, ids: &[String]) -> Result<Vec<Finding>, Error> {
     let mut holders = held_without_leading(store, ids.to_vec()).await?;
     if !holders.is_empty() {
@@ -69,7 +69,7 @@ async fn denied(store: &impl Leadership, ids: &[String]) -> Result<Vec<Finding>,
 
 async fn held_without_leading(store: &impl Leadership, ids: Vec<String>) -> Result<Vec<LockHolder>, Error> {
     let mut holders = store.lock_holders(&ids).await?;
-    // Asked afterwards: who led when it was asked for the locks may have let go since.
+    // Queried afterwards: an instance that led when the locks were queried may have released since.
     let leaders = store.leaders().await?;
     holders.retain(|holder| {
         !leaders.iter().any(|it| it.subscriber_id == holder.subscriber_id && it.hold == LeaderHold::Held)

@@ -6,8 +6,8 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BusError {
-    /// A subscriber's own handler waits for that subscriber, which goes on only when the handler has returned. Nothing was
-    /// changed: do it from elsewhere, or in a task of its own that the handler does not wait for.
+    /// A subscriber's own handler waits for that subscriber, which continues only when the handler has returned. Nothing
+    /// was changed: call it from elsewhere, or in a task that the handler does not wait for.
     #[error(
         "the handler of {subscriber_id:?} would wait for itself: {action} waits for that subscriber, which continues only \
          when its handler has returned; call it from elsewhere, or in a task that the handler does not wait for"
@@ -23,11 +23,11 @@ pub enum BusError {
     #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
     AlreadySubscribed(String),
 
-    /// Nobody has ever subscribed under this name. Check its spelling.
+    /// No subscriber has this name. Check its spelling.
     #[error("there is no subscriber {0:?}")]
     UnknownSubscriber(String),
 
-    /// Somebody processes for the subscriber, or may do so, and would go on from where it is. Nothing was changed: stop it
+    /// An instance leads the subscriber, or may do so, and would continue from where it is. Nothing was changed: stop it
     /// first, or force it.
     #[error("{subscriber_id:?} is being processed: {reason}; stop that first, or force it")]
     Led {

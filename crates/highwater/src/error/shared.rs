@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{BoxError, Error};
 
-/// An error that several callers are told of: each gets one of the same kind, with the original as its source.
+/// An error that several callers get: each gets one of the same kind, with the original as its source.
 #[derive(Debug, Clone)]
 pub struct SharedError(Arc<Error>);
 

@@ -1,4 +1,4 @@
-//! What is said of what is seen.
+//! What is explained from what is seen.
 
 use super::*;
 use crate::Instance;

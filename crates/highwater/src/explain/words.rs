@@ -169,7 +169,7 @@ fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// Cut, in one line, and without a full stop of its own.
+/// Cut, in one line, and without a full stop at its end.
 pub(crate) fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.trim_end_matches('.');

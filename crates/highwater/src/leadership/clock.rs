@@ -76,7 +76,7 @@ impl Validity {
     }
 }
 
-/// When the application was last seen at work. For backends whose locks are kept by a thread of their own: it outlives an
+/// When the application was last seen at work. For backends whose locks are kept by a dedicated thread: it outlives an
 /// application that hangs.
 #[derive(Debug)]
 pub struct Seen(AtomicU64);
@@ -100,15 +100,15 @@ impl Seen {
         Moment(self.0.load(Ordering::Acquire))
     }
 
-    /// Whether it has not been seen for a while. What it leads it leads on: a handler may hog its runtime. But it gets nothing
-    /// more, because nobody would do anything with it.
+    /// Whether it has not been seen for a while. It keeps what it leads: a handler may block its runtime. But it gets
+    /// nothing more, because it would do nothing with it.
     #[must_use]
     pub fn hangs(&self) -> bool {
         self.at().elapsed() > HANGS_AFTER
     }
 
-    /// Whether it has not been seen for so long that it is of no use: then it gives up what it leads, and is not counted among
-    /// those who could lead something. Without anything to lead, it is not counted any more much sooner.
+    /// Whether it has not been seen for so long that it is useless: then it gives up what it leads, and is not counted among
+    /// the instances that could lead. Without anything to lead, it ceases to be counted much sooner.
     #[must_use]
     pub fn has_hung(&self, leads_nothing: bool, bound: Duration) -> bool {
         let patience = if leads_nothing { HANGS_AFTER } else { bound * GIVES_UP_AFTER };

@@ -19,20 +19,20 @@ use crate::lock::lock;
 use crate::subscriber::check_id;
 use crate::{Backend, BoxFuture, Claim, Error, Invalid, ReliableDeliveryConfig};
 
-/// How often to look who else is there.
+/// How often to look for other instances.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often to ask who leads when the same instances do: one that took over from itself has another term.
+/// How often to query the leaders while the instances stay the same: one that took over from itself has another term.
 const ASK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long to collect what changes together before telling the others.
 const COLLECT: Duration = Duration::from_millis(20);
-/// Subscribers let go at one look: those that move stand still for a moment.
+/// Subscribers released at one look: those that move stand still for a moment.
 const MOVES_MAX: usize = 6;
 
 /// Coordinates instances over the locks of a backend. Each bus has its own.
 ///
-/// Leadership is a lock and a term: first the lock, which says who tries; then, in a later step, the term, which says who
-/// may write. The checkpoint comes with the term, and from nowhere else: whatever was read before the lock was held may
-/// be out of date.
+/// Leadership is a lock and a term: first the lock, which decides which instance tries; then, in a later step, the term,
+/// which decides which may write. The checkpoint comes with the term, and from nowhere else: what was read before the lock
+/// was held may be out of date.
 pub struct Coordinator {
     inner: Arc<Inner>,
 }
@@ -50,17 +50,17 @@ struct Inner {
     attending: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Who leads, as it was when it was last asked.
+/// The leaders, as of the last query.
 #[derive(Default)]
 struct Known {
     leaders: HashMap<String, Leader>,
     at: Option<Instant>,
-    /// What is waited for here and nobody leads, and since when it was found so every time.
+    /// What is waited for here and has no leader, and since when it was found so every time.
     unled: HashMap<Name, Instant>,
 }
 
 impl Known {
-    /// Takes in what was asked.
+    /// Records the answer.
     fn learn(&mut self, leaders: Vec<Leader>, awaited: Vec<Name>) {
         let now = Instant::now();
         self.leaders = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
@@ -88,13 +88,13 @@ impl Coordinator {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Who this is.
+    /// This instance.
     #[must_use]
     pub fn instance(&self) -> &Instance {
         &self.inner.instance
     }
 
-    /// Enters a subscriber among what is wanted. With the first one, this instance begins to look who else is there.
+    /// Enters a subscriber among what is wanted. With the first one, this instance begins to look for others.
     fn want(&self, claim: &Claim) -> Result<Wanted, Error> {
         self.inner.settings.clone()?;
         check_id(&claim.subscriber_id)?;
@@ -108,15 +108,15 @@ impl Coordinator {
 
     /// Makes leadership of a lock.
     async fn take(&self, claim: &Claim, held: Box<dyn Held>, wanted: Wanted) -> Result<LeadershipGuard, Error> {
-        // It may have been lost on the way here, and be somebody else's: whose term must not be touched.
+        // It may have been lost on the way here, and belong to another instance, whose term must not be touched.
         if !held.is_held() {
             let source = "the lock was lost before it could be used".into();
             return Err(Error::Unavailable { action: "take over", source });
         }
         let (backend, claim) =
             (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, Some(held.session())));
-        // To its end, also when the caller stops waiting: a term raised after the lock was given back would fence
-        // whoever leads by then.
+        // To its end, also when the caller stops waiting: a term raised after the lock was released would fence the leader
+        // of that moment.
         let taking = tokio::spawn(async move {
             let taken = backend.take_over(&claim).await?;
             Ok(LeadershipGuard::new(taken, held).entered(wanted.led()))
@@ -208,7 +208,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether somebody else leads what this instance waits for than is known here, or may do so with another term.
+    /// Whether another instance than is known here leads what this instance waits for, or may do so with another term.
     fn is_out_of_date(&self, view: &View) -> bool {
         let holders = view.members.iter().flat_map(|member| member.leads.iter().map(|id| (&**id, &member.instance.id)));
         let holders: HashMap<_, _> = holders.collect();
@@ -224,17 +224,17 @@ impl Inner {
         })
     }
 
-    /// Asks for what should be elsewhere to be let go, a few at a time.
+    /// Requests the release of subscribers that should be elsewhere, a few at a time.
     fn spread(&self, mut view: View) {
         let Some(own) = view.own else { return };
         self.roll.take_back_asked();
-        // What would not be let go counts, but is nobody else's to get: something else goes in its place.
+        // A subscriber that would not be released counts, but no other instance can get it: another one moves in its place.
         let stays = self.roll.stays();
         for other in view.members.iter_mut().filter(|member| member.session != own) {
             other.wants.retain(|want| !stays.contains(&*want.subscriber_id));
         }
         let mut planned = HashSet::new();
-        // Whoever leads most comes first in it; whoever does not waits for its turn.
+        // The instance that leads most comes first in it; the others wait for their turn.
         let most = MOVES_MAX * view.members.len();
         for plan in spread::plan(&view.members, most).into_iter().filter(|plan| plan.from == own) {
             if planned.len() == MOVES_MAX {
@@ -248,16 +248,16 @@ impl Inner {
     }
 }
 
-/// Looks who else is there, again and again.
+/// Looks for other instances, again and again.
 async fn attend(inner: Arc<Inner>) {
     let mut troubled = false;
     loop {
         match inner.look().await {
             Ok(()) => troubled = false,
-            // The subscribers say so as well; here it would be said every second.
+            // The subscribers log it as well; here it would be logged every second.
             Err(error) if !troubled => {
                 troubled = true;
-                tracing::warn!(%error, "cannot see the other instances; trying until it works");
+                tracing::warn!(%error, "cannot see the other instances; retrying");
             }
             Err(_) => {}
         }

@@ -15,14 +15,14 @@ use crate::{BoxFuture, Taken};
 /// While it lasts, writes that name its [`term`](Self::term) go through, and no others.
 pub struct LeadershipGuard {
     taken: Taken,
-    /// Gone with the guard, so that nobody asks it for anything any more; and before the lock, so that it takes nothing
-    /// along of who gets that next.
+    /// Gone with the guard, so that nothing is requested of it any more; and before the lock, so that it removes nothing of
+    /// the next holder.
     entry: Option<Entry>,
     held: Option<Box<dyn Held>>,
 }
 
 impl LeadershipGuard {
-    /// From a lock that is held and the term that was taken after that: for coordinators of one's own.
+    /// From a lock that is held and the term that was taken after that: for custom coordinators.
     #[must_use]
     pub fn new(taken: Taken, held: Box<dyn Held>) -> Self {
         Self { taken, held: Some(held), entry: None }
@@ -38,7 +38,7 @@ impl LeadershipGuard {
         self.taken.term.number
     }
 
-    /// What taking over gave: the term, and where the subscriber has got to.
+    /// What taking over gave: the term, and how far the subscriber is.
     #[must_use]
     pub fn taken(&self) -> &Taken {
         &self.taken
@@ -50,13 +50,13 @@ impl LeadershipGuard {
         self.held.as_ref().is_some_and(|held| held.is_held())
     }
 
-    /// Resolves when leadership is gone, by this guard's own end as well. A [`LocalCoordinator`](crate::LocalCoordinator) has
-    /// no way to know: who leads by it learns from the store that it was fenced.
+    /// Resolves when leadership is gone, by this guard's own end as well. A [`LocalCoordinator`](crate::LocalCoordinator)
+    /// has no way to know: its leader learns from the store that it was fenced.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         let lost = self.losing();
         async move {
             if let Some(mut lost) = lost {
-                // Whoever was to tell has gone, and leadership with it.
+                // The sender has gone, and leadership with it.
                 drop(lost.wait_for(|lost| *lost).await);
             }
         }
@@ -75,14 +75,14 @@ impl LeadershipGuard {
         }
     }
 
-    /// Says whether it would not let go if it were asked, so that something else is.
+    /// Announces whether it would refuse to release, so that another one is asked.
     pub(crate) fn stays(&self, stays: bool) {
         if let Some(entry) = &self.entry {
             entry.stays(stays);
         }
     }
 
-    /// Says when another instance is to do it, which does less at the moment: finish what is in hand, and let go.
+    /// Resolves when another instance, which does less at the moment, is to lead: finish the work in hand, and release.
     pub(crate) fn yielding(&self) -> Option<watch::Receiver<Option<Uuid>>> {
         self.entry.as_ref().map(Entry::asked)
     }

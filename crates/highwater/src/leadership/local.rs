@@ -9,7 +9,7 @@ use super::{Instance, Leader, LeadershipGuard, ProjectorCoordinator};
 use crate::{Backend, BoxFuture, Claim, Error};
 
 /// The explicit "I run one process": leadership is always granted, and no lock is taken. Terms are: started twice by
-/// mistake, the newer instance goes on and the older one is fenced.
+/// mistake, the newer instance continues and the older one is fenced.
 pub struct LocalCoordinator {
     backend: Arc<dyn Backend>,
     instance: Instance,

@@ -15,15 +15,15 @@ use crate::lock::lock;
 
 /// How long something is led before it may be moved on: what moves must not move back and forth.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long whoever was asked and did not let go is left alone.
+/// How long a leader that was asked and did not release is left alone.
 const BUSY: Duration = Duration::from_secs(10);
-/// How long whoever let go stands back, so that the one it was meant for gets it.
+/// How long an instance that released stands back, so that the intended one gets it.
 const STAND_BACK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Roll {
     state: Mutex<State>,
-    /// Something is wanted, led or given back.
+    /// Something is wanted, led or released.
     pub(super) changed: Notify,
 }
 
@@ -43,9 +43,9 @@ struct Wanting {
 #[derive(Debug)]
 struct Led {
     since: Instant,
-    /// It would not let go if it were asked.
+    /// It would refuse to release.
     stays: bool,
-    /// It was asked and has not let go: it is busy with one event, or nobody listens. Not asked again until then.
+    /// It was asked and has not released: it is busy with one event, or nothing listens. Not asked again until then.
     busy_until: Option<Instant>,
     asked: watch::Sender<Option<Uuid>>,
 }
@@ -85,28 +85,28 @@ impl Roll {
         state.wanted.keys().filter(|name| !state.led.contains_key(*name)).cloned().collect()
     }
 
-    /// Until when to stand back for somebody else.
+    /// Until when to stand back for another instance.
     pub(super) fn stands_back(&self, name: &str) -> Option<Instant> {
         let mut state = self.state();
         state.stands_back.retain(|_, until| *until > Instant::now());
         state.stands_back.get(name).copied()
     }
 
-    /// What is led here and would not be let go.
+    /// What is led here and would not be released.
     pub(super) fn stays(&self) -> HashSet<Name> {
         let now = Instant::now();
         let stays = |led: &Led| led.stays || led.busy_until.is_some_and(|until| until > now);
         self.state().led.iter().filter(|(_, led)| stays(led)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Asks for a subscriber to be let go, if it is led here and has been for a while. Whether it was asked.
+    /// Requests that a subscriber is released, if it is led here and has been for a while. Returns whether it was asked.
     pub(super) fn ask(&self, name: &str, to: Uuid) -> bool {
         let state = self.state();
         let Some(led) = state.led.get(name).filter(|led| led.since.elapsed() >= SETTLED) else { return false };
         led.asked.send_if_modified(|asked| asked.replace(to).is_none())
     }
 
-    /// Takes back what was asked for and not done. Others are asked for in its place, for a while.
+    /// Withdraws requests that were not carried out. Others are requested in their place, for a while.
     pub(super) fn take_back_asked(&self) {
         for led in self.state().led.values_mut() {
             if led.asked.send_if_modified(|asked| asked.take().is_some()) {
@@ -159,13 +159,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The session that it is to be let go for, if any.
+    /// The session that it is to be released for, if any.
     pub(super) fn yields_to(&self) -> Option<Uuid> {
         *self.heard.borrow()
     }
 
-    /// Says whether it would not be let go at the moment. The next look is early enough: with events that fail it changes
-    /// all the time.
+    /// Announces whether it would not be released at the moment. The next look is early enough: with events that fail it
+    /// changes all the time.
     pub(super) fn stays(&self, stays: bool) {
         if let Some(led) = self.wanted.roll.state().led.get_mut(&self.wanted.name).filter(|led| self.is(led)) {
             led.stays = stays;

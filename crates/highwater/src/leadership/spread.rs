@@ -1,4 +1,4 @@
-//! Who should lead what: so that the subscribers do not all pile up on the instance that started first.
+//! Which instance should lead which subscriber: so that they do not all pile up on the instance that started first.
 //!
 //! Pure. Every instance makes the same plan from what it sees and carries out its own part of it, so they need not agree
 //! on anything. A plan only moves what makes the difference between two instances smaller, and so it comes to an end.
@@ -47,7 +47,7 @@ impl Seat<'_> {
     }
 }
 
-/// Seats in the order of their sessions, the same for everybody.
+/// Seats in the order of their sessions, the same for every instance.
 struct Board<'a>(BTreeMap<Uuid, Seat<'a>>);
 
 impl<'a> Board<'a> {
@@ -73,8 +73,8 @@ impl<'a> Board<'a> {
         })
     }
 
-    /// From the one that leads most to the one that leads least of those who want something of it, if that makes the
-    /// difference smaller. What a subscriber prefers is not taken away from it.
+    /// From the one that leads most to the one that leads least among those that want one of its subscribers, if that makes
+    /// the difference smaller. What a subscriber prefers is not taken away from it.
     fn levelling(&self) -> Option<Move> {
         let mut donors: Vec<_> = self.0.iter().collect();
         donors.sort_by_key(|(_, seat)| std::cmp::Reverse(seat.leads.len()));

@@ -1,4 +1,4 @@
-//! Who holds readers back.
+//! A transaction that holds readers back.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct OpenWriter {
     /// What it ran last, or for a prepared transaction its name.
     pub last_statement: Option<String>,
     /// It has written nothing so far, so it may only have looked at where the numbers stand. It may as well have drawn
-    /// one, which cannot be told from outside: readers wait for it all the same.
+    /// one, which cannot be told from outside: readers wait for it nevertheless.
     pub may_only_have_looked: bool,
     /// Why something is missing, in a sentence; `None` when nothing is.
     pub hidden: Option<String>,

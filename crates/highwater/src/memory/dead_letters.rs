@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::MemoryEventStore;
 use crate::{BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Error, Request};
 
-/// Requests of one subscriber that are handed out at once.
+/// Requests of one subscriber that are returned at once.
 const REQUESTS_MAX: usize = 100;
 
 impl DeadLetters for MemoryEventStore {

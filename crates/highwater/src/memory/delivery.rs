@@ -48,7 +48,7 @@ impl MemoryDelivery {
         lock(&self.state)
     }
 
-    /// Locks a subscriber's checkpoint against every other writer. Whoever holds it may be frozen, so the wait has an end.
+    /// Locks a subscriber's checkpoint against every other writer. Its holder may be frozen, so the wait has an end.
     pub(super) async fn lock(&self, subscriber_id: &str) -> Result<OwnedMutexGuard<()>, Error> {
         let lock = {
             let mut locks = lock(&self.locks);
@@ -78,7 +78,7 @@ impl State {
         }
     }
 
-    /// Sets a letter's fate down.
+    /// Records what became of a dead letter.
     pub(super) fn attempted(&mut self, letter: Uuid, by: &str, outcome: &str, detail: Option<&str>) {
         let detail = detail.map(str::to_owned);
         let attempt = LetterAttempt { at: Utc::now(), by: by.to_owned(), outcome: outcome.to_owned(), detail };

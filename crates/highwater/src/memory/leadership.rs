@@ -16,7 +16,7 @@ use crate::{
     Member, View, Want,
 };
 
-/// How long a lock that was let go for somebody is kept for them.
+/// How long a lock that was released for an instance is kept for it.
 const RESERVED: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl Leadership for MemoryEventStore {
             let state = self.leadership.state();
             let leaders = state.leaders.iter().filter_map(|(id, (instance, since, session))| {
                 let hold = match session {
-                    // Somebody else may have the lock by now, and not the term yet.
+                    // Another instance may have the lock by now, and not the term yet.
                     Some(session) if state.locks.get(id).is_some_and(|(holder, _)| holder == session) => {
                         LeaderHold::Held
                     }

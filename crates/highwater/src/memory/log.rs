@@ -170,7 +170,7 @@ impl MemoryEventStore {
 }
 
 impl State {
-    /// Takes back everything from an index on.
+    /// Removes everything from an index on.
     pub(super) fn truncate(&mut self, from: usize) {
         for record in self.records.split_off(from) {
             self.ids.remove(&record.id);

@@ -15,14 +15,14 @@ use crate::{
     Wakeups,
 };
 
-/// Whether the store is being filled. Looked at under the lock of whatever is to be written, and changed under both.
+/// Whether the store is being filled. Checked under the lock of what is to be written, and changed under both.
 #[derive(Debug, Default)]
 pub(super) struct MemoryFillings(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     unfinished: Option<Unfinished>,
-    /// Somebody is at work on it.
+    /// A filling is under way.
     taken: bool,
 }
 
@@ -78,7 +78,7 @@ impl Transfer for MemoryEventStore {
                     let unfinished = Unfinished { source: source.to_owned(), since: Utc::now(), filled_to: 0 };
                     state.unfinished = Some(unfinished);
                     drop(state);
-                    // Whoever was writing when the store was locked has ended by now, and is seen.
+                    // Writers that were active when the store was locked have ended by now, and are visible.
                     let found = self.found();
                     state = self.filling.state();
                     if let Some(found) = found {
@@ -247,7 +247,7 @@ impl Filling for MemoryFilling {
     }
 }
 
-/// Whoever comes next may go on.
+/// The next caller may resume it.
 impl Drop for MemoryFilling {
     fn drop(&mut self) {
         if !self.over {

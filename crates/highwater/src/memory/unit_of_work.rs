@@ -16,7 +16,7 @@ impl MemoryUnitOfWork {
         Self { store, appends: Vec::new() }
     }
 
-    /// Adds an append. It is looked at when the unit of work is committed.
+    /// Adds an append. It is validated when the unit of work is committed.
     pub fn append(&mut self, append: Append) {
         self.appends.push(append);
     }

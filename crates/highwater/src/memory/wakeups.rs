@@ -1,4 +1,4 @@
-//! Wake-ups in memory: everybody is in the same process.
+//! Wake-ups in memory: all readers are in the same process.
 
 use super::MemoryEventStore;
 use crate::{Wakeup, Wakeups};

@@ -72,7 +72,7 @@ pub fn check_checkpoints(checkpoints: &[FilledCheckpoint]) -> Result<(), Invalid
     })
 }
 
-/// Checks letters.
+/// Checks dead letters.
 ///
 /// # Errors
 /// The first thing that is wrong.

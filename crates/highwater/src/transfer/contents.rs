@@ -10,7 +10,7 @@ use crate::{
     Backend, BoxFuture, DeadLetterCursor, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, Record, Request,
 };
 
-/// Letters, or requests, in a page.
+/// Dead letters, or requests, in a page.
 const PAGE: usize = 200;
 
 /// A page, and how to get the next.
@@ -32,7 +32,8 @@ pub(super) struct Contents<'a> {
 
 impl<'a> Contents<'a> {
     /// The checkpoints are read before anything else. So none lies beyond the events that are copied, unless it was put
-    /// there; and an event that a subscriber has passed has its letter, if it has one, when letters are read later.
+    /// there; and an event that a subscriber has passed has its dead letter, if it has one, when dead letters are read
+    /// later.
     pub(super) async fn of(store: &'a dyn Backend) -> Result<Self, Error> {
         let found = store.checkpoints().await?;
         let subscribers: Vec<String> = found.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
@@ -53,7 +54,7 @@ impl<'a> Contents<'a> {
         Ok(Self { store, checkpoints, frontier, events })
     }
 
-    /// The same of a store that is to be copied or exported: half a copy is not what anybody wants to have twice.
+    /// The same of a store that is to be copied or exported: an unfinished copy is not worth copying.
     pub(super) async fn of_source(store: &'a dyn Backend) -> Result<Self, Error> {
         refuse_half(store).await?;
         let contents = Self::of(store).await?;
@@ -62,7 +63,7 @@ impl<'a> Contents<'a> {
         Ok(contents)
     }
 
-    /// What tells this store from others: the name that somebody gave it, and its first event.
+    /// What tells this store from others: the name that the caller gave it, and its first event.
     pub(super) async fn identity(&self, name: &str) -> Result<String, Error> {
         let first = self.store.read_all(0, &crate::EventTypes::All, crate::ReadLimit::events(1)).await?;
         let first = first.records.first().map_or(Uuid::nil(), |record| record.id);
@@ -93,7 +94,7 @@ impl<'a> Contents<'a> {
         self.digest_delivery(digest).await
     }
 
-    /// A hash of where subscribers are, and of what they could not take in.
+    /// A hash of where subscribers are, and of what they could not handle.
     pub(super) async fn digest_delivery(&self, mut digest: Digest) -> Result<Digest, Error> {
         self.checkpoints.iter().for_each(|checkpoint| digest.checkpoint(checkpoint));
         let mut letters = Cursor::from(self.letters());
@@ -110,7 +111,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// What somebody fills is not whole yet, and may never be.
+/// A store that is being filled is not complete yet, and may never be.
 async fn refuse_half(store: &dyn Backend) -> Result<(), Error> {
     let Some(unfinished) = store.filling().await? else { return Ok(()) };
     let (source, since) = (unfinished.source, unfinished.since.format("%Y-%m-%d %H:%M:%S UTC"));
@@ -118,7 +119,7 @@ async fn refuse_half(store: &dyn Backend) -> Result<(), Error> {
     Err(Error::BeingFilled { reason })
 }
 
-/// Waits until nothing can appear any more up to a position. A rollback tells nobody, so we look again.
+/// Waits until nothing can appear any more up to a position. A rollback sends no hint, so we look again.
 async fn settled(store: &dyn Backend, position: u64) -> Result<(), Error> {
     let mut wait = LOOK_AGAIN.0;
     while store.frontier().await? < position {

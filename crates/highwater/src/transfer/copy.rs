@@ -27,7 +27,7 @@ pub struct Step {
 pub enum Phase {
     /// Events are written.
     Events,
-    /// Checkpoints, letters and requests are.
+    /// Checkpoints, dead letters and requests are.
     Delivery,
     /// What was written is compared with what it was read from.
     Verifying,
@@ -40,20 +40,21 @@ pub struct Copied {
     pub counts: Counts,
     /// Events up to this one were copied: the last one when it began.
     pub copied_to: u64,
-    /// Where an earlier attempt had got to, on which this one went on; 0 when there was none.
+    /// How far an earlier attempt had come, from which this one resumed; 0 when there was none.
     pub resumed_after: u64,
     /// Where the source is by now. When that is beyond `copied_to`, the copy lacks what came later.
     pub source_head: u64,
 }
 
 /// Copies everything that a store holds into an empty one: events with their ids, versions and numbers, checkpoints and
-/// pauses, letters with their attempts, open requests. Then compares both, and opens the copy only when they are the same.
+/// pauses, dead letters with their attempts, open requests. Then compares both, and opens the copy only when they are the
+/// same.
 ///
 /// Events are copied up to the last one that is committed when it begins, and checkpoints are taken as they are then. The
 /// source may be written to meanwhile; [`Copied::source_head`] tells. Stop its subscribers first: what they handle while
 /// it is copied, the copy's subscribers handle again. `name` tells the source from others.
 ///
-/// When it fails, or is dropped or killed, what has been copied stays and the copy stays locked. The same call goes on from
+/// When it fails, or is dropped or killed, what has been copied stays and the copy stays locked. The same call resumes from
 /// there; [`Transfer::abandon`](super::Transfer::abandon) gives up.
 ///
 /// # Errors
@@ -103,7 +104,7 @@ async fn copy_records(
     }
 }
 
-/// Everything but the events. Returns a hash of what was handed over: a source that is running has something else soon.
+/// Everything but the events. Returns a hash of what was stored: a running source soon has something else.
 async fn copy_delivery(source: &Contents<'_>, filling: &mut dyn Filling) -> Result<Digest, Error> {
     let mut digest = Digest::default();
     filling.checkpoints(&source.checkpoints).await?;
@@ -158,7 +159,7 @@ async fn verify(
     Err(Error::Transfer(TransferError::CopyDiffers { difference }))
 }
 
-/// After how many events that were compared to say so.
+/// After how many compared events to report progress.
 const REPORT_EVERY: u64 = 1_000;
 
 fn all<T: Clone + Send>(items: &[T]) -> Fetch<'_, T> {

@@ -26,7 +26,7 @@ pub struct Counts {
 pub(super) struct Digest {
     hash: Md5,
     pub(super) counts: Counts,
-    /// The lines that nobody has taken yet.
+    /// The lines that have not been taken yet.
     text: Vec<u8>,
 }
 

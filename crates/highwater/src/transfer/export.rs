@@ -25,7 +25,7 @@ pub struct Exported {
 /// Writes everything that a store holds, one line of JSON each, in an order that is the same in every store: two stores
 /// that hold the same are exported as the same bytes.
 ///
-/// First a header with the format's version, then events in order, checkpoints with their pauses, letters with their
+/// First a header with the format's version, then events in order, checkpoints with their pauses, dead letters with their
 /// attempts, open requests, and at last how many there were, with a hash of every byte before.
 ///
 /// As for what happens meanwhile, see [`copy`](super::copy).

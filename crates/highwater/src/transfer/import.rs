@@ -30,8 +30,8 @@ pub struct Imported {
 /// Fills an empty store with what [`export`](super::export) has written, exactly as it was: numbers, versions and all.
 ///
 /// Everything is checked, the order and the hash included, and at last the store is read again and compared with what was
-/// taken in. When anything is wrong, nothing stays behind. An import that was killed leaves the store locked; the next one
-/// of the same export starts again from the beginning.
+/// imported. When anything is wrong, nothing is kept. An import that was killed leaves the store locked; the next one of the
+/// same export starts again from the beginning.
 ///
 /// # Errors
 /// [`TransferError::Import`](crate::transfer::TransferError::Import) with the line; and as [`Transfer::fill`](super::Transfer::fill).
@@ -56,7 +56,7 @@ pub async fn import(
         }
         Err(error) => {
             if let Err(left) = filling.abandon().await {
-                tracing::warn!(error = %left, "a failed import could not be taken back: abandon it");
+                tracing::warn!(error = %left, "a failed import could not be rolled back: abandon it");
             }
             Err(error)
         }
@@ -124,7 +124,7 @@ fn check_place(item: &Item, counts: &Counts, header: &Header) -> Result<(), Stri
     if later == 0 { Ok(()) } else { Err(format!("{} after what comes later", item.name())) }
 }
 
-/// The last of each kind that came. Events have an order of their own, which is checked when they are stored.
+/// The last of each kind that came. Events have their own order, which is checked when they are stored.
 #[derive(Default)]
 struct Order {
     record: u64,
@@ -134,8 +134,8 @@ struct Order {
 }
 
 impl Order {
-    /// Whether one comes where it is exported. Were it taken in all the same, what is stored would not be what was read, and
-    /// nobody could say at which line.
+    /// Whether one comes where it is exported. If it were imported nevertheless, what is stored would not be what was read,
+    /// and no error could name the line.
     fn check(&mut self, item: &Item, header: &Header) -> Result<(), String> {
         if !matches!(item, Item::Record(_)) {
             self.check_end(header)?;
@@ -152,7 +152,7 @@ impl Order {
         if ascending { Ok(()) } else { Err(format!("{} out of its order, or twice", item.name())) }
     }
 
-    /// After the last event: it stands where the log was said to end.
+    /// After the last event: it is where the header says the log ends.
     fn check_end(&self, header: &Header) -> Result<(), String> {
         let (last, frontier) = (self.record, header.frontier);
         if last == frontier { Ok(()) } else { Err(format!("the last event was {last}, and {frontier} was announced")) }
@@ -278,7 +278,7 @@ struct Batch {
 struct Intake<'a> {
     filling: &'a mut dyn Filling,
     batch: Batch,
-    /// What was taken in, as it would be exported.
+    /// What was imported, as it would be exported.
     taken: Digest,
 }
 
@@ -352,7 +352,7 @@ mod tests {
     use super::*;
     use crate::{BoxFuture, DeadLetter, DeadLetterState};
 
-    /// Notes how many letters come at a time.
+    /// Records how many dead letters come at a time.
     struct Noting(Vec<usize>);
 
     impl Filling for Noting {

@@ -24,6 +24,7 @@ const LONG: &[&str] = &[
     "crates/highwater-contract/src/log/reading.rs",
     "crates/highwater-contract/src/support.rs",
     "crates/highwater-contract/src/transfer.rs",
+    "crates/highwater-postgres/src/leadership/candidate.rs",
     "crates/highwater-postgres/src/leadership/session.rs",
     "crates/highwater-postgres/src/leadership/thread.rs",
     "crates/highwater-postgres/src/wakeups.rs",

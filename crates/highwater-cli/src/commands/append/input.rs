@@ -1,4 +1,4 @@
-//! Reading lines in batches: as many as are there, up to a limit, so that nobody waits for a batch to fill.
+//! Reading lines in batches: as many as are there, up to a limit, so that no line waits for a batch to fill.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -25,7 +25,7 @@ pub(super) struct Batch {
     pub(super) bad: Option<(u64, String)>,
 }
 
-/// Reads stdin on a thread of its own, since reading cannot be interrupted.
+/// Reads stdin on a dedicated thread, since reading cannot be interrupted.
 pub(super) fn start() -> mpsc::Receiver<Batch> {
     let (sender, receiver) = mpsc::channel(BATCHES_MAX);
     std::thread::spawn(move || {
@@ -33,7 +33,7 @@ pub(super) fn start() -> mpsc::Receiver<Batch> {
         let mut number = 0;
         while let Some(batch) = batch(&mut input, &mut number) {
             let last = batch.bad.is_some();
-            // Nobody takes any more once something could not be stored.
+            // No more lines are taken once something could not be stored.
             if sender.blocking_send(batch).is_err() || last {
                 break;
             }

@@ -150,7 +150,7 @@ fn append(lines: &[Line]) -> Append {
 #[derive(Debug)]
 pub(super) struct Unsent {
     pub(super) error: Error,
-    /// Whether it may be stored all the same: it was sent once without an answer, and nobody could say since.
+    /// Whether it may be stored nevertheless: it was sent once without an answer, and the outcome is still unknown.
     pub(super) unknown: bool,
 }
 
@@ -168,7 +168,7 @@ async fn insist<T>(mut pause: Duration, mut send: impl AsyncFnMut() -> Result<T,
         };
         sends += 1;
         unknown |= matches!(error, Error::UnknownOutcome { .. });
-        // Who compared it with what is stored would have found it.
+        // A comparison with what is stored would have found it.
         if is_answer(&error) {
             return Err(Unsent { error, unknown: false });
         }
@@ -181,7 +181,7 @@ async fn insist<T>(mut pause: Duration, mut send: impl AsyncFnMut() -> Result<T,
     }
 }
 
-/// Whether an append was looked at, and refused.
+/// Whether an append was examined, and refused.
 fn is_answer(error: &Error) -> bool {
     matches!(error, Error::Conflict { .. } | Error::IdTaken { .. } | Error::PartlyStored { .. } | Error::Invalid(_))
 }

@@ -1,4 +1,4 @@
-//! Which letters.
+//! Which dead letters.
 
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -11,7 +11,7 @@ use crate::requests::{must_exist, nothing};
 use crate::stream::StreamName;
 use crate::times;
 
-/// Letters in a page.
+/// Dead letters in a page.
 const PAGE: usize = 100;
 
 /// A choice of letters by what they are about. What is not given does not matter.
@@ -56,7 +56,7 @@ impl Choice {
         subscriber.is_none() && stream.is_none() && event_type.is_none() && since.is_none() && until.is_none()
     }
 
-    /// Whether letters have to be picked one by one.
+    /// Whether dead letters have to be picked one by one.
     pub(super) fn picks(&self) -> bool {
         self.event_type.is_some() || self.since.is_some() || self.until.is_some()
     }
@@ -94,7 +94,7 @@ impl Several {
     }
 }
 
-/// Letters, page by page.
+/// Dead letters, page by page.
 pub(super) struct Pages<'a> {
     store: &'a dyn Backend,
     query: DeadLetterQuery,

@@ -41,7 +41,7 @@ impl Discard {
             if self.several.letters.is_empty() { self.many(store).await? } else { self.several.letters.clone() };
         let bus = bus(store);
         let desk = bus.dead_letters().by(&self.asking.by);
-        // All of them are looked at before any is asked for.
+        // All of them are checked before any request is filed.
         for letter in &self.several.letters {
             desk.show(*letter).await?;
         }

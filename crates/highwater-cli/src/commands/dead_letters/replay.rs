@@ -51,7 +51,7 @@ impl Replay {
     async fn these(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
         let desk = bus.dead_letters().by(&self.asking.by);
-        // All of them are looked at before any is asked for.
+        // All of them are checked before any request is filed.
         for letter in &self.several.letters {
             desk.show(*letter).await?;
         }
@@ -97,7 +97,7 @@ impl Replay {
         Ok(filed)
     }
 
-    /// One request for each letter. Those that wait behind another go with it.
+    /// One request for each dead letter. Those that wait behind another go with it.
     async fn picked(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
         let desk = bus.dead_letters().by(&self.asking.by);

@@ -1,4 +1,4 @@
-//! One picture: pure, so that it can be looked at in tests.
+//! One picture: pure, so that tests can check it.
 
 use highwater_demo::{Fate, Phase, Scene};
 

@@ -1,4 +1,4 @@
-//! What is said in words: all of it where there is no screen.
+//! What is printed as lines: all of it where there is no screen.
 
 use std::io::{self, Write as _};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
-/// The database and the schema of the command line. Those of the environment do not count: they are where somebody's real
+/// The database and the schema of the command line. Those of the environment do not count: they are where the user's real
 /// events are.
 #[derive(Debug, Default)]
 pub(super) struct Named {

@@ -1,4 +1,4 @@
-//! A file that gets its name once it is whole: half of an export is of no use to anybody.
+//! A file that gets its name once it is complete: half of an export is useless.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl Unfinished {
         Ok(Self { file, path, to: to.to_owned() })
     }
 
-    /// Gives it its name, unless somebody else has taken that meanwhile.
+    /// Gives it its name, unless another file has taken that meanwhile.
     pub(super) async fn publish(&mut self) -> Result<(), Failure> {
         let failed = |error: io::Error| refused(&self.to, &error);
         self.file.sync_all().await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! One picture: pure, so that it can be looked at in tests.
+//! One picture: pure, so that tests can check it.
 
 use highwater::{Overview, SubscriberOverview};
 
@@ -59,7 +59,7 @@ fn all_lines(
         return lines;
     }
     let table = table(overview, history, plot).lines(colour, Some(width));
-    // What does not fit is counted, so that nobody believes to see everything.
+    // What does not fit is counted, so that the user knows that there is more.
     let room = height.saturating_sub(lines.len() + 1);
     let hidden = table.len().saturating_sub(room);
     lines.extend(table.into_iter().take(room));

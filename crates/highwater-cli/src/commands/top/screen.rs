@@ -1,4 +1,4 @@
-//! The terminal while it is ours. It is given back on every way out, a panic included.
+//! The terminal while it is ours. It is restored on every exit, a panic included.
 
 use std::io::{self, Stdout, Write as _};
 

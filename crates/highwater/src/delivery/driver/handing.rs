@@ -11,7 +11,7 @@ use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
 use crate::{Closing, Error, Record};
 
-/// After how many events handed over others may get their turn.
+/// After how many events other tasks may run.
 const EVENTS_PER_TURN: usize = 32;
 
 impl Driver {

@@ -1,4 +1,4 @@
-//! Getting, losing and giving back the right to process.
+//! Acquiring, losing and releasing leadership.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::{Backoff, Claim, Error, Fence, LeadershipGuard, Taken, chain};
 const UNDISTURBED: Duration = Duration::from_secs(10);
 
 impl Driver {
-    /// Gets the right to process. After an interruption it has that already, unless somebody else took over meanwhile.
+    /// Gets the right to process. After an interruption it has that already, unless another instance took over meanwhile.
     pub(super) async fn take(&mut self) -> Result<(), Trouble> {
         let id = self.subscriber.id.clone();
         let taken = match &self.fence {
@@ -40,7 +40,7 @@ impl Driver {
                 taken
             }
         };
-        // Loaded after the term was raised, so nobody else can park anything after this.
+        // Loaded after the term was raised, so no other instance can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
         self.parked_at = Instant::now();
         self.fence = Some(Fence { subscriber_id: id, term: taken.term, incarnation: taken.incarnation });
@@ -53,8 +53,9 @@ impl Driver {
         Ok(())
     }
 
-    /// A checkpoint beyond the end was set by hand, or events that it had passed are gone, or numbers began anew: a leader that
-    /// went on from there would miss what gets them. A checkpoint that was only moved by hand names an event that is there.
+    /// A checkpoint beyond the end was set by hand, or events that it had passed are gone, or numbers started again: a
+    /// leader that continued from there would miss the events that get them. A checkpoint that was only moved by hand names
+    /// an event that is there.
     async fn is_of_this_log(&self, taken: &Taken) -> Result<(), Trouble> {
         let (backend, at) = (&self.shared.backend, taken.global_sequence);
         let head = if at > self.start { backend.head().await? } else { at };
@@ -73,7 +74,7 @@ impl Driver {
 
     /// Waits for leadership; `None` when something else is wanted first.
     async fn lead(&mut self) -> Result<Option<LeadershipGuard>, Trouble> {
-        // What was held is given back before it is asked for again.
+        // What was held is released before it is requested again.
         self.signals.release().await;
         let claim = Claim {
             start: self.start,
@@ -83,7 +84,7 @@ impl Driver {
         };
         let coordinator = self.shared.coordinator.clone();
         let mut control = self.signals.control.clone();
-        // Nobody is left to want anything once the bus is gone, and the subscriber goes on.
+        // Once the bus is gone nothing can request anything, and the subscriber continues.
         let mut is_unwanted = async || {
             if control.wait_for(|control| control.stop || control.paused).await.is_err() {
                 std::future::pending().await
@@ -107,7 +108,7 @@ impl Driver {
         }
     }
 
-    /// Leadership is gone. What was done and is not stored is somebody else's to do.
+    /// Leadership is gone. What was done and is not stored is left to the next leader.
     pub(super) fn lose(&mut self) {
         self.journal.lost_leadership(self.machine.stored());
         self.machine.on_not_leading();
@@ -123,7 +124,7 @@ impl Driver {
         self.signals.release().await;
     }
 
-    /// Everything is stored: another instance goes on from here.
+    /// Everything is stored: another instance continues from here.
     pub(super) async fn let_go(&mut self) -> Result<(), Trouble> {
         self.journal.let_go(self.machine.stored());
         self.machine.on_not_leading();
@@ -133,7 +134,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Somebody else has taken over, though a lock was held: it was lost without a word. Others may lead now.
+    /// Another instance has taken over, though a lock was held: it was lost silently. Others may lead now.
     pub(super) async fn stand_back(&mut self, error: &Error) {
         self.journal.fenced(error);
         self.release().await;

@@ -93,7 +93,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Hands a page that is everybody's to the machine, without what this subscriber does not want.
+    /// Hands a shared page to the machine, without the events this subscriber does not want.
     pub(super) fn take_in(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
         let wanted = |record: &Record| self.stored_types.contains(&record.event_type);
         let records = match &*self.stored_types {

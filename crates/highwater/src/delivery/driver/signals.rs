@@ -36,13 +36,13 @@ impl Signals {
         self.leadership.as_ref().is_some_and(|leading| !leading.guard.is_held())
     }
 
-    /// Whether another instance is to go on, if there is something new about that.
+    /// Whether another instance is to lead, if that has changed.
     pub(super) fn asked_to_yield(&mut self) -> Option<bool> {
         let asked = self.leadership.as_mut()?.asked.as_mut()?;
         asked.has_changed().unwrap_or(false).then(|| asked.borrow_and_update().is_some())
     }
 
-    /// Tells the others' plans whether it would not let go. Said when it changes.
+    /// Announces for the others' plans whether it would refuse to release. Sent when it changes.
     pub(super) fn stays(&mut self, stays: bool) {
         if let Some(leading) = self.leadership.as_mut().filter(|leading| leading.stays != stays) {
             leading.stays = stays;
@@ -50,7 +50,7 @@ impl Signals {
         }
     }
 
-    /// Leadership that is lost needs no giving back.
+    /// Lost leadership need not be released.
     pub(super) fn forget(&mut self) {
         self.leadership = None;
     }
@@ -73,14 +73,14 @@ impl Signals {
         }
     }
 
-    /// Whether something is to be looked at before the next event. Cheap.
+    /// Whether something is to be checked before the next event. Cheap.
     pub(in crate::delivery) fn is_pending(&self) -> bool {
         let asked =
             |leading: &Leading| leading.asked.as_ref().is_some_and(|asked| asked.has_changed().unwrap_or(false));
         self.control.has_changed().unwrap_or(true) || self.has_lost() || self.leadership.as_ref().is_some_and(asked)
     }
 
-    /// Waits until something is to be looked at, and leaves it to be seen.
+    /// Waits until something is to be checked, without consuming it.
     pub(super) async fn changed(&mut self) {
         let lost = self.lost();
         let asked = self.leadership.as_mut().and_then(|leading| leading.asked.as_mut());
@@ -93,7 +93,7 @@ impl Signals {
     }
 }
 
-/// Waits until something new is said. Never, once there is nobody to say it.
+/// Waits for the next signal. For ever, once there is no sender.
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     match receiver.changed().await {
         Ok(()) => receiver.mark_changed(),

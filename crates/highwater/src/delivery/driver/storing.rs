@@ -1,4 +1,4 @@
-//! What is written down: checkpoints and letters.
+//! What is stored: checkpoints and dead letters.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ impl Driver {
         self.shared.backend.commit(begun.tx, &fence, closing(begun.global_sequence)).await
     }
 
-    /// Writes a letter for the event in front, and moves the checkpoint past it.
+    /// Writes a dead letter for the event in front, and moves the checkpoint past it.
     pub(super) async fn bury(&mut self, park: bool) -> Result<(), Trouble> {
         let Some(record) = self.current() else { return Ok(()) };
         if park && !self.may_park().await? {
@@ -133,7 +133,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The letter that the others of a parked stream wait behind. Letters from when a failure did not park may lie before it.
+    /// The dead letter that the others of a parked stream wait behind. Dead letters from when a failure did not park may lie
+    /// before it.
     pub(in crate::delivery) async fn first_parking(&self, stream_id: Uuid) -> Result<Option<DeadLetter>, Trouble> {
         let mut query = DeadLetterQuery { stream_id: Some(stream_id), ..DeadLetterQuery::of(&*self.subscriber.id) };
         loop {
@@ -147,7 +148,7 @@ impl Driver {
     }
 
     /// Whether one more event may be parked. What is remembered may be out of date, because dead letters can be deleted by
-    /// hand at any time: it is looked at again now and then, and before the subscriber is halted for it.
+    /// hand at any time: it is checked again now and then, and before the subscriber is halted for it.
     async fn may_park(&mut self) -> Result<bool, Trouble> {
         if self.parked_at.elapsed() > PARKED_FOR || self.machine.parking_limit().is_some() {
             let parked = self.shared.backend.parked(&self.subscriber.id).await?;

@@ -1,4 +1,4 @@
-//! What the machine is told, and what it says.
+//! The machine's inputs and outputs.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) struct Now {
     pub(crate) overdue: bool,
     /// The next page is there already.
     pub(crate) more: bool,
-    /// Somebody has asked for something.
+    /// An operator has filed a request.
     pub(crate) asked: bool,
 }
 
@@ -52,15 +52,15 @@ pub(crate) enum Step {
     Store,
     /// Wait for the checkpoint that is being stored.
     AwaitStore,
-    /// The event in front has failed for good: write a letter. `park`: those behind it in its stream are to wait.
+    /// The event in front has failed for good: write a dead letter. `park`: those behind it in its stream are to wait.
     Bury { park: bool },
-    /// The event in front waits behind an earlier one of its stream: write a letter.
+    /// The event in front waits behind an earlier one of its stream: write a dead letter.
     Park,
     /// Wait until the event in front is due again.
     Sleep,
     /// Do what was asked for.
     Serve,
-    /// Let leadership go: another instance is to go on.
+    /// Release leadership: another instance is to lead.
     Yield,
     /// Do nothing until something is wanted.
     Rest,
@@ -68,17 +68,17 @@ pub(crate) enum Step {
     End,
 }
 
-/// What an error of the store means for who leads. The machine has drawn its own conclusions already.
+/// What an error of the store means for leadership. The machine has drawn its own conclusions already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
     /// Everything stays as it is: the same again, later.
     Retry,
     /// What was read and remembered is void, and leadership is not: the checkpoint is read again, later.
     Reread,
-    /// Leadership is given back, and claimed anew.
+    /// Leadership is released, and claimed again.
     StartAgain,
-    /// Another instance leads: leadership is given back, and waited for.
+    /// Another instance leads: leadership is released, and waited for.
     StandBack,
-    /// Another process has taken over, and nothing says who may: it stops until it is resumed.
+    /// Another process has taken over, without coordination: it stops until it is resumed.
     Halt,
 }

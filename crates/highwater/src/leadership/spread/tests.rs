@@ -93,7 +93,7 @@ fn a_label_that_is_preferred_counts_more_than_a_level_board() {
     let after = carried_out(&all);
     assert_eq!(after[0].leads, ["d"]);
     assert_eq!(whole_plan(&after), [], "what is where it should be is not levelled away");
-    // Nobody there is preferred: then it is spread like anything else.
+    // No instance there is preferred: then it is spread like any other.
     let none = [member(1, Some("us"), &wants, &["a", "b", "c", "d"]), member(2, None, &wants, &[])];
     assert_eq!(counts(&carried_out(&none)), [2, 2]);
 }

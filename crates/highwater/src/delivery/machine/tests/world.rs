@@ -9,18 +9,18 @@ use super::*;
 struct World {
     log: Vec<Record>,
     checkpoint: u64,
-    /// Open letters by event, with whether they park their stream.
+    /// Open dead letters by event, with whether they park their stream.
     letters: BTreeMap<u64, bool>,
-    /// How often each event was taken in, by a handler that is not transactional.
+    /// How often each event was handled, by a handler that is not transactional.
     seen: BTreeMap<u64, u32>,
     /// What a transactional handler has committed.
     model: BTreeSet<u64>,
-    /// Since the process was last started: what was handed over and taken in, in order.
+    /// Since the process was last started: what was delivered and handled, in order.
     order: Vec<u64>,
 }
 
-/// Runs a subscriber to the end of the log while handlers fail, letters cannot be written, checkpoints are lost, answers
-/// are lost, servers are replaced, processes die, and people pause, stop and ask for replays.
+/// Runs a subscriber to the end of the log while handlers fail, dead letters cannot be written, checkpoints are lost,
+/// answers are lost, servers are replaced, processes die, and operators pause, stop and request replays.
 fn survive(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let on_failure = [FailurePolicy::DeadLetter, FailurePolicy::ParkStream][random.usize(..2)];
@@ -65,7 +65,7 @@ fn survive(seed: u64) {
                 continue;
             }
             1 => {
-                // Whatever the store says. Leading or not, it goes on from what is stored.
+                // Whatever the store returns. Leading or not, it continues from what is stored.
                 let error = match random.u8(..5) {
                     0 => fenced(Some(7)),
                     1 => fenced(None),
@@ -76,7 +76,7 @@ fn survive(seed: u64) {
                 match machine.on_error(&error, random.bool()) {
                     Reaction::Retry => {}
                     Reaction::Halt => {
-                        // To be resumed is to claim leadership anew.
+                        // Resuming means claiming leadership again.
                         machine.on_interrupted();
                         (storing, world.order) = (None, Vec::new());
                     }
@@ -246,7 +246,7 @@ impl World {
         taken_in || self.letters.contains_key(&record.global_sequence)
     }
 
-    /// Everything that waits is taken in now, in order.
+    /// Everything that waits is handled now, in order.
     fn replay(&mut self, machine: &mut Machine) {
         for (sequence, _) in std::mem::take(&mut self.letters) {
             self.seen.insert(sequence, 1);
