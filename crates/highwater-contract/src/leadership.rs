@@ -9,9 +9,9 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use highwater::backend::{
     Backend, Checkpoints, Fence, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator,
-    LockHolder, ProjectorCoordinator, Refused, lock,
+    LockHolder, Refused, lock,
 };
-use highwater::{Claim, Coordinator, Error, Invalid, LeadershipGuard, ReliableDeliveryConfig};
+use highwater::{Claim, Coordinator, Error, Invalid, LeadershipGuard, ProjectorCoordinator, ReliableDeliveryConfig};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 

@@ -26,7 +26,7 @@ pub use crate::evolve::Decision;
 pub use crate::explain::explain_with_patience;
 pub use crate::leadership::{
     Candidate, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator, LockHolder,
-    Member, Moment, ProjectorCoordinator, Seen, Validity, View, Want,
+    Member, Moment, Seen, Validity, View, Want,
 };
 pub use crate::lock::lock;
 pub use crate::log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};

@@ -87,7 +87,7 @@ pub use error::{BoxError, BusError, Error, Invalid};
 pub use event::Event;
 pub use evolve::{Evolve, ExecuteError, Loaded};
 pub use explain::{Cause, Explanation};
-pub use leadership::{Coordinator, LeadershipGuard};
+pub use leadership::{Coordinator, LeadershipGuard, ProjectorCoordinator};
 pub use limits::Limits;
 pub use memory::{MemoryEventStore, MemoryTx};
 pub use metadata::Metadata;

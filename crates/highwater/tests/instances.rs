@@ -8,13 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use highwater::backend::{
-    BoxFuture, Checkpoints, Held, Instance, Leader, Leadership, LeadershipSettings, ProjectorCoordinator,
-};
+use highwater::backend::{BoxFuture, Checkpoints, Held, Instance, Leader, Leadership, LeadershipSettings};
 use highwater::prelude::*;
 use highwater::{
-    Claim, Coordinator, GlobalSequence, InstanceMode, LeadershipGuard, MemoryTx, SubscriptionState,
-    TransactionalProjection,
+    Claim, Coordinator, GlobalSequence, InstanceMode, LeadershipGuard, MemoryTx, ProjectorCoordinator,
+    SubscriptionState, TransactionalProjection,
 };
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::watch;

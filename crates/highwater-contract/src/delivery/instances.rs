@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use highwater::backend::{
-    Checkpoints, Diagnose, Instance, LeaderHold, Leadership, LeadershipSettings, ProjectorCoordinator, Severity,
-    Transactional,
+    Checkpoints, Diagnose, Instance, LeaderHold, Leadership, LeadershipSettings, Severity, Transactional,
 };
 use highwater::{
     Bus, Cause, Claim, Coordinator, DeadLetterQuery, EventBus, EventStore, GlobalSequence, InstanceMode, Problem,
-    ReliableDeliveryConfig, Subscription, SubscriptionState,
+    ProjectorCoordinator, ReliableDeliveryConfig, Subscription, SubscriptionState,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use highwater::backend::{Leader, LeaderHold, Leadership, ProjectorCoordinator};
+use highwater::backend::{Leader, LeaderHold, Leadership};
 use highwater::{
-    BoxError, Claim, Coordinator, Event, GlobalSequence, ReliableDeliveryConfig, SubscriptionState,
-    TransactionalProjection, observer_fn,
+    BoxError, Claim, Coordinator, Event, GlobalSequence, ProjectorCoordinator, ReliableDeliveryConfig,
+    SubscriptionState, TransactionalProjection, observer_fn,
 };
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 

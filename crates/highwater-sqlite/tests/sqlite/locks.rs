@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use highwater::backend::{
-    Checkpoints, DeadLetters, Diagnose, Leadership, Log, ProjectorCoordinator, Transfer, Wakeups,
-};
+use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Leadership, Log, Transfer, Wakeups};
 use highwater::transfer::copy;
-use highwater::{Claim, Coordinator, DeadLetterQuery, MemoryEventStore};
+use highwater::{Claim, Coordinator, DeadLetterQuery, MemoryEventStore, ProjectorCoordinator};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
 use crate::support::{Folder, coordinated, say, sequences};

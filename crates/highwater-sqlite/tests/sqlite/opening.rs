@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use highwater::backend::{Log, ProjectorCoordinator, Wakeups};
-use highwater::{BoxError, Claim, Coordinator, Event, observer_fn};
+use highwater::backend::{Log, Wakeups};
+use highwater::{BoxError, Claim, Coordinator, Event, ProjectorCoordinator, observer_fn};
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore};
 use sqlx::Connection;
 

@@ -1,6 +1,6 @@
 //! Locks that vanish under a session: no server does this, but it is not believed that none ever does.
 
-use highwater::backend::ProjectorCoordinator;
+use highwater::ProjectorCoordinator;
 use std::sync::{Arc, Mutex};
 
 use highwater::{Claim, Coordinator};

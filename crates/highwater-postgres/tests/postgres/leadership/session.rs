@@ -1,6 +1,6 @@
 //! The connection that leadership hangs on.
 
-use highwater::backend::ProjectorCoordinator;
+use highwater::ProjectorCoordinator;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

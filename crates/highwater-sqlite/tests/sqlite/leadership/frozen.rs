@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use highwater::backend::{Diagnose, Log, ProjectorCoordinator, Severity};
-use highwater::{Claim, Coordinator, ReliableDeliveryConfig};
+use highwater::backend::{Diagnose, Log, Severity};
+use highwater::{Claim, Coordinator, ProjectorCoordinator, ReliableDeliveryConfig};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 

@@ -1,7 +1,7 @@
 //! Somebody cleans up what belongs to the living.
 
-use highwater::backend::{Checkpoints, Log, ProjectorCoordinator, Transfer};
-use highwater::{Claim, Coordinator, Error};
+use highwater::backend::{Checkpoints, Log, Transfer};
+use highwater::{Claim, Coordinator, Error, ProjectorCoordinator};
 
 use super::{COUNTED, EFFECTS, caught_up, leader, leads, prepared, start};
 use crate::support::{Folder, coordinated, eventually, one, say};

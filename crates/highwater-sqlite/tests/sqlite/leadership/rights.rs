@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater::backend::{Leadership, ProjectorCoordinator, Transfer};
-use highwater::{Claim, Coordinator, Error};
+use highwater::backend::{Leadership, Transfer};
+use highwater::{Claim, Coordinator, Error, ProjectorCoordinator};
 use highwater_sqlite::SqliteEventStore;
 
 use super::COUNTED;
