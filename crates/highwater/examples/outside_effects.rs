@@ -4,7 +4,6 @@
 //! checkpoint are handed over again. What makes that harmless is the event's id: it is the same every time, so it serves as
 //! the key under which the other side knows what it has done.
 
-use highwater::GlobalSequence;
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex};

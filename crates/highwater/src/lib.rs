@@ -108,8 +108,8 @@ pub mod prelude {
     pub use crate::backend::{Log as _, Wakeups as _};
     pub use crate::{
         Append, Appended, BoxError, CheckpointMode, Coordinator, Error, Event, EventBus, EventStore, Evolve,
-        ExecuteError, ExpectedVersion, FailurePolicy, InstanceMode, MemoryEventBus, MemoryEventStore, Metadata,
-        Permanent, Projection, ReliableDeliveryConfig, StartAt, SubscriberOptions, TransactionalProjection, Upcasters,
-        observer_fn, stream_id,
+        ExecuteError, ExpectedVersion, FailurePolicy, GlobalSequence, InstanceMode, MemoryEventBus, MemoryEventStore,
+        Metadata, Permanent, Projection, ReliableDeliveryConfig, StartAt, SubscriberOptions, TransactionalProjection,
+        Upcasters, observer_fn, stream_id,
     };
 }

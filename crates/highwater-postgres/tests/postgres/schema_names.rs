@@ -1,8 +1,8 @@
 //! Schemas with names that were chosen to do harm.
 
-use highwater::GlobalSequence;
 use std::collections::BTreeSet;
 
+use highwater::GlobalSequence;
 use highwater::backend::{Diagnose, Log, Severity, Transfer, Wakeups};
 use highwater_postgres::{PgConfig, PgEventStore};
 use sqlx::postgres::PgConnection;

@@ -1,9 +1,9 @@
 //! One process of the server is killed, as the out-of-memory killer does it: the server recovers by itself, under the same
 //! start time, and has lost what was committed without waiting for the disk.
 
-use highwater::GlobalSequence;
 use std::time::Duration;
 
+use highwater::GlobalSequence;
 use highwater::backend::{Checkpoints, Log};
 use highwater_postgres::PgEventStore;
 use sqlx::Connection;

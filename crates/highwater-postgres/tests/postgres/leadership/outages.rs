@@ -1,8 +1,8 @@
 //! Three instances, and a server that goes away.
 
-use highwater::GlobalSequence;
 use std::time::Duration;
 
+use highwater::GlobalSequence;
 use highwater_postgres::{PgEventBus, PgEventStore};
 use throwaway_postgres::ThrowawayPostgres;
 

@@ -1,11 +1,11 @@
 //! Processes that are killed, frozen, stopped and cut off while they lead.
 
-use highwater::GlobalSequence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use highwater::GlobalSequence;
 use highwater_postgres::{PgEventBus, PgEventStore};
 
 use super::leader;
@@ -125,9 +125,11 @@ async fn a_leader_that_is_killed_under_load_is_followed_and_nothing_is_lost() {
 async fn frozen(text: Option<&str>) {
     let db = Db::new();
     let store = Job::prepare(&db).await;
-    let mut workers = vec![Job::new(&db, "a").start()];
+    // Work that is spread would move to the one that has come back.
+    let stays = |name: &str| Job { spread: false, ..Job::new(&db, name) }.start();
+    let mut workers = vec![stays("a")];
     let frozen = leading(&store, &mut workers, COUNTED).await;
-    workers.push(Job::new(&db, "b").start());
+    workers.push(stays("b"));
     caught_up(&store).await;
     if let Some(text) = text {
         let at = say(&store, &format!("a {text}")).await;

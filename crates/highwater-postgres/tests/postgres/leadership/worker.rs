@@ -34,12 +34,13 @@ pub struct Job {
     pub batch: usize,
     /// Subscribers that do nothing, besides those two.
     pub idle: usize,
+    pub spread: bool,
 }
 
 impl Job {
     pub fn new(db: &Db, name: &str) -> Self {
         let (url, schema, name) = (db.url.clone(), db.schema.clone(), name.to_owned());
-        Self { url, schema, name, bound_ms: 1_000, batch: 20, idle: 0 }
+        Self { url, schema, name, bound_ms: 1_000, batch: 20, idle: 0, spread: true }
     }
 
     /// The tables that workers write to.
@@ -75,6 +76,7 @@ impl Job {
     fn config(&self) -> ReliableDeliveryConfig {
         ReliableDeliveryConfig {
             takeover_bound: Duration::from_millis(self.bound_ms),
+            spread: self.spread,
             ..coordinated_in_batches(self.batch)
         }
     }
