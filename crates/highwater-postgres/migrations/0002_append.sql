@@ -68,7 +68,7 @@ BEGIN
         RETURNING global_sequence
     )
     -- One scan of the arguments, nothing joined: rows are inserted, numbers drawn and numbers collected in the order of
-    -- the events. The library checks that they come back ascending.
+    -- the events.
     SELECT array_agg(i.global_sequence) INTO sequences FROM inserted i;
     IF wait_ms IS NOT NULL THEN
         -- The rest of the transaction is the caller's.

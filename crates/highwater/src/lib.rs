@@ -35,7 +35,7 @@
 //! - [`EventStore`]: what applications call. [`Evolve`]: state folded from a stream. [`Projection`] and
 //!   [`EventObserver`]: code that is handed events.
 //! - [`EventStore::overview`], [`EventStore::explain`] and [`EventStore::repair`]: subscribers seen and steered from outside.
-//! - The contracts a backend fulfils, over raw [`Record`]s: [`Log`] and [`Wakeups`].
+//! - [`backend`]: the contracts that a backend fulfils, over raw records, and what all backends share.
 //! - [`codec`]: how an enum becomes a record and back. [`Upcasters`]: how old records become new ones.
 //! - [`transfer`]: moving a whole store: copying, exporting, importing.
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.

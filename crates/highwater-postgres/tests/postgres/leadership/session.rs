@@ -38,6 +38,8 @@ async fn a_coordinated_subscriber_holds_a_lock_of_64_bits_and_lets_go_when_it_st
     let subscription = bus.subscribe(Recorder::new("projection:a")).await.unwrap();
     eventually("the lock is held", async || holders(&db, "projection:a").await.len() == 1).await;
     assert!(holders(&db, "projection:a").await[0].1.ends_with(" lead"));
+    // One that has the lock and does not lead yet is not waited for: it never began.
+    crate::bus::until(&subscription, |state| state.term().is_some()).await;
     subscription.unsubscribe().await.unwrap();
     assert_eq!(holders(&db, "projection:a").await, [], "it is free when unsubscribing has returned");
     bus.subscribe(Recorder::new("projection:a")).await.unwrap();
