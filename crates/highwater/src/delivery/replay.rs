@@ -47,8 +47,8 @@ impl Driver {
         let by = &request.requested_by;
         match &request.ask {
             Ask::Replay { letter } => self.replay_one(*letter, request).await,
-            Ask::ReplayStream { stream_id } => self.replay_all(Some(*stream_id), by).await,
-            Ask::ReplayAll => self.replay_all(None, by).await,
+            Ask::ReplayStream { stream_id } => self.replay_letters(Some(*stream_id), by, |_| true).await,
+            Ask::ReplayAll => self.replay_letters(None, by, |_| true).await,
             Ask::Discard { letter, reason } => self.discard(*letter, reason, request).await.map(Some),
             Ask::Rebuild => self.rebuild(by).await.map(Some),
         }
@@ -70,7 +70,7 @@ impl Driver {
             if first.is_none_or(|first| first.id != letter.id) {
                 return Ok(Some(failed("the letter waits behind an earlier one of its stream; replay the stream")));
             }
-            return self.replay_all(Some(letter.stream_id), &request.requested_by).await;
+            return self.replay_letters(Some(letter.stream_id), &request.requested_by, |letter| letter.parks).await;
         }
         let mut outcome = RequestOutcome::default();
         self.replay(&letter, detail.record, &request.requested_by, &mut outcome).await?;
@@ -78,10 +78,11 @@ impl Driver {
     }
 
     /// In order. Where one of a parked stream fails again, those behind it stay.
-    pub(in crate::delivery) async fn replay_all(
+    pub(in crate::delivery) async fn replay_letters(
         &mut self,
         stream_id: Option<Uuid>,
         by: &str,
+        wanted: fn(&DeadLetter) -> bool,
     ) -> Result<Option<RequestOutcome>, Trouble> {
         let mut outcome = RequestOutcome::default();
         let mut blocked = HashSet::new();
@@ -90,12 +91,12 @@ impl Driver {
             let letters = self.shared.backend.letters(&query).await?;
             let Some(last) = letters.last() else { return Ok(Some(outcome)) };
             query.after = Some(last.cursor());
-            for letter in letters {
-                let wanted_elsewhere = {
+            for letter in letters.into_iter().filter(wanted) {
+                let is_interrupted = {
                     let control = self.signals.control.borrow();
                     control.stop || control.paused || self.signals.has_lost()
                 };
-                if wanted_elsewhere {
+                if is_interrupted {
                     return Ok(None);
                 }
                 if letter.parks && blocked.contains(&letter.stream_id) {

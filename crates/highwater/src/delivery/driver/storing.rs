@@ -128,7 +128,7 @@ impl Driver {
         if front.is_some_and(|letter| letter.state == DeadLetterState::Parked) {
             // What it was to wait behind was deleted by hand, so nobody would ever replay it. Killed here, it stays parked, and
             // is listed as such; the next event of the stream finds it.
-            self.replay_all(Some(record.stream_id), "subscriber").await?;
+            self.replay_letters(Some(record.stream_id), "subscriber", |letter| letter.parks).await?;
         }
         Ok(())
     }
