@@ -1,14 +1,14 @@
 //! Engines that break one promise each, so that it can be shown that the checker notices.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use highwater::backend::{
     Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, Fence, Held,
     Instance, Leadership, LeadershipSettings, Log, NewDeadLetter, OpenTx, Page, ReadLimit, Refused, Taken,
-    Transactional, View, Want, Wrapper,
+    Transactional, View, Want, Wrapper, lock,
 };
 use highwater::{Append, Appended, Claim, Error, EventTypes};
 use highwater_postgres::{PgEventStore, PgTx};
@@ -85,7 +85,7 @@ impl Broken {
             .bind(after as i64)
             .fetch_one(self.inner.pool());
         let next: Option<i64> = next.await.map_err(unavailable)?;
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.waiting);
         let Some(next) = next else {
             *waiting = None;
             return Ok(None);

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::BoxError;
+use highwater::backend::lock;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
@@ -39,7 +40,7 @@ impl Desk {
     /// From now on the primary is elsewhere.
     pub(crate) fn moved(&self, url: String) {
         if let Self::Postgres(current) = self {
-            *current.lock().unwrap_or_else(PoisonError::into_inner) = url;
+            *lock(current) = url;
         }
     }
 
@@ -47,7 +48,7 @@ impl Desk {
         let connected = async {
             Ok::<_, sqlx::Error>(match self {
                 Self::Postgres(url) => {
-                    let url = url.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let url = lock(url).clone();
                     let options = PgConnectOptions::from_str(&url)?.application_name("chaos desk");
                     Connected::Postgres(options.connect().await?)
                 }
@@ -139,7 +140,7 @@ impl Desk {
         let open = match connection {
             Some(open) => open,
             None => {
-                let url = url.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let url = lock(url).clone();
                 let options =
                     PgConnectOptions::from_str(&url)?.username("chaos_stranger").application_name("chaos stranger");
                 connection.insert(tokio::time::timeout(PATIENCE, options.connect()).await??)

@@ -1,8 +1,9 @@
 //! Carries faults out, and takes them back.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::backend::lock;
 use highwater::{BoxError, BusError, DeadLetterQuery, EventBus};
 use rustix::process::Signal;
 use tokio::sync::Mutex as AsyncMutex;
@@ -44,7 +45,7 @@ impl<S: Base> Nemesis<S> {
     async fn fault(&self, fault: &Fault) {
         let from = now();
         let failed = self.carry_out(fault).await.err().map(|error| error.to_string());
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = lock(&self.done);
         let n = done.len();
         done.push(Done {
             n,
@@ -158,7 +159,7 @@ impl<S: Base> Nemesis<S> {
     ) -> Result<(), BoxError> {
         let servers = self.servers.clone();
         let (done, url) = tokio::task::spawn_blocking(move || {
-            let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut servers = lock(&servers);
             (what(&mut servers), servers.primary_url())
         })
         .await?;

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use highwater::backend::lock;
 use highwater::{BoxError, DeadLetterQuery, EventBus, EventStore};
 use highwater_postgres::PgEventStore;
 use highwater_sqlite::SqliteEventStore;
@@ -113,12 +114,12 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
         lives.extend((0..member.lives()).map(|life| Life { instance: member.number, life }));
     }
     desk.collect(&mut evidence).await?;
-    evidence.faults = std::mem::take(&mut *nemesis.done.lock().unwrap_or_else(PoisonError::into_inner));
+    evidence.faults = std::mem::take(&mut *lock(&nemesis.done));
     for life in lives {
         read_journal(&setting.folder, life, &mut evidence)?;
     }
     evidence.effects.sort_by_key(|effect| effect.at);
-    evidence.troubles.append(&mut troubles.lock().unwrap_or_else(PoisonError::into_inner));
+    evidence.troubles.append(&mut lock(&troubles));
     count_acknowledged(&mut evidence);
     Ok((evidence, taken))
 }

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::BoxError;
+use highwater::backend::lock;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -41,7 +42,7 @@ pub(crate) type Troubles = Arc<Mutex<Vec<String>>>;
 
 /// Writes a trouble down.
 pub(crate) fn trouble(troubles: &Troubles, what: String) {
-    troubles.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    lock(troubles).push(what);
 }
 
 /// One instance, through all its lives.

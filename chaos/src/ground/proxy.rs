@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::backend::lock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -175,7 +176,7 @@ impl Way {
         };
         let takes = Duration::from_millis(bytes as u64 * 8 / kbit.max(1));
         let until = {
-            let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free_at = lock(&self.free_at);
             *free_at = Instant::now().max(*free_at) + takes;
             *free_at
         };

@@ -3,8 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use highwater::backend::lock;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::record::{Entry, Life};
@@ -40,7 +41,7 @@ impl Journal {
     pub fn write(&self, entry: &Entry) {
         let mut line = serde_json::to_vec(entry).unwrap_or_else(|error| abort(&error));
         line.push(b'\n');
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.0);
         file.write_all(&line).unwrap_or_else(|error| abort(&error));
     }
 }

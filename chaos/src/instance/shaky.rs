@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::future;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use highwater::backend::lock;
 use highwater::{BoxError, Permanent};
 use uuid::Uuid;
 
@@ -66,7 +67,7 @@ impl Shaky {
 
     /// Fails, panics or hangs if it is this event's turn.
     pub(super) async fn before(&self, id: Uuid) -> Result<(), BoxError> {
-        let first = || self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        let first = || lock(&self.tried).insert(id);
         match Fate::of(id) {
             Fate::Poison if self.poison.exists() => Err("poison".into()),
             Fate::PermanentPoison if self.poison.exists() => Err(Permanent::new("poison, and permanent").into()),

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::backend::{Direction, Log, ReadLimit, Record, StreamRead};
+use highwater::backend::{Backoff, Direction, Log, ReadLimit, Record, StreamRead};
 use highwater::{
     Append, Appended, Error, EventTypes, ExpectedVersion, Invalid, ReliableDeliveryConfig, SubscriberOptions,
 };
@@ -89,17 +89,16 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
 }
 
 /// Looks again and again, less and less often.
-pub(crate) struct Patience(Duration);
+pub(crate) struct Patience(Backoff);
 
 impl Patience {
     pub(crate) fn new() -> Self {
-        Self(LOOK_AGAIN.0)
+        Self(Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1))
     }
 
     /// Waits before the next look.
     pub(crate) async fn wait(&mut self) {
-        sleep(self.0).await;
-        self.0 = (self.0 * 2).min(LOOK_AGAIN.1);
+        sleep(self.0.next_delay()).await;
     }
 }
 

@@ -13,11 +13,10 @@ mod settings;
 mod words;
 
 use highwater::Error;
-use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, diagnose_subscribers};
+use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, chain, diagnose_subscribers};
 use sqlx::Row;
 
 use crate::error::{failed, in_time};
-use crate::hosts::everything;
 use crate::own_pool::{ANSWER_TIMEOUT, DoneInTime, InTime};
 use crate::row::unsigned;
 use crate::store::PgEventStore;
@@ -81,7 +80,7 @@ impl PgEventStore {
                 Err(error) => {
                     let unanswered = matches!(error, Error::Unavailable { .. });
                     if unanswered && (topic == "connection" || connection::round_trip(self).await.is_err()) {
-                        let found = format!("the server does not answer: {}", everything(&error));
+                        let found = format!("the server does not answer: {}", chain(&error));
                         findings.push(Finding::bad("connection", found, "see that it runs and can be reached"));
                         return false;
                     }
@@ -95,7 +94,7 @@ impl PgEventStore {
 
 /// What could not be checked. What the role may not see is not bad.
 fn not_seen(topic: &'static str, error: &Error) -> Finding {
-    let found = format!("it could not be looked at: {}", everything(error));
+    let found = format!("it could not be looked at: {}", chain(error));
     match error {
         Error::Denied { .. } => {
             Finding::note(topic, found, "look with a role that may, as highwater_operator of docs/postgres-roles.sql")

@@ -7,6 +7,7 @@ mod watch;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use highwater::backend::chain;
 use highwater::{Error, Invalid};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, PgPool};
@@ -127,7 +128,7 @@ impl Hosts {
             return error;
         }
         let said: Vec<String> =
-            wrong.iter().map(|(host, error)| format!("{}: {}", self.address(*host), everything(error))).collect();
+            wrong.iter().map(|(host, error)| format!("{}: {}", self.address(*host), chain(error))).collect();
         let reason = said.join("; ");
         let any = |kind: fn(&Error) -> bool| wrong.iter().any(|(_, error)| kind(error));
         if any(|error| matches!(error, Error::NotPrimary { .. })) {
@@ -142,21 +143,6 @@ impl Hosts {
             Error::Unavailable { action: "connect to any host", source: reason.into() }
         }
     }
-}
-
-/// An error with its sources, in one line.
-pub(crate) fn everything(error: &Error) -> String {
-    let mut said = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        // The driver's errors say what their sources say.
-        let also = error.to_string();
-        if !said.contains(&also) {
-            said += &format!(": {also}");
-        }
-        source = error.source();
-    }
-    said
 }
 
 /// The name of a connection: the application's, and what it is for. The application's is cut where both are too long.
@@ -221,12 +207,12 @@ mod tests {
         let hosts = hosts(2);
         let error = hosts.none(vec![(0, unavailable()), (1, replica())]);
         assert!(matches!(error, Error::NotPrimary { .. }), "{error:?}");
-        let said = everything(&error);
+        let said = chain(&error);
         assert!(said.contains("h:1: unavailable: cannot connect: refused; h:2: not the primary: a replica"), "{said}");
         assert!(!format!("{said}{error:?}").contains("hunter2"));
         let error = hosts.none(vec![(0, unavailable()), (1, unavailable())]);
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
-        assert!(everything(&error).contains("h:2: unavailable"));
+        assert!(chain(&error).contains("h:2: unavailable"));
     }
 
     #[test]

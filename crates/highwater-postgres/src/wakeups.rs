@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use chrono::{SecondsFormat, Utc};
-use highwater::backend::{Wakeup, Wakeups, lock};
+use highwater::backend::{Backoff, Wakeup, Wakeups, chain, lock};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::connect::{Connector, Kept};
 use crate::error::{failed, in_time};
-use crate::hosts::{Hosts, everything};
+use crate::hosts::Hosts;
 use crate::pooler::{self, Session};
 use crate::row::unsigned;
 use crate::sql::Sql;
@@ -207,7 +207,7 @@ struct Mouth {
 impl Mouth {
     /// Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
     async fn run(mut self, mut outgoing: watch::Receiver<u64>, mut releases: mpsc::Receiver<String>) {
-        let mut wait = RECONNECT.0;
+        let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
         loop {
             let sent = tokio::select! {
                 changed = outgoing.changed() => {
@@ -221,15 +221,14 @@ impl Mouth {
             };
             match sent {
                 Ok(()) => {
-                    wait = RECONNECT.0;
+                    wait.reset();
                     tokio::time::sleep(NOTIFY_INTERVAL).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot notify other processes; they find new events by polling");
                     self.connection = None;
                     outgoing.mark_changed();
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(RECONNECT.1);
+                    tokio::time::sleep(wait.next_delay()).await;
                 }
             }
         }
@@ -290,19 +289,21 @@ impl From<sqlx::Error> for Deaf {
 
 /// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
 async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
-    let mut wait = RECONNECT.0;
+    let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
     let for_ever = async {
         loop {
-            match ear.hear(&mut wait).await {
+            let pause = match ear.hear(&mut wait).await {
                 Deaf::Moved => continue,
-                Deaf::Lost(error) => ear.hearing.lost(error),
+                Deaf::Lost(error) => {
+                    ear.hearing.lost(error);
+                    wait.next_delay()
+                }
                 Deaf::Pooler(found) => {
                     ear.hearing.lost(pooler::explain(&found));
-                    wait = RECONNECT.1;
+                    RECONNECT.1
                 }
-            }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(RECONNECT.1);
+            };
+            tokio::time::sleep(pause).await;
         }
     };
     tokio::select! {
@@ -314,10 +315,10 @@ async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
 
 impl Ear {
     /// Listens until the connection is lost.
-    async fn hear(&self, wait: &mut Duration) -> Deaf {
+    async fn hear(&self, wait: &mut Backoff) -> Deaf {
         let mut moves = self.hosts.watch_moves();
         if let Err(error) = self.direct.locate("listen").await {
-            return Deaf::Lost(everything(&error));
+            return Deaf::Lost(chain(&error));
         }
         moves.mark_unchanged();
         let pool = PgPoolOptions::new()
@@ -331,10 +332,10 @@ impl Ear {
         }
     }
 
-    async fn hear_on(&self, pool: &PgPool, wait: &mut Duration) -> Result<Infallible, Deaf> {
+    async fn hear_on(&self, pool: &PgPool, wait: &mut Backoff) -> Result<Infallible, Deaf> {
         let listener = tokio::time::timeout(self.direct.timeout(), self.start(pool)).await;
         let mut listener = listener.map_err(|elapsed| Deaf::Lost(elapsed.to_string()))??;
-        *wait = RECONNECT.0;
+        wait.reset();
         self.hearing.restored();
         let mut due = tokio::time::interval_at(Instant::now() + PING.0, PING.0);
         loop {

@@ -1,11 +1,10 @@
 //! Whether everything is there that was made.
 
 use highwater::Error;
-use highwater::backend::{Finding, Transfer, Unfinished};
+use highwater::backend::{Finding, Transfer, Unfinished, chain};
 use sqlx::Row;
 
 use crate::error::failed;
-use crate::hosts::everything;
 use crate::own_pool::InTime;
 use crate::store::PgEventStore;
 
@@ -24,11 +23,9 @@ pub(super) async fn layout(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
         }
         Err(error @ Error::Unavailable { .. }) => return Err(error),
         Err(error @ Error::Denied { .. }) => {
-            Finding::bad(TOPIC, everything(&error), "look and initialize with a role that owns the schema")
+            Finding::bad(TOPIC, chain(&error), "look and initialize with a role that owns the schema")
         }
-        Err(error) => {
-            Finding::bad(TOPIC, everything(&error), "do what it says; see What it rests on in docs/operating.md")
-        }
+        Err(error) => Finding::bad(TOPIC, chain(&error), "do what it says; see What it rests on in docs/operating.md"),
     };
     Ok(vec![finding])
 }
