@@ -90,7 +90,7 @@ fn unavailable(why: &str) -> Error {
     Error::Unavailable { action: "get through to the backend", source: why.into() }
 }
 
-/// Locks are not in doubt here, nor is whoever fills a store: what hangs on them is.
+/// Locks are not in doubt here, nor is filling a store: what hangs on them is.
 impl<B: Transactional> Wrapper for Flaky<B> {
     fn inner(&self) -> &dyn Backend {
         &self.inner

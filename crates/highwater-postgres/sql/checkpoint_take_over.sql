@@ -1,6 +1,6 @@
 -- Both draws are needed: the one in SET happens after the wait for the row, so that later terms are higher ones. The wait
--- is bounded: whoever holds the row may be frozen. The life is only read here. Its number is drawn in a statement of its own
--- before: this one may wait for a replica, and every reader of a new life waits for whoever draws.
+-- is bounded: the leader that holds the row may be frozen. The life is only read here. Its number is drawn in a statement of its own
+-- before: this one may wait for a replica, and every other reader of a new life waits for the one that draws.
 WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $3, true)),
 taken AS (
     INSERT INTO {schema}.event_bus_checkpoints AS c (subscriber_id, last_global_sequence, term, nonce)

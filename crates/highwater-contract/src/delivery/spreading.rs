@@ -126,7 +126,7 @@ pub(crate) async fn subscribers_go_where_they_prefer_to_be<H: Harness>(harness: 
         for name in preferring {
             bus.subscribe(Observer::new(name).with(prefers.clone())).await.expect("it can be subscribed");
         }
-        eventually("somebody leads everything", || ready(led(&first).len() + led(&second).len() == 4)).await;
+        eventually("everything has a leader", || ready(led(&first).len() + led(&second).len() == 4)).await;
     }
     let wanted = preferring.map(str::to_owned).into();
     eventually("what prefers the second is there", || ready(led(&second) == wanted && led(&first).len() == 1)).await;
