@@ -8,14 +8,15 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA highwater FROM PUBLIC;
 CREATE ROLE highwater_reader NOLOGIN;
 GRANT USAGE ON SCHEMA highwater TO highwater_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA highwater TO highwater_reader;
--- Which life of the server it is. Everybody may ask, unless default privileges of yours say otherwise.
+-- Which life of the server it is. Every role may ask, unless default privileges of yours say otherwise.
 GRANT EXECUTE ON FUNCTION highwater.life, highwater.insist_on_life TO highwater_reader;
 -- Readers look at where the sequence stands; they cannot draw from it. Who looks through pg_sequences rather than by SELECT
 -- FROM the sequence, and leaves that transaction open, holds all readers back as a writer does.
 GRANT SELECT ON SEQUENCE highwater.events_global_sequence_seq TO highwater_reader;
 
--- Writers append through the functions, which check what they are asked: whoever may call them can neither make a hole in a
--- stream nor store what cannot be read. They have no INSERT, UPDATE or DELETE on the table: who has INSERT can make a hole.
+-- Writers append through the functions, which check what they are asked: a role that may call them can neither make a hole
+-- in a stream nor store what cannot be read. They have no INSERT, UPDATE or DELETE on the table: who has INSERT can make a
+-- hole.
 CREATE ROLE highwater_writer NOLOGIN IN ROLE highwater_reader;
 GRANT EXECUTE ON FUNCTION highwater.append, highwater.append_one, highwater.append_group, highwater.append_new
     TO highwater_writer;
@@ -29,15 +30,15 @@ GRANT USAGE ON SEQUENCE highwater.event_bus_terms TO highwater_subscriber;
 
 -- Operators also see what other roles' transactions run, and since when.
 CREATE ROLE highwater_operator NOLOGIN IN ROLE highwater_reader, pg_read_all_stats;
--- They pause subscribers and ask for replays; whoever processes for a subscriber does what is asked.
+-- They pause subscribers and ask for replays; the subscriber's leader does what is asked.
 GRANT INSERT ON highwater.event_bus_requests TO highwater_operator;
 GRANT INSERT, DELETE ON highwater.event_bus_pauses TO highwater_operator;
 
--- Whoever may connect can hold readers back: a nextval on the sequence takes the lock of a writer before it is refused, and
--- inside a savepoint the transaction goes on with it. Rights cannot prevent that. So let nobody connect who need not, and
--- bound how long a transaction may be left open; where work takes longer, raise it for that role (ALTER ROLE … SET …). Once
--- for the database, as its owner, with its name in place of "shop"; then GRANT CONNECT ON DATABASE … to each role that logs in.
--- Connections of the library have limits of their own.
+-- A role that may connect can hold readers back: a nextval on the sequence takes the lock of a writer before it is refused,
+-- and inside a savepoint the transaction continues with it. Rights cannot prevent that. So let no role connect that need
+-- not, and bound how long a transaction may be left open; where work takes longer, raise it for that role (ALTER ROLE … SET
+-- …). Once for the database, as its owner, with its name in place of "shop"; then GRANT CONNECT ON DATABASE … to each role
+-- that logs in. Connections of the library have their own limits.
 --     REVOKE CONNECT, TEMPORARY ON DATABASE shop FROM PUBLIC;
 --     ALTER DATABASE shop SET idle_in_transaction_session_timeout = '60s';
 -- PostgreSQL 17 and later also bound transactions that are not idle:

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::backend::Log;
-use highwater::{Append, ExpectedVersion};
+use highwater::{Append, ExpectedVersion, StreamId};
 use highwater_postgres::PgEventStore;
 use uuid::Uuid;
 
@@ -28,19 +28,26 @@ enum Way {
     Raw32Indexed,
     Ours32,
     Ours256,
+    Named32,
+    Own32,
     Raw1,
     Ours1,
+    Named1,
     RawBatch,
     RawBatchSqlx,
     RawBatchIndexed,
     OursBatch,
+    NamedBatch,
 }
 
 use Way::*;
 
 /// What is compared.
-const GROUPS: [&[Way]; 3] =
-    [&[Raw32, Ours32, Ours256, Raw32Indexed], &[Raw1, Ours1], &[RawBatch, OursBatch, RawBatchSqlx, RawBatchIndexed]];
+const GROUPS: [&[Way]; 3] = [
+    &[Raw32, Ours32, Ours256, Named32, Own32, Raw32Indexed],
+    &[Raw1, Ours1, Named1],
+    &[RawBatch, OursBatch, NamedBatch, RawBatchSqlx, RawBatchIndexed],
+];
 
 impl rounds::Way for Way {
     fn name(self) -> &'static str {
@@ -49,18 +56,22 @@ impl rounds::Way for Way {
             Raw32Indexed => "raw with our indexes, 32 connections",
             Ours32 => "ours, 32 callers",
             Ours256 => "ours, 256 callers",
+            Named32 => "ours, 32 callers, streams with names",
+            Own32 => "ours, 32 callers, each to a stream of its own",
             Raw1 => "raw, alone (sqlx)",
             Ours1 => "ours, alone",
+            Named1 => "ours, alone, streams with names",
             RawBatch => "raw, 8 x 100 events",
             RawBatchSqlx => "raw, 8 x 100 events (sqlx)",
             RawBatchIndexed => "raw with our indexes, 8 x 100 events",
             OursBatch => "ours, 8 x 100 events",
+            NamedBatch => "ours, 8 x 100 events, streams with names",
         }
     }
 
     fn unit(self) -> Unit {
         match self {
-            Raw1 | Ours1 => Unit::Microseconds,
+            Raw1 | Ours1 | Named1 => Unit::Microseconds,
             _ => Unit::EventsPerSecond,
         }
     }
@@ -81,12 +92,11 @@ pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Er
         .compare("append32_vs_raw", Ours32.name(), &[Raw32.name()], Some(Goal::AtLeast(1.8)))
         .compare("append256_vs_raw", Ours256.name(), &[Raw32.name()], Some(Goal::AtLeast(3.0)))
         .compare("append1_latency_vs_raw", Ours1.name(), &[Raw1.name()], Some(Goal::AtMost(1.25)))
-        .compare(
-            "batch100_vs_raw",
-            OursBatch.name(),
-            &[RawBatch.name(), RawBatchSqlx.name()],
-            Some(Goal::AtLeast(0.9)),
-        );
+        .compare("batch100_vs_raw", OursBatch.name(), &[RawBatch.name(), RawBatchSqlx.name()], Some(Goal::AtLeast(0.9)))
+        .compare("named32_vs_unnamed", Named32.name(), &[Ours32.name()], Some(Goal::AtLeast(0.95)))
+        .compare("named1_latency_vs_unnamed", Named1.name(), &[Ours1.name()], Some(Goal::AtMost(1.05)))
+        .compare("named_batch100_vs_unnamed", NamedBatch.name(), &[OursBatch.name()], Some(Goal::AtLeast(0.9)))
+        .compare("own32_vs_raw", Own32.name(), &[Raw32.name()], None);
     Ok(report)
 }
 
@@ -95,14 +105,21 @@ async fn measure(way: Way, time: Duration, ours: &Ours, raw: &Arc<Raw>) -> Resul
     match way {
         Raw32 => rate(CALLERS, time, move |n| raw.clone().insert(n, Table::Plain)).await,
         Raw32Indexed => rate(CALLERS, time, move |n| raw.clone().insert(n, Table::Indexed)).await,
-        Ours32 => rate(CALLERS, time, move |_| ours.clone().append(1)).await,
-        Ours256 => rate(CALLERS_MANY, time, move |_| ours.clone().append(1)).await,
+        Ours32 => rate(CALLERS, time, move |_| ours.clone().append(unnamed(), 1)).await,
+        Ours256 => rate(CALLERS_MANY, time, move |_| ours.clone().append(unnamed(), 1)).await,
+        Named32 => rate(CALLERS, time, move |_| ours.clone().append(named(), 1)).await,
+        Own32 => {
+            let streams: Vec<Uuid> = std::iter::repeat_with(Uuid::new_v4).take(CALLERS).collect();
+            rate(CALLERS, time, move |n| ours.clone().append_to(streams[n])).await
+        }
         Raw1 => latency(time, move || raw.clone().insert_by_sqlx(0)).await,
-        Ours1 => latency(time, move || ours.clone().append(1)).await,
+        Ours1 => latency(time, move || ours.clone().append(unnamed(), 1)).await,
+        Named1 => latency(time, move || ours.clone().append(named(), 1)).await,
         RawBatch => rate(BATCH_CALLERS, time, move |n| raw.clone().insert_many(n, Table::Plain, BATCH)).await,
         RawBatchSqlx => rate(BATCH_CALLERS, time, move |n| raw.clone().insert_many_by_sqlx(n, BATCH)).await,
         RawBatchIndexed => rate(BATCH_CALLERS, time, move |n| raw.clone().insert_many(n, Table::Indexed, BATCH)).await,
-        OursBatch => rate(BATCH_CALLERS, time, move |_| ours.clone().append(BATCH)).await,
+        OursBatch => rate(BATCH_CALLERS, time, move |_| ours.clone().append(unnamed(), BATCH)).await,
+        NamedBatch => rate(BATCH_CALLERS, time, move |_| ours.clone().append(named(), BATCH)).await,
     }
 }
 
@@ -114,11 +131,26 @@ struct Ours {
 
 impl Ours {
     /// Stores events in a stream that does not exist yet, whose id lands anywhere in the index.
-    async fn append(self, events: usize) -> Result<usize, Error> {
-        let append = Append::to(Uuid::new_v4())
-            .expecting(ExpectedVersion::NoStream)
-            .events(std::iter::repeat_n(&*self.order, events));
+    async fn append(self, stream: StreamId, events: usize) -> Result<usize, Error> {
+        let append =
+            Append::to(stream).expecting(ExpectedVersion::NoStream).events(std::iter::repeat_n(&*self.order, events));
         let done = self.store.append(&append).await?;
         Ok(done.positions.len())
     }
+
+    /// Stores one event in a stream that mostly exists, after whatever is there.
+    async fn append_to(self, stream: Uuid) -> Result<usize, Error> {
+        let done = self.store.append(&Append::to(stream).event(&*self.order)).await?;
+        Ok(done.positions.len())
+    }
+}
+
+/// A stream by its id alone.
+fn unnamed() -> StreamId {
+    Uuid::new_v4().into()
+}
+
+/// The same with the longest name that is usual: a kind and the id.
+fn named() -> StreamId {
+    StreamId::of_kind("order", Uuid::new_v4())
 }

@@ -1,6 +1,6 @@
 //! Scenario `catchup`: what delivery costs on top of reading: checkpoints, fences, handing over.
 //!
-//! Both sides take in the same events of the same table. Ours has a new subscriber on a new bus each time, measured from
+//! Both sides handle the same events of the same table. Ours has a new subscriber on a new bus each time, measured from
 //! `subscribe()` until everything was handled; the end of that bus is not measured.
 
 mod ours;
@@ -120,7 +120,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// Takes in everything once, and makes sure that it was all there.
+    /// Handles everything once, and makes sure that it was all there.
     async fn once(&self, way: Way) -> Result<(Seen, Duration), Error> {
         let mut raw = self.raw.lock().await;
         let after = self.part.after;
@@ -167,7 +167,7 @@ impl Sides {
 
 fn check(name: &str, seen: Seen, expected: Seen) -> Result<(), Error> {
     if seen != expected {
-        return Err(format!("{name}: {seen:?} was taken in instead of {expected:?}").into());
+        return Err(format!("{name}: {seen:?} was handled instead of {expected:?}").into());
     }
     Ok(())
 }

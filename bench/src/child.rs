@@ -133,7 +133,7 @@ where
 /// In a child: a store with everything as it is by default, but for its name on the server.
 pub(crate) async fn store(url: &str) -> Result<PgEventStore, Error> {
     let options = PgConnectOptions::from_str(url)?.application_name(APPLICATION);
-    Ok(PgEventStore::connect_to(options, PgConfig::default()).await?)
+    Ok(PgEventStore::connect_to_with(options, PgConfig::default()).await?)
 }
 
 /// In a child: a connection of sqlx.

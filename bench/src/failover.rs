@@ -1,4 +1,4 @@
-//! Scenario `failover`: how soon another instance goes on when the leader dies, stops or hangs, and what one costs that
+//! Scenario `failover`: how soon another instance resumes when the leader dies, stops or hangs, and what one costs that
 //! stands by.
 //!
 //! Instances are processes of their own, two at a time, while this one appends an event every 2 ms. They write down when

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::compare::Wishes;
+use crate::compare::CompareOptions;
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +29,9 @@ impl Scenario {
         (Self::Latency, "latency", "delivering what is new: to another process, 100 events a second"),
         (Self::Subscribers, "subscribers", "many subscribers in one process: 1 to 200, 1,000 events a second"),
         (Self::Memory, "memory", "memory of a subscriber that is two million events behind"),
-        (Self::Failover, "failover", "another instance goes on: after a crash, a stop and a hang; one that stands by"),
+        (Self::Failover, "failover", "another instance resumes: after a crash, a stop and a hang; one that stands by"),
         (Self::Sqlite, "sqlite", "in a SQLite file: appending, catching up, what an idle process costs"),
-        (Self::Compare, "compare", "Highwater beside raw drivers and other libraries, everything, in 40 minutes"),
+        (Self::Compare, "compare", "Highwater beside raw drivers and other libraries, everything, in 45 minutes"),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -49,7 +49,7 @@ pub(crate) struct Options {
     /// Just to see that it works: short, and little data.
     pub(crate) quick: bool,
     /// Of a comparison.
-    pub(crate) wishes: Wishes,
+    pub(crate) compare: CompareOptions,
 }
 
 /// Why the arguments do not do.
@@ -60,7 +60,11 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.0)?;
         writeln!(f, "usage: bench/run SCENARIO [--rounds N] [--seconds S] [--quick]")?;
-        writeln!(f, "       bench/run compare [--quick] [--only LETTERS] [--baseline FILE] [--write-docs]")?;
+        writeln!(
+            f,
+            "       bench/run compare [--quick] [--only LETTERS] [--minutes N] [--baseline FILE] [--write-docs]"
+        )?;
+        writeln!(f, "       bench/run compare --from FILE [--baseline FILE] [--write-docs]")?;
         write!(f, "scenarios:")?;
         Scenario::ALL.iter().try_for_each(|(_, name, what)| write!(f, "\n  {name:13}{what}"))
     }
@@ -69,16 +73,18 @@ impl fmt::Display for Usage {
 impl Options {
     pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Self, Usage> {
         let (mut scenario, mut rounds, mut seconds, mut quick) = (None, None, None, false);
-        let mut wishes = Wishes::default();
+        let mut compare = CompareOptions::default();
         let mut args = args;
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--rounds" => rounds = Some(value(&arg, args.next(), |rounds: &usize| *rounds > 0)?),
                 "--seconds" => seconds = Some(value(&arg, args.next(), |s: &f64| (0.001..=3600.0).contains(s))?),
                 "--quick" => quick = true,
-                "--write-docs" => wishes.write_docs = true,
-                "--baseline" => wishes.baseline = Some(value(&arg, args.next(), |_: &PathBuf| true)?),
-                "--only" => wishes.only = Some(value(&arg, args.next(), |letters: &String| are_scenarios(letters))?),
+                "--write-docs" => compare.write_docs = true,
+                "--minutes" => compare.minutes = Some(value(&arg, args.next(), |m: &f64| (0.1..=600.0).contains(m))?),
+                "--from" => compare.from = Some(value(&arg, args.next(), |_: &PathBuf| true)?),
+                "--baseline" => compare.baseline = Some(value(&arg, args.next(), |_: &PathBuf| true)?),
+                "--only" => compare.only = Some(value(&arg, args.next(), |letters: &String| are_scenarios(letters))?),
                 _ if arg.starts_with('-') => return Err(Usage(format!("there is no option {arg}"))),
                 _ if scenario.is_some() => return Err(Usage("one scenario at a time".to_owned())),
                 _ => {
@@ -94,8 +100,8 @@ impl Options {
                 return Err(Usage("compare has its own rounds and times; there is --quick".to_owned()));
             }
             Scenario::Compare => {}
-            _ if wishes != Wishes::default() => {
-                return Err(Usage("--only, --baseline and --write-docs are for compare".to_owned()));
+            _ if compare != CompareOptions::default() => {
+                return Err(Usage("--only, --minutes, --from, --baseline and --write-docs are for compare".to_owned()));
             }
             _ => {}
         }
@@ -104,7 +110,7 @@ impl Options {
             rounds: rounds.unwrap_or(if quick { 2 } else { 5 }),
             time: Duration::from_secs_f64(seconds.unwrap_or(if quick { 0.3 } else { 3.0 })),
             quick,
-            wishes,
+            compare,
         })
     }
 }
@@ -131,22 +137,29 @@ mod tests {
         let time = Duration::from_secs(3);
         assert_eq!(
             parse("read"),
-            Ok(Options { scenario: Scenario::Read, rounds: 5, time, quick: false, wishes: Wishes::default() })
+            Ok(Options { scenario: Scenario::Read, rounds: 5, time, quick: false, compare: CompareOptions::default() })
         );
     }
 
     #[test]
     fn options_win_over_quick() {
         let time = Duration::from_millis(1_500);
-        let expected = Options { scenario: Scenario::Append, rounds: 7, time, quick: true, wishes: Wishes::default() };
+        let expected =
+            Options { scenario: Scenario::Append, rounds: 7, time, quick: true, compare: CompareOptions::default() };
         assert_eq!(parse("--rounds 7 append --seconds 1.5 --quick"), Ok(expected));
     }
 
     #[test]
-    fn a_comparison_has_wishes_of_its_own() {
-        let wishes = Wishes { baseline: Some("a.json".into()), only: Some("ag".to_owned()), write_docs: true };
-        let parsed = parse("compare --baseline a.json --only ag --write-docs").unwrap();
-        assert_eq!((parsed.scenario, parsed.wishes), (Scenario::Compare, wishes));
+    fn a_comparison_has_its_own_options() {
+        let compare = CompareOptions {
+            baseline: Some("a.json".into()),
+            only: Some("ag".to_owned()),
+            write_docs: true,
+            minutes: Some(90.0),
+            from: None,
+        };
+        let parsed = parse("compare --baseline a.json --only ag --write-docs --minutes 90").unwrap();
+        assert_eq!((parsed.scenario, parsed.compare), (Scenario::Compare, compare));
     }
 
     #[test]
@@ -163,6 +176,8 @@ mod tests {
             "compare --rounds 3",
             "compare --only X",
             "compare --baseline",
+            "compare --minutes 0",
+            "read --from a.json",
         ] {
             let usage = parse(args).expect_err(args).to_string();
             assert!(usage.contains("\n  append ") && usage.contains("\n  read "), "{usage}");

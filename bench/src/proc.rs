@@ -60,7 +60,7 @@ mod tests {
         let pid = std::process::id();
         assert!(megabytes(pid, "VmHWM").unwrap() >= 1.0);
         while cpu(pid).unwrap().is_zero() {}
-        // In this order: other tests in this process go on using time.
+        // In this order: other tests in this process keep using time.
         let alone = cpu(pid).unwrap();
         assert!(cpu_of_family(pid).unwrap() >= alone);
     }

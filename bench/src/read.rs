@@ -136,7 +136,7 @@ impl Seen {
         black_box(event);
     }
 
-    /// Takes in a row with all its columns: the payload decoded, text where it lies. Returns its number.
+    /// Reads a row with all its columns: the payload decoded, text where it lies. Returns its number.
     pub(crate) fn row(&mut self, row: &PgRow) -> Result<i64, Error> {
         let global_sequence = i64::from_be_bytes(fixed(row, 0)?);
         let stream_version = i64::from_be_bytes(fixed(row, 3)?);

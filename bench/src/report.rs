@@ -247,7 +247,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::compare::Wishes;
+    use crate::compare::CompareOptions;
 
     fn report() -> Report {
         let options = Options {
@@ -255,7 +255,7 @@ mod tests {
             rounds: 3,
             time: Duration::from_millis(500),
             quick: false,
-            wishes: Wishes::default(),
+            compare: CompareOptions::default(),
         };
         let row =
             |name: &str, figures: [f64; 3]| Row { figures: figures.into(), ..Row::new(name, Unit::EventsPerSecond) };

@@ -34,7 +34,7 @@ impl Server {
             let mut builder = ThrowawayPostgres::builder().durable();
             if compares {
                 // Every contestant keeps its own, and has databases of its own.
-                builder = builder.setting("max_connections", "1000");
+                builder = builder.setting("max_connections", "2000").setting("shared_buffers", "1GB");
             }
             if counts_statements {
                 builder = builder.setting("shared_preload_libraries", "pg_stat_statements");
@@ -83,7 +83,7 @@ impl Server {
     }
 }
 
-/// A connection of tokio-postgres. It ends with the client; an error reaches whoever uses that.
+/// A connection of tokio-postgres. It ends with the client; an error reaches the client's user.
 pub(crate) async fn connect(url: &str) -> Result<Client, Error> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::backend::Log;
-use highwater::{Append, BoxError, Event, ExpectedVersion, Projection};
+use highwater::{Append, BoxError, Event, ExpectedVersion, Projection, StateIs};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 use uuid::Uuid;
 
@@ -141,6 +141,8 @@ struct Counting {
 }
 
 impl Projection<Order> for Counting {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         &self.id
     }

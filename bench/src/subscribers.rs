@@ -94,14 +94,14 @@ impl<'a> Bench<'a> {
         let sent = Arc::new(AtomicUsize::new(0));
         let flow = self.load.start(sent.clone());
         tokio::time::sleep(self.lead).await;
-        let before = self.look(&mut child).await?;
+        let before = self.read_counters(&mut child).await?;
         while before.at.elapsed() < self.time {
             tokio::time::sleep(SAMPLE.min(self.time)).await;
             most = most.max(self.connections().await?);
         }
-        let after = self.look(&mut child).await?;
+        let after = self.read_counters(&mut child).await?;
         flow.stop().await?;
-        // Whoever leaves events out is fast.
+        // A subscriber that leaves events out is fast.
         let expected = sent.load(Ordering::Relaxed) * count;
         let delivered: usize = child.ask(&expected.to_string()).await?.parse()?;
         if delivered != expected {
@@ -115,12 +115,12 @@ impl<'a> Bench<'a> {
         Ok(most)
     }
 
-    async fn look(&mut self, child: &mut Child) -> Result<Look, Error> {
+    async fn read_counters(&mut self, child: &mut Child) -> Result<Counters, Error> {
         let transactions =
             sqlx::query_scalar(include_str!("../sql/transactions.sql")).fetch_one(&mut self.connection).await?;
         let delivered = child.ask("0").await?.parse()?;
         let (process, server) = (cpu(child.pid)?, cpu_of_family(self.postmaster)?);
-        Ok(Look { at: Instant::now(), delivered, process, server, transactions })
+        Ok(Counters { at: Instant::now(), delivered, process, server, transactions })
     }
 
     async fn connections(&mut self) -> Result<usize, Error> {
@@ -131,7 +131,7 @@ impl<'a> Bench<'a> {
 }
 
 /// What has come together so far.
-struct Look {
+struct Counters {
     at: Instant,
     delivered: usize,
     process: Duration,

@@ -1,4 +1,4 @@
-//! A network, mounts and processes of one's own: they end with the experiment, whatever becomes of it.
+//! A private network, mounts and processes: they end with the experiment, whatever becomes of it.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;

@@ -18,10 +18,10 @@ pub(crate) struct Arguments {
     /// What faults and writers are drawn from; by chance unless given.
     #[arg(long)]
     seed: Option<u64>,
-    /// How long faults go on; with --shrink, how long to try.
+    /// How long faults continue; with --shrink, how long to try.
     #[arg(long, default_value_t = 2.0)]
     pub(crate) minutes: f64,
-    /// How long to go on with further runs, each of so many minutes and with the next seed.
+    /// How long to continue with further runs, each of so many minutes and with the next seed.
     #[arg(long, conflicts_with_all = ["replay", "shrink"])]
     pub(crate) hours: Option<f64>,
     /// Where the events are.

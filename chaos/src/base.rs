@@ -47,7 +47,7 @@ const ASYNCHRONOUS: &str = include_str!("../sql/postgres/asynchronous.sql");
 
 /// How long a transaction stays open, and how it ends.
 #[derive(Debug, Clone, Copy)]
-pub struct Held {
+pub struct OpenFor {
     /// Before anything is appended.
     pub before: Duration,
     /// After it: readers have to wait for that.
@@ -90,7 +90,11 @@ pub trait Base: Transactional {
     }
 
     /// Appends in a transaction of its own. `None`: it was rolled back.
-    fn append_held(&self, append: &Append, held: Held) -> impl Future<Output = Result<Option<Appended>, Error>> + Send;
+    fn append_held(
+        &self,
+        append: &Append,
+        held: OpenFor,
+    ) -> impl Future<Output = Result<Option<Appended>, Error>> + Send;
 }
 
 impl Base for PgEventStore {
@@ -128,7 +132,7 @@ impl Base for PgEventStore {
         Ok(last)
     }
 
-    async fn append_held(&self, append: &Append, held: Held) -> Result<Option<Appended>, Error> {
+    async fn append_held(&self, append: &Append, held: OpenFor) -> Result<Option<Appended>, Error> {
         if held.after.is_zero() {
             let mut work = self.begin().await?;
             tokio::time::sleep(held.before).await;
@@ -175,7 +179,7 @@ impl Base for SqliteEventStore {
         query.execute(&mut **tx).await.map(drop)
     }
 
-    async fn append_held(&self, append: &Append, held: Held) -> Result<Option<Appended>, Error> {
+    async fn append_held(&self, append: &Append, held: OpenFor) -> Result<Option<Appended>, Error> {
         let mut work = self.begin().await?;
         tokio::time::sleep(held.before).await;
         if held.after.is_zero() {

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use highwater::backend::{
-    Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, Fence, Held,
-    Instance, Leadership, LeadershipSettings, Log, NewDeadLetter, OpenTx, Page, ReadLimit, Refused, Taken,
+    Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, Fence, HeldLock,
+    Instance, Leadership, LeadershipSettings, Log, NewDeadLetter, OpenTx, Opening, Page, ReadLimit, Refused, Taken,
     Transactional, View, Want, Wrapper, lock,
 };
-use highwater::{Append, Appended, Claim, Error, EventTypes};
+use highwater::{Append, Appended, Claim, Error, Filter};
 use highwater_postgres::{PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::base::{Base, Held as Open, Place, Statements};
+use crate::base::{Base, OpenFor as Open, Place, Statements};
 
 /// How long handling takes after the checkpoint was stored: time for a crash.
 const HANDLING: Duration = Duration::from_millis(25);
@@ -28,14 +28,14 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// What is wrong with an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Flaw {
-    /// Whoever was ever given a lock believes to have it for ever, and takes whatever term there is for its own.
+    /// An instance that was ever given a lock believes to have it for ever, and takes whatever term there is for its own.
     NoFencing,
     /// The checkpoint is stored before the event is handled.
     CheckpointFirst,
     /// A number that is missing for a while is taken for one that will never come.
     SkipsHoles,
-    /// The checkpoint moves on first, and the letter is written afterwards.
-    LooseLetter,
+    /// The checkpoint moves on first, and the dead letter is written afterwards.
+    LooseDeadLetter,
     /// A server that has recovered is taken for the one it was before.
     OneLife,
 }
@@ -102,24 +102,24 @@ impl Broken {
         &self,
         tx: OpenTx,
         fence: &Fence,
-        letter: &NewDeadLetter,
+        dead_letter: &NewDeadLetter,
         from: u64,
     ) -> Result<Closed, Error> {
-        let advance = Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) };
+        let advance = Closing::Advance { from, to: dead_letter.global_sequence, event_id: Some(dead_letter.event_id) };
         let closed = self.inner.commit(tx, fence, advance).await?;
         tokio::time::sleep(BETWEEN).await;
         let mut apart = self.inner.begin().await?;
-        let state = if letter.error_message.is_some() { "dead" } else { "parked" };
-        sqlx::query(include_str!("../sql/postgres/loose_letter.sql"))
+        let state = if dead_letter.error_message.is_some() { "dead" } else { "parked" };
+        sqlx::query(include_str!("../sql/postgres/loose_dead_letter.sql"))
             .bind(&*fence.subscriber_id)
-            .bind(letter.event_id)
-            .bind(letter.global_sequence as i64)
-            .bind(letter.stream_id)
-            .bind(&letter.event_type)
-            .bind(&letter.error_message)
-            .bind(letter.retry_count as i32)
+            .bind(dead_letter.event_id)
+            .bind(dead_letter.global_sequence as i64)
+            .bind(dead_letter.stream_id)
+            .bind(&dead_letter.event_type)
+            .bind(&dead_letter.error_message)
+            .bind(dead_letter.retry_count as i32)
             .bind(state)
-            .bind(letter.parks)
+            .bind(dead_letter.parks)
             .execute(&mut **apart.tx())
             .await
             .map_err(unavailable)?;
@@ -182,14 +182,9 @@ impl Wrapper for Broken {
         Arc::new(self.clone())
     }
 
-    fn read_all<'a>(
-        &'a self,
-        after: u64,
-        types: &'a EventTypes,
-        limit: ReadLimit,
-    ) -> BoxFuture<'a, Result<Page, Error>> {
+    fn read_all<'a>(&'a self, after: u64, filter: &'a Filter, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            let mut page = self.inner.read_all(after, types, limit).await?;
+            let mut page = self.inner.read_all(after, filter, limit).await?;
             self.forget_life(&mut page.incarnation);
             if self.flaw != Flaw::SkipsHoles || page.complete_to > after || !page.records.is_empty() {
                 return Ok(page);
@@ -204,7 +199,7 @@ impl Wrapper for Broken {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
             let mut taken = self.inner.take_over(claim).await?;
-            self.forget_life(&mut taken.incarnation);
+            self.forget_life(&mut taken.checkpoint.incarnation);
             Ok(taken)
         })
     }
@@ -232,12 +227,13 @@ impl Wrapper for Broken {
         })
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Box::pin(async move { Backend::begin(&self.inner, &self.fence(fence).await?, letter).await })
-    }
-
-    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Box::pin(async move { self.inner.begin_closing(&self.fence(fence).await?, letter).await })
+    fn begin<'a>(
+        &'a self,
+        fence: &'a Fence,
+        opening: Opening,
+        dead_letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun, Error>> {
+        Box::pin(async move { Backend::begin(&self.inner, &self.fence(fence).await?, opening, dead_letter).await })
     }
 
     fn commit<'a>(
@@ -249,8 +245,8 @@ impl Wrapper for Broken {
         Box::pin(async move {
             let fence = self.fence(fence).await?;
             match closing {
-                Closing::Bury { letter, from } if self.flaw == Flaw::LooseLetter => {
-                    self.bury_loosely(tx, &fence, letter, from).await
+                Closing::Bury { dead_letter, from } if self.flaw == Flaw::LooseDeadLetter => {
+                    self.bury_loosely(tx, &fence, dead_letter, from).await
                 }
                 closing => self.inner.commit(tx, &fence, closing).await,
             }
@@ -270,13 +266,13 @@ impl Transactional for Broken {
 /// A candidate whose locks are never lost, as far as it can tell.
 struct Trusting(Box<dyn Candidate>);
 
-struct TrustingHeld {
-    inner: Box<dyn Held>,
+struct TrustingHeldLock {
+    inner: Box<dyn HeldLock>,
     lost: watch::Sender<bool>,
 }
 
-fn trusting(inner: Box<dyn Held>) -> Box<dyn Held> {
-    Box::new(TrustingHeld { inner, lost: watch::channel(false).0 })
+fn trusting(inner: Box<dyn HeldLock>) -> Box<dyn HeldLock> {
+    Box::new(TrustingHeldLock { inner, lost: watch::channel(false).0 })
 }
 
 impl Candidate for Trusting {
@@ -284,16 +280,16 @@ impl Candidate for Trusting {
         self.0.ready()
     }
 
-    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>> {
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn HeldLock>>, Error>> {
         Box::pin(async move { Ok(self.0.try_hold(subscriber_id).await?.map(trusting)) })
     }
 
-    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>> {
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn HeldLock>, Error>> {
         Box::pin(async move { Ok(trusting(self.0.hold(subscriber_id).await?)) })
     }
 
-    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
-        self.0.look(wants)
+    fn view<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
+        self.0.view(wants)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -301,7 +297,7 @@ impl Candidate for Trusting {
     }
 }
 
-impl Held for TrustingHeld {
+impl HeldLock for TrustingHeldLock {
     fn session(&self) -> Uuid {
         self.inner.session()
     }

@@ -42,7 +42,7 @@ impl Fact {
     }
 }
 
-/// How a subscriber takes events in, and so what can be proved of it.
+/// How a subscriber handles events, and so what can be proved of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// In the transaction of its checkpoint: a row in `chaos_rows` for each event, and the tally of its stream.
@@ -58,13 +58,13 @@ pub enum Kind {
 pub struct Role {
     /// Its durable name.
     pub id: &'static str,
-    /// How it takes events in.
+    /// How it handles events.
     pub kind: Kind,
     /// The only event type it wants; `None`: all.
     pub wants: Option<&'static str>,
-    /// What becomes of an event that it cannot take in.
+    /// What becomes of an event that it cannot handle.
     pub policy: FailurePolicy,
-    /// Whether it fails, panics or hangs at times; some events it does not take in until they are replayed.
+    /// Whether it fails, panics or hangs at times; some events it does not handle until they are replayed.
     pub shaky: bool,
     /// Events that share a checkpoint or a transaction: what may come twice after a takeover, where anything may.
     pub batch: usize,
@@ -89,7 +89,7 @@ const PLAIN: Role = Role {
     asynchronous: false,
 };
 
-/// Everybody.
+/// All subscribers.
 pub const ROLES: [Role; 11] = [
     Role { id: "projection:tally", kind: Kind::Transactional, ..PLAIN },
     Role { id: "projection:rebuilt", kind: Kind::Transactional, batch: 200, ..PLAIN },

@@ -4,12 +4,12 @@
 //! The log comes first, because what is wrong there explains the rest.
 
 mod appends;
+mod dead_letters;
 mod effects;
 mod ending;
 mod facts;
 mod finding;
 mod hints;
-mod letters;
 mod log;
 mod rows;
 mod saga;
@@ -24,8 +24,8 @@ pub(crate) use self::facts::rebuilds;
 use self::facts::Facts;
 use crate::evidence::{Evidence, Violation};
 
-/// How long everybody has to catch up after the last fault, and how long a fault is held responsible for what follows: in
-/// microseconds.
+/// How long all subscribers have to catch up after the last fault, and how long a fault is held responsible for what
+/// follows: in microseconds.
 pub const RECOVERY: u64 = 15_000_000;
 
 /// Every broken promise, in a stable order.
@@ -39,7 +39,7 @@ pub fn check(evidence: &Evidence) -> Vec<Violation> {
         rows::check,
         effects::check,
         saga::check,
-        letters::check,
+        dead_letters::check,
         hints::check,
         ending::check,
     ];

@@ -23,16 +23,16 @@ pub struct Evidence {
     /// Where subscribers are at the end.
     pub checkpoints: Vec<(String, u64)>,
     /// Dead letters, whatever has become of them.
-    pub letters: Vec<Letter>,
+    pub dead_letters: Vec<DeadLetter>,
     /// Whether they were left as they were at the end, so that open ones show nothing.
-    pub letters_left: bool,
+    pub dead_letters_left: bool,
     /// What the nemesis did.
     pub faults: Vec<Done>,
     /// What was seen from outside, from time to time.
     pub samples: Vec<Sample>,
     /// When the last fault was over.
     pub last_fault_over: u64,
-    /// When everybody had caught up; `None`: that did not happen in time.
+    /// When all subscribers had caught up; `None`: that did not happen in time.
     pub caught_up: Option<u64>,
     /// Why not, in words, a line for each subscriber that had not.
     pub behind: Vec<String>,
@@ -117,7 +117,7 @@ pub struct Tally {
     pub events: u64,
     /// The sum of their versions.
     pub versions: u64,
-    /// The version that was taken in last.
+    /// The version that was handled last.
     pub last_version: u64,
 }
 
@@ -138,7 +138,7 @@ pub struct Audited {
 
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter {
+pub struct DeadLetter {
     /// Whose.
     pub subscriber_id: String,
     /// The event's place in the log.

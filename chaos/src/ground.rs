@@ -1,9 +1,10 @@
 //! What faults are done to: the servers, their disks, the ways to them, and the clocks of those who ask them.
 //!
 //! *Private* means: in network, mount and process namespaces of the experiment's own, which take everything that is made
-//! here with them when they end. `unshare --net --mount --pid --fork --kill-child --mount-proc` makes them, for whoever may.
-//! Elsewhere proxies stand in for networks, and disks cannot be full. Whoever makes the namespaces mounts a tmpfs on
-//! `/dev/shm` as well: [`Clock`]s and killed servers leave things there, under names that are taken again by the next run.
+//! here with them when they end. `unshare --net --mount --pid --fork --kill-child --mount-proc` makes them, where that is
+//! permitted. Elsewhere proxies stand in for networks, and disks cannot be full. The program that makes the namespaces
+//! mounts a tmpfs on `/dev/shm` as well: [`Clock`]s and killed servers leave things there, under names that are taken again
+//! by the next run.
 //!
 //! Everything blocks, for moments or for seconds; nothing here may be called from an asynchronous task directly.
 
@@ -54,7 +55,7 @@ pub enum Error {
         log: String,
     },
     /// There is no replica of which it is certain that it has everything that was acknowledged.
-    #[error("no synchronous replica: a promotion would lose what was acknowledged; `mend` the cluster first")]
+    #[error("no synchronous replica: a promotion would lose what was acknowledged; `repair` the cluster first")]
     NoReplica,
     /// The cluster was started without a second server.
     #[error("this cluster has one server only: start it with a replica")]

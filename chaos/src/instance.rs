@@ -62,7 +62,7 @@ pub async fn run() -> Result<(), BoxError> {
     }
 }
 
-/// Opens the store, and tries again for as long as it is away: instances start at any time.
+/// Opens the store, and retries for as long as it is away: instances start at any time.
 async fn open<S: Base>(job: &Job) -> Result<S, BoxError> {
     loop {
         match S::open(&job.place, &job.life.to_string()).await {
@@ -76,7 +76,7 @@ async fn open<S: Base>(job: &Job) -> Result<S, BoxError> {
     }
 }
 
-/// How long to wait before a store that is away is tried again.
+/// How long to wait before opening a store that is away is retried.
 const OPEN_AGAIN: Duration = Duration::from_millis(100);
 /// How long to wait for what was asked for.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);

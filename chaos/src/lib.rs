@@ -23,7 +23,7 @@ pub mod shrink;
 pub mod summary;
 pub mod totals;
 
-mod desk;
+mod database;
 mod nemesis;
 #[cfg(test)]
 mod sample;

@@ -38,12 +38,7 @@ async fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("chaos: {error}");
-            let mut source = error.source();
-            while let Some(cause) = source {
-                eprintln!("  because: {cause}");
-                source = cause.source();
-            }
+            eprintln!("chaos: {}", highwater::backend::chain(&*error));
             ExitCode::from(2)
         }
     }
@@ -125,7 +120,7 @@ async fn shorten(arguments: &Arguments, schedule: Schedule, private: bool) -> Re
         }
     }
     if broken.is_empty() {
-        println!("this schedule broke nothing in {TRIES} runs: try again");
+        println!("this schedule broke nothing in {TRIES} runs: retry");
         return Ok(true);
     }
     let limit = Duration::from_secs_f64(arguments.minutes * 60.0).saturating_sub(started.elapsed());

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::backend::lock;
-use highwater::{BoxError, BusError, DeadLetterQuery, EventBus};
+use highwater::operations::DeadLetterQuery;
+use highwater::{BoxError, BusError, EventBus};
 use rustix::process::Signal;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::base::Base;
 use crate::cast::ROLES;
-use crate::desk::Desk;
+use crate::database::Database;
 use crate::evidence::Done;
 use crate::ground::Condition;
 use crate::instance::{Order, asynchronous_path, now, poison_path};
@@ -20,7 +21,7 @@ use crate::troupe::Member;
 
 /// How long an instance may take to answer.
 const ANSWER: Duration = Duration::from_secs(20);
-/// How long a request to the database may take: it may be away, or somebody may be paused.
+/// How long a request to the database may take: it may be away, or an instance may be paused.
 const REQUEST: Duration = Duration::from_secs(10);
 
 /// Everything that faults are done to.
@@ -28,7 +29,7 @@ pub(crate) struct Nemesis<S: Base> {
     /// Locked while something is done to one of them: two faults of one instance come after each other.
     pub(crate) members: Vec<AsyncMutex<Member>>,
     pub(crate) servers: Arc<Mutex<Servers>>,
-    pub(crate) desk: Desk,
+    pub(crate) database: Database,
     /// Who asks for replays, pauses and rebuilds: a bus without subscribers, as an operator's tool has it.
     pub(crate) bus: EventBus<S>,
     pub(crate) folder: std::path::PathBuf,
@@ -81,7 +82,7 @@ impl<S: Base> Nemesis<S> {
             }
             Fault::Terminate { instance, purpose } => {
                 let number = if instance == 0 { "[0-9]+".to_owned() } else { instance.to_string() };
-                match self.desk.terminate(&format!(r"^i{number}\.[0-9]+{}$", purpose.name())).await? {
+                match self.database.terminate(&format!(r"^i{number}\.[0-9]+{}$", purpose.name())).await? {
                     0 => Err("there was no such connection".into()),
                     _ => Ok(()),
                 }
@@ -90,25 +91,25 @@ impl<S: Base> Nemesis<S> {
             Fault::ServerCrash { millis } => {
                 self.on_servers(Servers::crash).await?;
                 tokio::time::sleep(Duration::from_millis(millis)).await;
-                self.on_servers(Servers::mend).await
+                self.on_servers(Servers::repair).await
             }
             Fault::KillBackend { purpose, millis } => {
                 let asynchronous = asynchronous_path(&self.folder);
                 std::fs::write(&asynchronous, "")?;
                 let pattern = format!(r"^i[0-9]+\.[0-9]+{}$", purpose.name());
-                let killed = self.desk.kill_backend(&pattern, Duration::from_millis(millis)).await;
+                let killed = self.database.kill_backend(&pattern, Duration::from_millis(millis)).await;
                 std::fs::remove_file(&asynchronous)?;
                 self.on_servers(Servers::recover).await.and(killed)
             }
             Fault::Promote => {
                 let promoted = self.on_servers(Servers::promote).await;
-                self.on_servers(Servers::mend).await.and(promoted)
+                self.on_servers(Servers::repair).await.and(promoted)
             }
-            Fault::ForgedHints { millis } => self.desk.forge_hints(Duration::from_millis(millis)).await,
+            Fault::ForgedHints { millis } => self.database.forge_hints(Duration::from_millis(millis)).await,
             Fault::DiskFull { millis } => {
                 let filled = self.on_servers(Servers::fill_disk).await;
                 tokio::time::sleep(Duration::from_millis(millis)).await;
-                self.on_servers(Servers::mend).await.and(filled)
+                self.on_servers(Servers::repair).await.and(filled)
             }
             Fault::Cut { instance, millis } => self.link(instance, Condition::Cut, millis).await,
             Fault::LoseAnswers { instance, millis } => self.link(instance, Condition::LosesAnswers, millis).await,
@@ -164,7 +165,7 @@ impl<S: Base> Nemesis<S> {
         })
         .await?;
         if let Some(url) = url {
-            self.desk.moved(url);
+            self.database.moved(url);
         }
         done
     }
@@ -189,14 +190,14 @@ impl<S: Base> Nemesis<S> {
         }
     }
 
-    /// Has every letter replayed while the poison does not work; with `discard`, one is done without.
+    /// Has every dead letter replayed while the poison does not work; with `discard`, one is discarded.
     pub(crate) async fn replay(&self, discard: bool) -> Result<(), BoxError> {
         let poison = poison_path(&self.folder);
-        let desk = self.bus.dead_letters().by("nemesis");
+        let queue = self.bus.dead_letters().by("nemesis");
         let replayed = within(async {
-            let found = desk.list(&DeadLetterQuery { limit: 3, ..DeadLetterQuery::default() }).await?;
-            if discard && let Some(letter) = found.iter().find(|letter| !letter.parks) {
-                desk.discard(letter.id, "one is done without").await?;
+            let found = queue.list(&DeadLetterQuery { limit: 3, ..DeadLetterQuery::default() }).await?;
+            if discard && let Some(dead_letter) = found.iter().find(|dead_letter| !dead_letter.parks) {
+                queue.discard(dead_letter.id, "one is discarded").await?;
             }
             if poison.exists() {
                 std::fs::remove_file(&poison).map_err(|source| highwater::Error::Unavailable {
@@ -204,9 +205,9 @@ impl<S: Base> Nemesis<S> {
                     source: source.into(),
                 })?;
             }
-            // Also those that are not shaky: whatever has become a letter must come in.
+            // Also those that are not shaky: whatever has become a dead letter must come in.
             for role in &ROLES {
-                match desk.replay_all(role.id).await {
+                match queue.replay_all(role.id).await {
                     Ok(filed) => filed.done().await.map(drop)?,
                     Err(highwater::Error::Bus(BusError::UnknownSubscriber(_))) if role.late => {}
                     Err(error) => return Err(error),

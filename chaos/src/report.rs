@@ -54,8 +54,8 @@ impl Run {
         self.violations.is_empty()
     }
 
-    /// The numbers of the promises that were broken. That somebody was late, or ended, counts only where nothing worse is the
-    /// matter: a machine that is busy is late with any schedule.
+    /// The numbers of the promises that were broken. That an instance was late, or ended, counts only where nothing worse
+    /// is the matter: a machine that is busy is late with any schedule.
     pub(crate) fn broken(&self) -> BTreeSet<String> {
         let all = self.violations.iter().map(|violation| violation.guarantee.clone());
         let (late, grave): (BTreeSet<_>, BTreeSet<_>) = all.partition(|number| LATE.contains(&number.as_str()));

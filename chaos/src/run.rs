@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use highwater::backend::lock;
-use highwater::{BoxError, DeadLetterQuery, EventBus, EventStore};
+use highwater::operations::DeadLetterQuery;
+use highwater::{BoxError, EventBus, EventStore};
 use highwater_postgres::PgEventStore;
 use highwater_sqlite::SqliteEventStore;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::base::{Base, Place};
 use crate::cast::ROLES;
-use crate::desk::Desk;
+use crate::database::Database;
 use crate::evidence::{Effect, Evidence, Sample, Sending};
 use crate::ground::{Clock, Condition, Link};
 use crate::instance::{Order, delivery, journal_path, now, poison_path};
@@ -28,13 +29,13 @@ use crate::troupe::{Launch, Member, Troubles, trouble};
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 /// How long instances may take to start, and to come to rest.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long everybody may take to catch up before it is not waited for any more. What is promised is less.
+/// How long all may take to catch up before it is not waited for any more. What is promised is less.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 /// The same for an engine that is broken anyway: what it has passed over by then it has passed over.
 const CATCH_UP_BROKEN_MAX: Duration = Duration::from_secs(6);
 /// How often to look whether they have.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long all letters may take to be replayed at the end before they count as stuck.
+/// How long all dead letters may take to be replayed at the end before they count as stuck.
 const REPLAY_MAX: Duration = Duration::from_secs(180);
 
 /// How a run is made.
@@ -70,13 +71,13 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
     let store = setting.schedule.store;
     let servers = tokio::task::spawn_blocking(move || Servers::start(store, &folder, private, replica)).await??;
     let director = servers.place();
-    let desk = match &director {
-        Place::Postgres { .. } => Desk::Postgres(Arc::new(Mutex::new(servers.primary_url().unwrap_or_default()))),
-        Place::Sqlite { file } => Desk::Sqlite(file.clone()),
+    let database = match &director {
+        Place::Postgres { .. } => Database::Postgres(Arc::new(Mutex::new(servers.primary_url().unwrap_or_default()))),
+        Place::Sqlite { file } => Database::Sqlite(file.clone()),
     };
     let store = S::open(&director, "director").await?;
     store.initialize().await?;
-    desk.execute(S::SQL.tables.to_owned()).await?;
+    database.execute(S::SQL.tables.to_owned()).await?;
     fs::write(poison_path(&setting.folder), "")?;
 
     let troubles = Troubles::default();
@@ -84,7 +85,7 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
     let nemesis = Nemesis {
         members,
         servers: Arc::new(Mutex::new(servers)),
-        desk: desk.clone(),
+        database: database.clone(),
         bus: EventBus::with_config(store, delivery()),
         folder: setting.folder.clone(),
         done: Mutex::default(),
@@ -98,7 +99,7 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
         member.ask(Order::Write(true), START_TIMEOUT).await?;
     }
     let over = Arc::new(AtomicBool::new(false));
-    let sampling = tokio::spawn(sample(desk.clone(), over.clone()));
+    let sampling = tokio::spawn(sample(database.clone(), over.clone()));
     let taken = play(setting, &nemesis, &troubles).await?;
 
     let mut evidence = Evidence::default();
@@ -113,7 +114,7 @@ async fn stage<S: Base>(setting: &Setting) -> Result<(Evidence, Schedule), BoxEr
         }
         lives.extend((0..member.lives()).map(|life| Life { instance: member.number, life }));
     }
-    desk.collect(&mut evidence).await?;
+    database.collect(&mut evidence).await?;
     evidence.faults = std::mem::take(&mut *lock(&nemesis.done));
     for life in lives {
         read_journal(&setting.folder, life, &mut evidence)?;
@@ -193,14 +194,14 @@ async fn join_late(member: &mut Member) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Everything is mended; then all have to catch up, and every letter is dealt with.
+/// Everything is repaired; then all have to catch up, and every dead letter is dealt with.
 async fn end<S: Base>(
     nemesis: &Nemesis<S>,
     evidence: &mut Evidence,
     troubles: &Troubles,
     broken: bool,
 ) -> Result<(), BoxError> {
-    nemesis.on_servers(Servers::mend).await?;
+    nemesis.on_servers(Servers::repair).await?;
     for member in &nemesis.members {
         let mut member = member.lock().await;
         if let Some(link) = &member.link {
@@ -215,22 +216,22 @@ async fn end<S: Base>(
         }
     }
     catch_up(nemesis, evidence, if broken { CATCH_UP_BROKEN_MAX } else { CATCH_UP_MAX }).await?;
-    // What has become of the letters of a broken engine says nothing that is not known already.
+    // What has become of the dead letters of a broken engine says nothing that is not known already.
     if broken {
-        evidence.letters_left = true;
+        evidence.dead_letters_left = true;
         return Ok(());
     }
     let deadline = Instant::now() + REPLAY_MAX;
     while let Err(error) = replay_all(nemesis).await {
         if Instant::now() > deadline {
-            trouble(troubles, format!("letters were still open {REPLAY_MAX:?} after everybody had caught up: {error}"));
+            trouble(troubles, format!("dead letters were still open {REPLAY_MAX:?} after all had caught up: {error}"));
             break;
         }
     }
     Ok(())
 }
 
-/// Has all letters replayed, without poison. Says what is left as an error.
+/// Has all dead letters replayed, without poison. Says what is left as an error.
 async fn replay_all<S: Base>(nemesis: &Nemesis<S>) -> Result<(), BoxError> {
     nemesis.replay(false).await?;
     match nemesis.bus.dead_letters().count(&DeadLetterQuery::default()).await? {
@@ -243,8 +244,8 @@ async fn replay_all<S: Base>(nemesis: &Nemesis<S>) -> Result<(), BoxError> {
 async fn catch_up<S: Base>(nemesis: &Nemesis<S>, evidence: &mut Evidence, limit: Duration) -> Result<(), BoxError> {
     let deadline = Instant::now() + limit;
     loop {
-        // Whoever does not answer yet is asked again: it has just been started.
-        let behind: Vec<String> = match nemesis.desk.look().await {
+        // An instance that does not answer yet is asked again: it has just been started.
+        let behind: Vec<String> = match nemesis.database.progress().await {
             Ok((head, subscribers)) => {
                 let missing = ROLES.iter().filter(|role| !subscribers.iter().any(|(id, ..)| id == role.id));
                 let behind = subscribers.iter().filter(|(_, checkpoint, _)| *checkpoint < head);
@@ -281,11 +282,11 @@ async fn explained<S: Base>(nemesis: &Nemesis<S>, behind: Vec<String>) -> Vec<St
     lines
 }
 
-async fn sample(desk: Desk, over: Arc<AtomicBool>) -> Vec<Sample> {
+async fn sample(database: Database, over: Arc<AtomicBool>) -> Vec<Sample> {
     let mut samples = Vec::new();
     while !over.load(Ordering::Relaxed) {
         let at = now();
-        let looked = tokio::time::timeout(4 * SAMPLE_EVERY, desk.look()).await;
+        let looked = tokio::time::timeout(4 * SAMPLE_EVERY, database.progress()).await;
         let (head, subscribers) = match looked {
             Ok(Ok((head, subscribers))) => (Some(head), subscribers),
             Ok(Err(_)) | Err(_) => (None, Vec::new()),

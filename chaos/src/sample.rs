@@ -1,4 +1,4 @@
-//! A run in which everything went well: two instances, a takeover after a kill, letters replayed and one done without, a
+//! A run in which everything went well: two instances, a takeover after a kill, dead letters replayed and one discarded, a
 //! rebuild. Tests damage it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
 
 use crate::cast::{Kind, ROLES, Role};
-use crate::evidence::{Audited, Done, Effect, Evidence, Letter, Logged, Row, Sample, Sending, Tally};
+use crate::evidence::{Audited, DeadLetter, Done, Effect, Evidence, Logged, Row, Sample, Sending, Tally};
 use crate::record::{How, Life, Outcome, Sent};
 
 /// Who leads everything at first.
@@ -17,7 +17,7 @@ pub(crate) const NEW: Life = Life { instance: 2, life: 0 };
 pub(crate) const START: u64 = 5_000_000_000;
 /// How far apart appends are.
 pub(crate) const STEP: u64 = 10_000;
-/// How long nobody leads.
+/// How long no leader.
 const GAP: u64 = 300_000;
 const STREAMS: u128 = 12;
 
@@ -92,9 +92,9 @@ fn log(sendings: &mut [(Sending, bool)]) -> Vec<Logged> {
 }
 
 /// A subscriber's deliveries in order: the old leader up to the middle and some more, then the new one from the middle on.
-fn deliveries(role: &Role, wanted: &[&Logged], letters: &[Letter], kill: u64) -> (Vec<Effect>, Vec<Audited>) {
+fn deliveries(role: &Role, wanted: &[&Logged], dead_letters: &[DeadLetter], kill: u64) -> (Vec<Effect>, Vec<Audited>) {
     let place = ROLES.iter().position(|other| other.id == role.id).unwrap();
-    let lettered: HashSet<u64> = letters.iter().map(|letter| letter.global_sequence).collect();
+    let lettered: HashSet<u64> = dead_letters.iter().map(|dead_letter| dead_letter.global_sequence).collect();
     let plain: Vec<&&Logged> = wanted.iter().filter(|event| !lettered.contains(&event.global_sequence)).collect();
     let middle = plain.len() / 2;
     let ahead = (middle + role.batch.min(20)).min(plain.len());
@@ -127,12 +127,12 @@ pub(crate) fn kill(events: usize) -> u64 {
     START + events as u64 * STEP
 }
 
-/// Letters of the shaky ones: a few replayed, one done without; where streams park, all that is behind in the stream.
-fn letters(role: &Role, wanted: &[&Logged]) -> Vec<Letter> {
+/// Dead letters of the shaky ones: a few replayed, one discarded; where streams park, all that is behind in the stream.
+fn dead_letters(role: &Role, wanted: &[&Logged]) -> Vec<DeadLetter> {
     if !role.shaky || wanted.len() < 40 {
         return Vec::new();
     }
-    let letter = |event: &Logged, state: &str, parks| Letter {
+    let dead_letter = |event: &Logged, state: &str, parks| DeadLetter {
         subscriber_id: role.id.to_owned(),
         global_sequence: event.global_sequence,
         event_id: event.id,
@@ -143,24 +143,24 @@ fn letters(role: &Role, wanted: &[&Logged]) -> Vec<Letter> {
     if role.id == "projection:parked" {
         let first = wanted[20];
         let behind = wanted[20..].iter().filter(|event| event.stream_id == first.stream_id);
-        return behind.map(|event| letter(event, "replayed", true)).collect();
+        return behind.map(|event| dead_letter(event, "replayed", true)).collect();
     }
     vec![
-        letter(wanted[10], "replayed", false),
-        letter(wanted[30], "discarded", false),
-        letter(wanted[31], "replayed", false),
+        dead_letter(wanted[10], "replayed", false),
+        dead_letter(wanted[30], "discarded", false),
+        dead_letter(wanted[31], "replayed", false),
     ]
 }
 
 /// Everything about one subscriber.
 fn subscribe(evidence: &mut Evidence, role: &Role, wanted: &[&Logged], kill: u64) {
-    let letters = letters(role, wanted);
-    let (mut effects, audit) = deliveries(role, wanted, &letters, kill);
-    let replayed = letters.iter().filter(|letter| letter.state == "replayed");
+    let dead_letters = dead_letters(role, wanted);
+    let (mut effects, audit) = deliveries(role, wanted, &dead_letters, kill);
+    let replayed = dead_letters.iter().filter(|dead_letter| dead_letter.state == "replayed");
     let late = effects.last().map_or(START, |effect| effect.at) + STEP;
     let role_at = ROLES.iter().position(|other| other.id == role.id).unwrap();
-    effects.extend(replayed.enumerate().map(|(n, letter)| {
-        let (global_sequence, id) = (letter.global_sequence, letter.event_id);
+    effects.extend(replayed.enumerate().map(|(n, dead_letter)| {
+        let (global_sequence, id) = (dead_letter.global_sequence, dead_letter.event_id);
         Effect { role: role_at, by: NEW, global_sequence, id, at: late + n as u64 * 1_000 }
     }));
     evidence.audit.extend(audit);
@@ -171,7 +171,7 @@ fn subscribe(evidence: &mut Evidence, role: &Role, wanted: &[&Logged], kill: u64
     }
     let last = wanted.last().map_or(0, |event| event.global_sequence);
     evidence.checkpoints.push((role.id.to_owned(), last));
-    evidence.letters.extend(letters);
+    evidence.dead_letters.extend(dead_letters);
 }
 
 /// The same deliveries as rows: what the old leader did beyond its checkpoint was rolled back.

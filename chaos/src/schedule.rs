@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::broken::Flaw;
 use crate::cast::{ALONE_IN, Kind, ROLES};
 
-/// Writers of an instance, unless somebody wants more or fewer.
+/// Writers of an instance, unless the options say more or fewer.
 pub const WRITERS: usize = 4;
 /// How long each rests at most between two appends.
 pub const REST_MILLIS: u64 = 400;
@@ -117,8 +117,8 @@ pub enum Fault {
     Delay { instance: u32, by: u64, millis: u64 },
     /// So many kbit/s come through.
     Throttle { instance: u32, kbit: u64, millis: u64 },
-    /// Somebody who may connect and nothing else says to all that locks are let go for a session that does not exist, and that
-    /// there are events beyond all numbers.
+    /// A role that may connect and nothing else tells all that locks are released for a session that does not exist, and
+    /// that there are events beyond all numbers.
     ForgedHints { millis: u64 },
     /// No space is left on the database's disk.
     DiskFull { millis: u64 },
@@ -223,7 +223,7 @@ impl fmt::Display for Fault {
             Self::Kill { instance, millis } => write!(f, "kill instance {instance}, start it again after {millis} ms"),
             Self::Freeze { instance, millis } => write!(f, "freeze instance {instance} for {millis} ms"),
             Self::Restart { instance } => write!(f, "stop instance {instance} in an orderly way, and start it again"),
-            Self::Terminate { instance: 0, purpose } => write!(f, "terminate everybody's connections ({purpose:?})"),
+            Self::Terminate { instance: 0, purpose } => write!(f, "terminate all instances' connections ({purpose:?})"),
             Self::Terminate { instance, purpose } => {
                 write!(f, "terminate instance {instance}'s connections ({purpose:?})")
             }
@@ -449,9 +449,9 @@ fn draw(random: &mut fastrand::Rng, store: Store, instances: u32, only: &[String
     }
 }
 
-/// Two faults of the server, of one link or of one process at once would only wait for each other. And whoever terminates a
-/// connection makes it give up waiting for the replica: what it has committed can be seen before it is safe, and a promotion
-/// at that moment takes it back. That is PostgreSQL's own promise, not ours.
+/// Two faults of the server, of one link or of one process at once would only wait for each other. And terminating a
+/// connection makes it give up waiting for the replica: what it has committed can be seen before it is safe, and a
+/// promotion at that moment takes it back. That is PostgreSQL's own promise, not ours.
 fn goes_with(one: &Fault, other: &Fault) -> bool {
     let terminates = |fault: &Fault| matches!(fault, Fault::Terminate { .. });
     let both_servers = one.is_the_servers() && other.is_the_servers();

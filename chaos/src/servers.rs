@@ -29,7 +29,7 @@ impl Servers {
         }
     }
 
-    /// As whoever directs the experiment reaches it: past all links.
+    /// As the experiment's director reaches it: past all links.
     pub(crate) fn place(&self) -> Place {
         match self {
             Self::Cluster(cluster) => {
@@ -84,9 +84,9 @@ impl Servers {
     }
 
     /// Everything is as it was in the beginning.
-    pub(crate) fn mend(&mut self) -> Result<(), BoxError> {
+    pub(crate) fn repair(&mut self) -> Result<(), BoxError> {
         match self {
-            Self::Cluster(cluster) => Ok(cluster.mend()?),
+            Self::Cluster(cluster) => Ok(cluster.repair()?),
             Self::File { disk, .. } => Ok(disk.free()?),
         }
     }

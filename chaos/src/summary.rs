@@ -47,12 +47,12 @@ pub struct Summary {
     pub faults: BTreeMap<String, Faults>,
     /// How long it took another instance to deliver, by the kind of fault that stopped the one before.
     pub takeovers: BTreeMap<String, Takeovers>,
-    /// From the end of the last fault until everybody had caught up, in seconds; `None`: that did not happen.
+    /// From the end of the last fault until all had caught up, in seconds; `None`: that did not happen.
     pub caught_up_seconds: Option<f64>,
     /// Effects beyond the first of each event.
     pub delivered_twice: u64,
     /// Dead letters by what has become of them.
-    pub letters: BTreeMap<String, u64>,
+    pub dead_letters: BTreeMap<String, u64>,
     /// Rebuilds.
     pub rebuilds: u64,
     /// Promises that were broken.
@@ -81,9 +81,9 @@ impl Summary {
             kind.count += 1;
             kind.failed += u64::from(fault.failed.is_some());
         }
-        let mut letters = BTreeMap::new();
-        for letter in &evidence.letters {
-            *letters.entry(letter.state.clone()).or_insert(0) += 1;
+        let mut dead_letters = BTreeMap::new();
+        for dead_letter in &evidence.dead_letters {
+            *dead_letters.entry(dead_letter.state.clone()).or_insert(0) += 1;
         }
         let caught_up = evidence.caught_up.map(|at| at.saturating_sub(evidence.last_fault_over) as f64 / 1e6);
         Self {
@@ -98,7 +98,7 @@ impl Summary {
             takeovers: takeovers::takeovers(evidence),
             caught_up_seconds: caught_up,
             delivered_twice: delivered_twice(evidence),
-            letters,
+            dead_letters,
             rebuilds: crate::check::rebuilds(evidence).values().sum(),
             violations: violations.len() as u64,
         }
@@ -169,8 +169,8 @@ impl fmt::Display for Summary {
         writeln!(f, "  takeovers  {}", list(takeovers))?;
         let caught_up = self.caught_up_seconds.map_or("never".to_owned(), |seconds| format!("{seconds:.1} s"));
         writeln!(f, "  at the end caught up after {caught_up}; {} effects came again", self.delivered_twice)?;
-        let letters = self.letters.iter().map(|(state, count)| format!("{state} {count}"));
-        write!(f, "  letters    {}; rebuilds: {}", list(letters), self.rebuilds)
+        let dead_letters = self.dead_letters.iter().map(|(state, count)| format!("{state} {count}"));
+        write!(f, "  dead letters {}; rebuilds: {}", list(dead_letters), self.rebuilds)
     }
 }
 

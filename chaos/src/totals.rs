@@ -20,7 +20,7 @@ struct Total {
     acknowledged: u64,
     load_held: Vec<f64>,
     twice: u64,
-    letters: u64,
+    dead_letters: u64,
     rebuilds: u64,
     caught_up: Vec<f64>,
     faults: BTreeMap<String, (u64, u64)>,
@@ -81,7 +81,7 @@ impl Totals {
         total.acknowledged += summary.acknowledged;
         total.load_held.push(summary.load_held);
         total.twice += summary.delivered_twice;
-        total.letters += summary.letters.values().sum::<u64>();
+        total.dead_letters += summary.dead_letters.values().sum::<u64>();
         total.rebuilds += summary.rebuilds;
         total.caught_up.extend(summary.caught_up_seconds);
         for (kind, faults) in &summary.faults {
@@ -112,9 +112,9 @@ impl fmt::Display for Totals {
         line("appends acknowledged, of those sent", &|t| format!("{} of {}", t.acknowledged, t.appends))?;
         line("seconds in which something was acknowledged", &|t| format!("{:.0} %", 100.0 * mean(&t.load_held)))?;
         line("effects that came again after a takeover or a crash", &|t| t.twice.to_string())?;
-        line("dead letters, all accounted for", &|t| t.letters.to_string())?;
+        line("dead letters, all accounted for", &|t| t.dead_letters.to_string())?;
         line("rebuilds under load", &|t| t.rebuilds.to_string())?;
-        line("everybody had caught up after: median, longest", &|t| {
+        line("all had caught up after: median, longest", &|t| {
             format!("{:.1} s, {:.1} s", median(&t.caught_up), t.caught_up.iter().copied().fold(0.0, f64::max))
         })?;
         for (backend, total) in &self.0 {

@@ -82,7 +82,7 @@ fn every_promise_is_held_on_postgres() {
 
 #[test]
 fn every_promise_is_held_in_a_file() {
-    // Full disks, kills, restarts, somebody who leaves, a rebuild.
+    // Full disks, kills, restarts, an instance that leaves, a rebuild.
     holds("sqlite", "--seed 43 --minutes 0.25 --rest 600 --backend sqlite", "sqlite-43");
 }
 
@@ -102,8 +102,8 @@ fn an_engine_that_skips_holes_is_caught() {
 }
 
 #[test]
-fn an_engine_that_writes_letters_apart_is_caught() {
-    is_caught("loose-letter", 6, "--minutes 0.5 --rest 150 --only kill", &["G20", "G21", "G23"]);
+fn an_engine_that_writes_dead_letters_apart_is_caught() {
+    is_caught("loose-dead-letter", 6, "--minutes 0.5 --rest 150 --only kill", &["G20", "G21", "G23"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::Source;
 
-/// How deep it goes on purpose.
+/// How deep it nests on purpose.
 const DEPTH_MAX: usize = 6;
 
 /// Any JSON.

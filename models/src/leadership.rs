@@ -1,8 +1,8 @@
 //! Leadership: instances that may be cut off, frozen or killed at any point, and one subscriber that they process for.
 //!
-//! The model has no clock. Whoever does nothing for a while is frozen; whoever is told late is told in a later step; a
-//! statement whose answer was lost takes effect later, or never. So it holds whatever the time-outs are, and rests on the
-//! lock nowhere: sessions end at any time, and whoever held one goes on until it learns of that.
+//! The model has no clock. An instance that does nothing for a while is frozen; one that is told late is told in a later
+//! step; a statement whose answer was lost takes effect later, or never. So it holds whatever the time-outs are, and rests
+//! on the lock nowhere: sessions end at any time, and the instance that held one continues until it learns of that.
 //!
 //! Of terms it only matters whether one is the row's, because a term that was superseded never comes back. So a state says
 //! who has the term that holds, and not which number that is; that keeps the states finite with any number of faults.
@@ -37,11 +37,11 @@ pub const NO_EVENT_LOST: &str = "no event is lost";
 pub const EFFECTS_EXACTLY_ONCE: &str = "transactional effects are there exactly once";
 /// The checkpoint never moves back.
 pub const NEVER_BACK: &str = "the checkpoint never moves back";
-/// Whoever takes over goes on where the checkpoint is at that moment.
-pub const GOES_ON_WHERE_STORED: &str = "whoever takes over goes on where the checkpoint is";
+/// A new leader resumes where the checkpoint is at that moment.
+pub const RESUMES_WHERE_STORED: &str = "a new leader resumes where the checkpoint is";
 /// Nobody is fenced before the first fault.
 pub const UNDISTURBED: &str = "without faults nobody is fenced";
-/// Whichever instance goes on alone gets to the end, all others being frozen for ever.
+/// Whichever instance continues alone gets to the end, all others being frozen for ever.
 pub const PROGRESS: &str = "any one instance gets to the end once faults stop";
 
 rules! {
@@ -51,7 +51,7 @@ rules! {
         pub term_is_checked,
         /// `Coordinator::try_acquire`: first the lock, then the term.
         pub lock_before_term,
-        /// `Coordinator::take`: taking over is carried to its end, also when nobody waits for it any more.
+        /// `Coordinator::begin_term`: taking over is carried to its end, also when nobody waits for it any more.
         pub taking_runs_to_its_end,
         /// `Checkpoints::take_over`: the position comes with the term, and not from before.
         pub checkpoint_comes_with_the_term,
@@ -59,17 +59,17 @@ rules! {
         pub never_moves_back,
         /// `Machine::on_storing`: only what was handled is stored.
         pub handle_before_checkpoint,
-        /// `Closing::Bury`: the letter and the checkpoint are one transaction.
+        /// `Closing::Bury`: the dead letter and the checkpoint are one transaction.
         pub bury_in_one_transaction,
         /// `Closing::Advance`: what a projection writes and the checkpoint are one transaction.
         pub effects_with_the_checkpoint,
-        /// `Backend::begin`: locks the checkpoint, so it waits for whoever is still committing.
+        /// `Backend::begin`: locks the checkpoint, so it waits for the leader that is still committing.
         pub begin_locks_the_checkpoint,
         /// `Closing::Advance`: refused when the checkpoint is not where it was when the transaction began.
         pub advance_from_is_checked,
         /// `Driver::handle_within`: where `begin` finds the checkpoint counts, not what is remembered.
         pub begin_tells_what_is_true,
-        /// `Driver::stand_back`: whoever is fenced gives its lock back and begins anew.
+        /// `Driver::stand_back`: a fenced leader gives its lock back and begins anew.
         pub fenced_stands_back,
         /// `lead_session.sql`: the server ends a session on which nothing is heard, and its locks with it.
         pub silent_sessions_end,
@@ -79,7 +79,7 @@ rules! {
         pub silent_holders_are_replaced,
         /// `Fence`: every write names the life of the server that its position comes from, and happens only in that one.
         pub life_is_checked,
-        /// `Driver::handle_within`: where `begin` finds less than is believed to be stored, what is remembered is void.
+        /// `Driver::continued`: where `begin` finds less than is believed to be stored, what is remembered is void.
         pub less_than_stored_interrupts,
     }
 }
@@ -133,7 +133,7 @@ pub struct Leadership {
 
 /// Everything there is at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct LeadershipState {
     /// The subscriber's checkpoint.
     pub checkpoint: u8,
     /// The instances.
@@ -142,7 +142,7 @@ pub struct State {
     pub faults: u8,
     /// What has come of it all.
     pub history: History,
-    /// What would be left of that after a recovery: the checkpoint, letters and effects.
+    /// What would be left of that after a recovery: the checkpoint, dead letters and effects.
     pub durable: Durable,
 }
 
@@ -157,28 +157,28 @@ pub enum Action {
     StopWaiting(usize),
     /// It hands the event in front over.
     Handle(usize),
-    /// `Backend::begin`, for so many events or for a letter.
+    /// `Backend::begin`, for so many events or for a dead letter.
     Begin(usize, u8),
     /// `Backend::commit` is sent.
     Commit(usize),
     /// The server commits, and the answer arrives.
     Committed(usize),
-    /// A letter is written by itself. Only where that is not one transaction with the checkpoint.
-    WriteLetter(usize),
+    /// A dead letter is written by itself. Only where that is not one transaction with the checkpoint.
+    WriteDeadLetter(usize),
     /// `Writer::store`: a checkpoint is sent.
     Store(usize),
     /// It arrives, and so does the answer.
     Stored(usize),
-    /// `Driver::take` after trouble: it looks whether its term still holds.
+    /// `Driver::begin_leading` after trouble: it looks whether its term still holds.
     LookAgain(usize),
     /// It learns that its session is gone.
     Lose(usize),
-    /// `Driver::let_go`: it gives leadership back.
-    LetGo(usize),
-    /// Whoever waits to take over ends this one's open transaction.
+    /// `Driver::yield_leadership`: it gives leadership back.
+    YieldLeadership(usize),
+    /// A standby that waits to take over ends this one's open transaction.
     Evict(usize),
-    /// `Folder::replace`: its own file takes the place of the one that the holder has locked. Whoever that is by now: between
-    /// judging and doing it another may have got the lock.
+    /// `Folder::replace`: its own file takes the place of the one that the holder has locked. The holder may be another by
+    /// now, which got the lock between the judgement and this step.
     Replace(usize),
     /// Fault: it has seen no sign of life of the holder, which is frozen or hangs.
     Judge(usize),
@@ -211,16 +211,22 @@ pub enum Action {
 }
 
 impl Model for Leadership {
-    type State = State;
+    type State = LeadershipState;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<State> {
+    fn init_states(&self) -> Vec<LeadershipState> {
         let mut instances = [Instance::ABSENT; INSTANCES_MAX];
         instances[..self.size.instances].fill(Instance::STANDBY);
-        vec![State { checkpoint: 0, instances, faults: 0, history: History::default(), durable: Durable::default() }]
+        vec![LeadershipState {
+            checkpoint: 0,
+            instances,
+            faults: 0,
+            history: History::default(),
+            durable: Durable::default(),
+        }]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &LeadershipState, actions: &mut Vec<Action>) {
         if self.size.recoveries && state.durable != state.volatile() {
             actions.push(Action::Flush);
             if self.size.faults.is_none_or(|faults| state.faults < faults) {
@@ -228,7 +234,7 @@ impl Model for Leadership {
             }
         }
         for at in 0..self.size.instances {
-            // Whoever is at the same point as the one before would do the same.
+            // An instance at the same point as the one before would do the same.
             if at > 0 && state.instances[at - 1] == state.instances[at] {
                 continue;
             }
@@ -240,7 +246,7 @@ impl Model for Leadership {
         }
     }
 
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+    fn next_state(&self, state: &LeadershipState, action: Action) -> Option<LeadershipState> {
         let mut next = *state;
         self.apply(&mut next, action);
         if self.alike {
@@ -251,19 +257,19 @@ impl Model for Leadership {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always(ONE_EFFECTIVE_WRITER, |_, state: &State| !state.history.two_writers),
+            Property::always(ONE_EFFECTIVE_WRITER, |_, state: &LeadershipState| !state.history.two_writers),
             Property::always(NO_EVENT_LOST, Self::no_event_is_lost),
-            Property::always(NEVER_BACK, |_, state: &State| !state.history.went_back),
-            Property::always(GOES_ON_WHERE_STORED, |_, state: &State| !state.history.began_elsewhere),
-            Property::always(UNDISTURBED, |_, state: &State| !state.history.fenced_undisturbed),
+            Property::always(NEVER_BACK, |_, state: &LeadershipState| !state.history.went_back),
+            Property::always(RESUMES_WHERE_STORED, |_, state: &LeadershipState| !state.history.began_elsewhere),
+            Property::always(UNDISTURBED, |_, state: &LeadershipState| !state.history.fenced_undisturbed),
             Property::always(PROGRESS, Self::any_one_gets_to_the_end),
-            Property::sometimes("two believe to lead", |_, state: &State| {
+            Property::sometimes("two believe to lead", |_, state: &LeadershipState| {
                 state.instances.iter().filter(|instance| instance.believes_to_lead()).count() > 1
             }),
-            Property::sometimes("somebody leads whose term is superseded", |_, state: &State| {
+            Property::sometimes("an instance leads whose term is superseded", |_, state: &LeadershipState| {
                 state.instances.iter().any(|instance| instance.believes_to_lead() && !instance.term_holds)
             }),
-            Property::sometimes("an instance takes its own late term for what it is", |_, state: &State| {
+            Property::sometimes("an instance takes its own late term for what it is", |_, state: &LeadershipState| {
                 let late = |i: &Instance| i.phase == Phase::Troubled && i.nonce_holds && !i.term_holds;
                 state.instances.iter().any(late)
             }),
@@ -271,7 +277,7 @@ impl Model for Leadership {
         if self.size.locks == Locks::Files {
             properties.push(Property::sometimes(
                 "a transaction that nobody can end is waited for",
-                |_, state: &State| {
+                |_, state: &LeadershipState| {
                     let open = |instance: &Instance| instance.transaction.is_some();
                     let taking = |instance: &Instance| instance.phase == Phase::Locked;
                     state.instances.iter().any(open) && state.instances.iter().any(taking)
@@ -298,7 +304,7 @@ impl Leadership {
         let (size, property) = match rule {
             "term_is_checked" => (Self::SIZE, ONE_EFFECTIVE_WRITER),
             "lock_before_term" | "taking_runs_to_its_end" => (Self::SIZE, UNDISTURBED),
-            "checkpoint_comes_with_the_term" => (Self::SIZE, GOES_ON_WHERE_STORED),
+            "checkpoint_comes_with_the_term" => (Self::SIZE, RESUMES_WHERE_STORED),
             "never_moves_back" => (Self::SIZE, NEVER_BACK),
             "fenced_stands_back" | "silent_sessions_end" | "frozen_transactions_end" => (Self::SIZE, PROGRESS),
             "silent_holders_are_replaced" => (Size { locks: Locks::Files, ..Self::SIZE }, PROGRESS),
@@ -318,19 +324,19 @@ impl Leadership {
         Some((Self { rules, size, alike: true }, property))
     }
 
-    fn no_event_is_lost(&self, state: &State) -> bool {
-        let done = state.history.handled.or(state.history.letters);
+    fn no_event_is_lost(&self, state: &LeadershipState) -> bool {
+        let done = state.history.handled.or(state.history.dead_letters);
         (1..=state.checkpoint).all(|event| done.contains(event))
     }
 
-    fn effects_are_there_once(&self, state: &State) -> bool {
+    fn effects_are_there_once(&self, state: &LeadershipState) -> bool {
         let History { effects, twice, .. } = state.history;
         let passed = (1..=state.checkpoint).filter(|event| *event != POISON);
         twice == Events::default() && passed.into_iter().all(|event| effects.contains(event))
     }
 
     /// Everything that may happen, in one place.
-    fn apply(&self, state: &mut State, action: Action) {
+    fn apply(&self, state: &mut LeadershipState, action: Action) {
         match action {
             Action::TryHold(at) => self.try_hold(state, at),
             Action::TakeOver(at) => self.take_over(state, at),
@@ -339,13 +345,13 @@ impl Leadership {
             Action::Begin(at, count) => self.begin(state, at, count),
             Action::Commit(at) => state.instances[at].send_commit(),
             Action::Committed(at) => self.committed(state, at),
-            Action::WriteLetter(at) => self.write_letter(state, at),
+            Action::WriteDeadLetter(at) => self.write_dead_letter(state, at),
             Action::Store(at) => self.store(state, at),
             Action::Stored(at) => self.stored(state, at),
             Action::LookAgain(at) => self.look_again(state, at),
             Action::Lose(at) => state.instances[at].lose(self.size.locks),
             Action::Replace(at) => self.replace(state, at),
-            Action::LetGo(at) => state.instances[at].stop_leading(),
+            Action::YieldLeadership(at) => state.instances[at].stop_leading(),
             Action::Evict(at) | Action::LateRollback(at) => state.instances[at].end_transaction(),
             Action::LateCommit(at) => self.late_commit(state, at),
             Action::LateStore(at) => self.late_store(state, at),

@@ -70,7 +70,7 @@ where
     let path = checker.discovery(property)?;
     let holds = checker.model().property(property).condition;
     let mut actions = Vec::new();
-    // What was found last counts for the checker, and that may go on after something has gone wrong.
+    // What was found last counts for the checker, and that may continue after something has gone wrong.
     for (state, action) in path.into_vec() {
         if !holds(checker.model(), &state) {
             return Some(Counterexample { actions, end: state });

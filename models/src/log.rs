@@ -1,9 +1,9 @@
 //! The log: writers draw numbers and commit in any order, readers must not pass a number that may still come to light.
 //!
-//! What anything may come between is a step of its own: to take the sequence's lock, to draw a number, to become visible,
+//! What anything may come between is a separate step: to take the sequence's lock, to draw a number, to become visible,
 //! to give the lock back; and each statement of a reader. The server may crash: transactions that are open are gone, what
-//! was not flushed is gone, and the sequence goes on where its last flushed record says, so numbers are left out or issued
-//! again. A bare insert is a writer like any other: it takes the lock because `nextval` does.
+//! was not flushed is gone, and the sequence continues where its last flushed record says, so numbers are left out or
+//! issued again. A bare insert is a writer like any other: it takes the lock because `nextval` does.
 
 mod numbers;
 mod progress;
@@ -29,8 +29,9 @@ pub const NO_EVENT_SKIPPED: &str = "no event is skipped";
 pub const ORDER_STRICT: &str = "the order is strict";
 /// Once all open transactions have ended, each reader gets to the end by itself, however they end.
 pub const GETS_TO_THE_END: &str = "a reader gets to the end once the writers it waits for have ended";
-/// Once those have ended that held the lock at a look, all that was drawn by then is delivered, whoever else came.
-pub const GETS_ON_AMONG_OTHERS: &str = "a reader gets on though other writers come";
+/// Once those have ended that held the lock at a look, all that was drawn by then is delivered, whichever other writers
+/// came.
+pub const PROGRESS_AMONG_OTHERS: &str = "a reader makes progress though other writers come";
 
 rules! {
     /// What the order rests on.
@@ -94,14 +95,15 @@ pub enum Keeping {
 pub enum Start {
     /// At the beginning of the log.
     Zero,
-    /// At the highest checkpoint that is stored: whoever stored it had been told that everything up to it is settled.
+    /// At the highest checkpoint that is stored: the reader that stored it had been told that everything up to it is
+    /// settled.
     Checkpoints,
 }
 
 /// How much there is.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// Transactions; those that a crash ends are tried again after it.
+    /// Transactions; those that a crash ends are retried after it.
     pub writers: usize,
     /// Numbers that each draws, at most.
     pub numbers: u8,
@@ -115,7 +117,7 @@ pub struct Size {
     pub reading: Reading,
     /// Where positions are kept.
     pub keeping: Keeping,
-    /// Whether somebody else uses the readers' connections as well, at any time: `Log::frontier`.
+    /// Whether another caller uses the readers' connections as well, at any time: `Log::frontier`.
     pub shared: bool,
     /// Where new frontiers begin.
     pub start: Start,
@@ -135,7 +137,7 @@ pub struct Log {
 
 /// Everything there is at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct State {
+pub struct LogState {
     /// What clients see of the server.
     pub server: Server,
     /// What would be left of it after a crash.
@@ -165,14 +167,14 @@ pub enum Action {
     Crash,
     /// One of the server's processes is killed, and it recovers by itself.
     Recover,
-    /// Somebody sets a checkpoint to where the sequence is, by hand.
+    /// An operator sets a checkpoint to where the sequence is, by hand.
     StoreByHand,
     /// A reader opens its connection.
     Connect(usize),
-    /// A reader's connection is lost, or somebody stops waiting.
+    /// A reader's connection is lost, or a caller stops waiting.
     LoseConnection(usize),
-    /// Somebody asks on a reader's connection how far the order is settled, and that goes first.
-    AskFrontier(usize),
+    /// A caller asks on a reader's connection how far the order is settled, and that goes first.
+    QueryFrontier(usize),
     /// A reader carries out its next statement.
     Statement(usize),
     /// A reader's position is stored as its checkpoint.
@@ -180,13 +182,13 @@ pub enum Action {
 }
 
 impl Model for Log {
-    type State = State;
+    type State = LogState;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<State> {
+    fn init_states(&self) -> Vec<LogState> {
         let mut writers = [Writer::GONE; WRITERS_MAX];
         writers[..self.size.writers].fill(Writer::IDLE);
-        vec![State {
+        vec![LogState {
             server: Server::default(),
             durable: Durable::default(),
             writers,
@@ -194,7 +196,7 @@ impl Model for Log {
         }]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &LogState, actions: &mut Vec<Action>) {
         self.server_actions(state, actions);
         for (at, reader) in state.readers.iter().enumerate().take(self.size.readers) {
             if !reader.connected {
@@ -203,7 +205,7 @@ impl Model for Log {
             }
             actions.extend([Action::LoseConnection(at), Action::Statement(at)]);
             if self.size.shared && reader.phase == Phase::Begin {
-                actions.push(Action::AskFrontier(at));
+                actions.push(Action::QueryFrontier(at));
             }
             if self.size.keeping == Keeping::Checkpoint && state.server.checkpoints[at] < reader.position {
                 actions.push(Action::StoreCheckpoint(at));
@@ -211,12 +213,12 @@ impl Model for Log {
         }
     }
 
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+    fn next_state(&self, state: &LogState, action: Action) -> Option<LogState> {
         let mut next = *state;
         match action {
             Action::Connect(at) => self.connect(&mut next, at),
             Action::LoseConnection(at) => self.lose_connection(&mut next, at),
-            Action::AskFrontier(at) => (next.readers[at].asked, next.readers[at].phase) = (true, Phase::Hole),
+            Action::QueryFrontier(at) => (next.readers[at].asked, next.readers[at].phase) = (true, Phase::Hole),
             Action::Statement(at) => self.statement(&mut next, at),
             Action::StoreCheckpoint(at) => next.server.checkpoints[at] = next.readers[at].position,
             action => self.on_server(&mut next, action),
@@ -230,16 +232,17 @@ impl Model for Log {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
             Property::always(NO_EVENT_SKIPPED, Self::no_event_is_skipped),
-            Property::always(ORDER_STRICT, |_, state: &State| state.readers.iter().all(|reader| !reader.disordered)),
+            Property::always(ORDER_STRICT, |_, state: &LogState| state.readers.iter().all(|reader| !reader.disordered)),
             Property::always(GETS_TO_THE_END, Self::gets_to_the_end),
-            Property::always(GETS_ON_AMONG_OTHERS, Self::gets_on_among_others),
+            Property::always(PROGRESS_AMONG_OTHERS, Self::progresses_among_others),
             Property::sometimes("a reader waits for a number that is drawn and not committed", Self::waits),
             Property::sometimes("everything is committed and delivered", Self::is_through),
         ];
         if self.size.crashes > 0 && self.size.keeping == Keeping::Checkpoint {
-            properties.push(Property::sometimes("a number that was delivered is issued again", |_, state: &State| {
-                state.readers[0].delivered[0].and(state.server.events[1]) != Numbers::NONE
-            }));
+            properties
+                .push(Property::sometimes("a number that was delivered is issued again", |_, state: &LogState| {
+                    state.readers[0].delivered[0].and(state.server.events[1]) != Numbers::NONE
+                }));
         }
         properties
     }
@@ -266,7 +269,7 @@ impl Log {
         // By the frontier alone it goes wrong sooner: nobody has to make a hole first.
         let settled = Size { reading: Reading::Settled, ..Self::SIZE };
         let (size, property) = match rule {
-            "newcomers_get_floors" => (Self::SIZE, GETS_ON_AMONG_OTHERS),
+            "newcomers_get_floors" => (Self::SIZE, PROGRESS_AMONG_OTHERS),
             "contiguous_page_moves_on" => (Self::SIZE, ORDER_STRICT),
             "contiguous_ends_at_a_hole" => (Self::SIZE, NO_EVENT_SKIPPED),
             "only_proof_starts_a_frontier" => (Size { start: Start::Checkpoints, ..settled }, NO_EVENT_SKIPPED),
@@ -279,7 +282,7 @@ impl Log {
 }
 
 impl Log {
-    fn no_event_is_skipped(&self, state: &State) -> bool {
+    fn no_event_is_skipped(&self, state: &LogState) -> bool {
         (0..self.size.readers).all(|at| {
             let reader = &state.readers[at];
             let counts = self.size.keeping == Keeping::Elsewhere || reader.life == state.server.identity;
@@ -288,7 +291,7 @@ impl Log {
         })
     }
 
-    fn waits(&self, state: &State) -> bool {
+    fn waits(&self, state: &LogState) -> bool {
         state.readers.iter().any(|reader| {
             let next = Numbers::of(reader.position + 1);
             let later = state.server.visible().after(reader.position) != Numbers::NONE;
@@ -296,13 +299,13 @@ impl Log {
         })
     }
 
-    fn is_through(&self, state: &State) -> bool {
+    fn is_through(&self, state: &LogState) -> bool {
         let all = state.server.visible().len() == self.size.writers * usize::from(self.size.numbers);
         all && state.readers[..self.size.readers].iter().all(|reader| state.server.are_delivered(reader, u8::MAX))
     }
 }
 
-impl State {
+impl LogState {
     /// Nothing up to a number can appear any more, and what is there was delivered.
     fn is_complete_to(&self, reader: &Reader, number: u8) -> bool {
         let open = self.writers.iter().filter(|writer| writer.is_open());

@@ -3,7 +3,7 @@
 # need_postgres [--durable] COMMAND ARGS…
 #
 # Makes sure that PostgreSQL's server programs are installed. Then returns if HIGHWATER_TEST_POSTGRES_URL names a server;
-# else becomes COMMAND with that variable set to a server of its own, which is removed when COMMAND ends, fails or is
+# else becomes COMMAND with that variable set to its own server, which is removed when COMMAND ends, fails or is
 # interrupted. COMMAND is usually the calling script itself.
 need_postgres() {
     local throwaway
@@ -31,7 +31,7 @@ build_throwaway_postgres() {
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
 }
 
-# Installs Debian's package if that is possible without asking anybody; does nothing if not.
+# Installs Debian's package if that is possible without asking the user; does nothing if not.
 install_postgres() {
     # A folder that was named explicitly is not put right by installing something elsewhere.
     if [[ -n ${HIGHWATER_POSTGRES_BIN:-} ]] || ! can_install; then
@@ -39,7 +39,7 @@ install_postgres() {
     fi
     echo "== installing PostgreSQL, whose server programs are not on this machine"
     as_root apt-get update
-    # Debian's package would create a server of its own and start it now and at every boot. Only where nobody has had
+    # Debian's package would create its own server and start it now and at every boot. Only where nobody has had
     # a say in that yet, it is told not to.
     if ! dpkg-query --show --showformat='${Status}' postgresql-common 2>/dev/null | grep -q 'ok installed'; then
         install_package postgresql-common
@@ -97,7 +97,7 @@ need_faketime() {
     need_file '/usr/lib/*/faketime/libfaketimeMT.so.1' libfaketime
 }
 
-# The folders of an administrator's programs are not in everybody's PATH.
+# The folders of an administrator's programs are not in every user's PATH.
 has_program() {
     PATH=$PATH:/usr/sbin:/sbin type -P "$1" >/dev/null
 }

@@ -56,7 +56,7 @@ fetch_server() {
         done
     echo "$version" >"$work/package/native/version"
     chmod --recursive a+rX "$work/package/native"
-    # Somebody else may have been faster.
+    # Another process may have been faster.
     mv --no-target-directory "$work/package/native" "$HIGHWATER_SERVERS/$major" 2>/dev/null ||
         [[ -x $HIGHWATER_SERVERS/$major/bin/postgres ]]
     rm --recursive --force "$work"

@@ -1,9 +1,12 @@
 //! What a contestant is asked, and what it answers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What a contestant says of itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct About {
     /// What people call it.
     pub name: String,
@@ -11,27 +14,77 @@ pub struct About {
     pub versions: String,
     /// The page of its documentation that this use of it follows.
     pub page: String,
-    /// What it runs with by default.
-    pub settings: String,
-    /// What is different at its best, if its documentation has anything to turn.
-    pub best: Option<String>,
+    /// What it runs with as documented: the command path and the pool that its documentation shows.
+    pub documented: String,
+    /// What is different in the fastest public way, if there is one.
+    pub fastest: Option<String>,
+    /// Sizes of a pool to try for the fastest way; none if there is nothing to size.
+    pub pools: Vec<u32>,
+    /// What appends pay for as soon as there is a subscriber; nothing if they pay for nothing.
+    pub installs: Option<String>,
+    /// How events can be handed to a subscriber, and for each what a crash of the server can undo.
+    pub deliveries: BTreeMap<Delivery, String>,
     /// Why it hands events to no subscriber that remembers where it was; nothing if it does.
     pub no_follower: Option<String>,
-    /// Why nobody else goes on when the process of a subscriber dies; nothing if somebody does.
+    /// Why no other process resumes when that of a subscriber dies; nothing if one does.
     pub no_failover: Option<String>,
-    /// The tables that events are inserted into, as SQL names them.
+    /// The tables that events are inserted into, as SQL names them; none if they are not PostgreSQL's.
     pub tables: Vec<String>,
+    /// Whether it has a server of its own, which `server FOLDER` starts.
+    pub server: bool,
     /// What a reader of the figures has to know besides.
     pub notes: Vec<String>,
+    /// What its maintainer would object to.
+    pub objection: String,
 }
 
-/// How it is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settings {
+/// What a subscriber may count on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// At least once: where it was is stored after many events.
+    Batched,
+    /// At least once: where it was is stored after each event.
+    Each,
+    /// Exactly once: where it was is committed with what the handler writes.
+    Once,
+}
+
+/// How a contestant is set: the last argument of `serve`, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// By its documentation, or as fast as it can be had.
+    pub way: Way,
+    /// The size of its pool, if that is chosen for it.
+    #[serde(default)]
+    pub connections: Option<u32>,
+    /// Whether there is, or may be, a subscriber.
+    #[serde(default)]
+    pub subscriber: bool,
+}
+
+/// See [`Settings::way`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
     /// As its documentation has it before any tuning.
-    Default,
-    /// As its documentation says it is fastest.
-    Best,
+    Documented,
+    /// The fastest that its public interface has.
+    Fastest,
+}
+
+impl Settings {
+    /// Whether it is the fastest way.
+    #[must_use]
+    pub fn is_fastest(&self) -> bool {
+        self.way == Way::Fastest
+    }
+
+    /// The size of the pool: as chosen, or as its documentation has it.
+    #[must_use]
+    pub fn pool(&self, documented: u32) -> u32 {
+        self.connections.unwrap_or(documented)
+    }
 }
 
 /// A question.
@@ -46,7 +99,9 @@ pub enum Ask {
         callers: usize,
         /// Events of an append.
         events: usize,
-        /// For how long.
+        /// How long before anything counts, in seconds.
+        warm_up: f64,
+        /// For how long then.
         seconds: f64,
     },
     /// Streams of so many events each, as fast as it can.
@@ -62,22 +117,30 @@ pub enum Ask {
     Load {
         /// Events in the stream.
         events: usize,
-        /// For how long.
+        /// How long before anything counts, in seconds.
+        warm_up: f64,
+        /// For how long then.
         seconds: f64,
     },
-    /// A new subscriber: how long until it was handed so many events.
+    /// New subscribers, one after the other, from the beginning each: how many events they are handed.
     CatchUp {
-        /// Its name.
+        /// What their names begin with.
         id: String,
-        /// How many there are.
+        /// What they may count on.
+        delivery: Delivery,
+        /// After how many events one makes room for the next.
         events: usize,
-        /// When to give up, in seconds.
-        limit: f64,
+        /// How long before anything counts, in seconds.
+        warm_up: f64,
+        /// For how long then.
+        seconds: f64,
     },
     /// Follow until `unfollow`. Answered at once.
     Follow {
         /// The subscriber's name.
         id: String,
+        /// What it may count on.
+        delivery: Delivery,
     },
     /// What the subscriber has been handed since this was asked last.
     Delivered,
@@ -94,7 +157,9 @@ pub enum Ask {
     Write {
         /// How many at once.
         writers: usize,
-        /// For how long.
+        /// Until so many were acknowledged in all.
+        events: usize,
+        /// But no longer than this.
         seconds: f64,
     },
 }
@@ -110,9 +175,8 @@ pub struct Answer {
     pub events: u64,
     /// How long that took.
     pub seconds: f64,
-    /// How long each call took, in microseconds, sorted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub micros: Vec<u64>,
+    /// How often the store was asked to append, repetitions by the contestant included.
+    pub attempts: u64,
     /// Calls that failed.
     pub failed: u64,
     /// What the first of them said.

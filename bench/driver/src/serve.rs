@@ -8,8 +8,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::measure::{append, fill, load, send, write};
-use crate::{Answer, Ask, Delivered, Error, Settings, Sink, Store};
+use crate::measure::{Window, append, fill, load, send, write};
+use crate::{Answer, Ask, Delivered, Delivery, Error, Settings, Sink, Store};
 
 /// How long a follower may take to end before it is cut off.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,9 +24,11 @@ pub async fn run<S: Store>() -> ExitCode {
 pub async fn run_with<S: Store>(args: &[String]) -> ExitCode {
     let done = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["about"] => say(&S::about()).await,
-        ["serve", url, "default"] => serve::<S>(url, Settings::Default).await,
-        ["serve", url, "best"] => serve::<S>(url, Settings::Best).await,
-        _ => Err("usage: about | serve URL default|best".into()),
+        ["serve", url, settings] => match serde_json::from_str(settings) {
+            Ok(settings) => serve::<S>(url, settings).await,
+            Err(error) => Err(format!("{settings} are no settings: {error}").into()),
+        },
+        _ => Err("usage: about | serve URL SETTINGS".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -76,31 +78,39 @@ impl<S: Store> Contestant<'_, S> {
     async fn store(&mut self) -> Result<Arc<S>, Error> {
         match &self.store {
             Some(store) => Ok(store.clone()),
-            None => Ok(self.store.insert(Arc::new(S::open(self.url, self.settings).await?)).clone()),
+            None => Ok(self.store.insert(Arc::new(S::open(self.url, self.settings.clone()).await?)).clone()),
         }
     }
 
     async fn answer(&mut self, ask: Ask) -> Result<Answer, Error> {
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).map_err(Error::from);
         match ask {
-            Ask::Prepare => S::prepare(self.url).await.map(|()| Answer::default()),
-            Ask::Append { callers, events, seconds: s } => {
-                append(&self.store().await?, callers, events, seconds(s)?).await
+            Ask::Prepare => S::prepare(self.url, &self.settings).await.map(|()| Answer::default()),
+            Ask::Append { callers, events, warm_up, seconds: s } => {
+                let store = self.store().await?;
+                append(&store, callers, events, Window::after(seconds(warm_up)?, seconds(s)?)).await
             }
             Ask::Fill { streams, events, callers } => fill(&self.store().await?, streams, events, callers).await,
-            Ask::Load { events, seconds: s } => load(&self.store().await?, &mut self.stream, events, seconds(s)?).await,
-            Ask::CatchUp { id, events, limit } => catch_up(&self.store().await?, &id, events, seconds(limit)?).await,
-            Ask::Follow { id } => {
+            Ask::Load { events, warm_up, seconds: s } => {
+                load(&self.store().await?, &mut self.stream, events, seconds(warm_up)?, seconds(s)?).await
+            }
+            Ask::CatchUp { id, delivery, events, warm_up, seconds: s } => {
+                let store = self.store().await?;
+                catch_up(&store, &id, delivery, events, Window::after(seconds(warm_up)?, seconds(s)?)).await
+            }
+            Ask::Follow { id, delivery } => {
                 self.unfollow().await?;
                 let (store, sink) = (self.store().await?, Arc::new(Sink::keeping()));
                 let handed = sink.clone();
-                let task = tokio::spawn(async move { store.follow(&id, handed).await });
+                let task = tokio::spawn(async move { store.follow(&id, delivery, handed).await });
                 self.following = Some((sink, task));
                 Ok(Answer::default())
             }
             Ask::Unfollow => self.unfollow().await.map(|()| Answer::default()),
             Ask::Send { rate, seconds: s } => send(&self.store().await?, rate, seconds(s)?).await,
-            Ask::Write { writers, seconds: s } => write(&self.store().await?, writers, seconds(s)?).await,
+            Ask::Write { writers, events, seconds: s } => {
+                write(&self.store().await?, writers, events, seconds(s)?).await
+            }
             Ask::Delivered => Err("that has an answer of its own".into()),
         }
     }
@@ -144,19 +154,45 @@ async fn end(sink: &Sink, mut task: JoinHandle<Result<(), Error>>) -> Result<(),
     }
 }
 
-async fn catch_up<S: Store>(store: &Arc<S>, id: &str, events: usize, limit: Duration) -> Result<Answer, Error> {
-    let (sink, store, id) = (Arc::new(Sink::counting(events)), store.clone(), id.to_owned());
-    let (handed, started) = (sink.clone(), Instant::now());
-    let mut task = tokio::spawn(async move { store.follow(&id, handed).await });
-    tokio::select! {
-        () = sink.reached() => {}
-        () = tokio::time::sleep(limit) => {}
-        ended = &mut task => {
-            ended??;
-            return Err(format!("the subscriber has ended after {} of {events} events", sink.count()).into());
+/// One new subscriber after the other, until the time is over. What they are handed counts, and the time from the start of
+/// each until it had everything; how long one takes to end does not.
+async fn catch_up<S: Store>(
+    store: &Arc<S>,
+    id: &str,
+    delivery: Delivery,
+    events: usize,
+    window: Window,
+) -> Result<Answer, Error> {
+    let (from, to) = window.bounds();
+    let mut answer = Answer::default();
+    for number in 0.. {
+        if window.is_over() {
+            break;
         }
+        let (sink, store, id) = (Arc::new(Sink::counting(events)), store.clone(), format!("{id}-{number}"));
+        let (handed, mut began, mut before) = (sink.clone(), Instant::now(), 0);
+        let mut task = tokio::spawn(async move { store.follow(&id, delivery, handed).await });
+        loop {
+            let until = if Instant::now() < from { from } else { to };
+            tokio::select! {
+                () = sink.reached() => break,
+                () = tokio::time::sleep_until(until.into()) => {}
+                ended = &mut task => {
+                    ended??;
+                    return Err(format!("the subscriber has ended after {} of {events} events", sink.count()).into());
+                }
+            }
+            if until == to {
+                break;
+            }
+            // What was handed over while it warmed up does not count.
+            (began, before) = (Instant::now(), sink.count());
+        }
+        if began >= from {
+            answer.events += (sink.count() - before) as u64;
+            answer.seconds += began.elapsed().as_secs_f64();
+        }
+        end(&sink, task).await?;
     }
-    let answer = Answer { events: sink.count() as u64, seconds: started.elapsed().as_secs_f64(), ..Answer::default() };
-    end(&sink, task).await?;
     Ok(answer)
 }

@@ -1,4 +1,4 @@
-// A contestant of the comparison: `about`, or `serve URL default|best`. See ../README.md.
+// A contestant of the comparison: `about`, or `serve URL SETTINGS`. See ../README.md.
 
 import { say, serve } from './serve.js';
 import { about } from './store.js';
@@ -8,8 +8,8 @@ console.log = console.info = console.debug = console.error;
 
 const run = async ([command, url, settings, ...more]) => {
   if (command === 'about' && url === undefined) return say(about());
-  if (command === 'serve' && ['default', 'best'].includes(settings) && more.length === 0) return serve(url, settings);
-  throw new Error('usage: about | serve URL default|best');
+  if (command === 'serve' && settings && more.length === 0) return serve(url, JSON.parse(settings));
+  throw new Error('usage: about | serve URL SETTINGS');
 };
 
 // Ends with its input, even if something is still followed.

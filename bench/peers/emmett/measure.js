@@ -11,22 +11,32 @@ const STREAM_MAX = 20;
 const SENDERS_MAX = 64;
 
 const secondsSince = (started) => (performance.now() - started) / 1000;
-const microsSince = (called) => Math.trunc((performance.now() - called) * 1000);
-const ascending = (numbers) => numbers.sort((one, other) => one - other);
+
+/** When something counts: what has ended between the two. */
+export const windowAfter = (warmUp, seconds) => {
+  const from = performance.now() + warmUp * 1000;
+  return { from, to: from + seconds * 1000, seconds };
+};
+const ALWAYS = { from: 0, to: Infinity };
+const isOver = ({ to }) => performance.now() >= to;
+const counts = ({ from, to }) => performance.now() >= from && performance.now() < to;
 
 const orders = (caller, from, count) => Array.from({ length: count }, (_, n) => placed(caller, from + n));
 
 /** What one caller did. */
 class Calls {
+  /** Those that count. */
   events = 0;
-  micros = [];
+  /** All of them. */
+  stored = 0;
+  attempts = 0;
   failed = 0;
   failure = undefined;
   acknowledged = [];
 
-  /** Appends and notes how long it took. Says whether it was done. */
-  async append(store, stream, version, events) {
-    const called = performance.now();
+  /** Appends, and says whether it was done. */
+  async append(store, window, stream, version, events) {
+    this.attempts += 1;
     try {
       await store.append(stream, version, events);
     } catch (error) {
@@ -34,8 +44,8 @@ class Calls {
       this.failure ??= String(error?.message ?? error);
       return false;
     }
-    this.events += events.length;
-    this.micros.push(microsSince(called));
+    this.stored += events.length;
+    if (counts(window)) this.events += events.length;
     return true;
   }
 }
@@ -55,30 +65,31 @@ const all = async (callers, started, caller) => {
   return {
     events: sum('events'),
     seconds,
-    micros: ascending(done.flatMap((calls) => calls.micros)),
+    attempts: sum('attempts'),
     failed: sum('failed'),
     failure: done.find((calls) => calls.failure !== undefined)?.failure,
     acknowledged: acknowledged.length > 0 ? acknowledged : undefined,
   };
 };
 
-export const append = (store, { callers, events, seconds }) => {
-  const started = performance.now();
-  return all(callers, started, async (calls, caller) => {
-    while (secondsSince(started) < seconds) {
-      await calls.append(store, randomUUID(), 0, orders(caller, calls.events, events));
+export const append = async (store, { callers, events, warm_up, seconds }) => {
+  const window = windowAfter(warm_up, seconds);
+  const appended = await all(callers, performance.now(), async (calls, caller) => {
+    while (!isOver(window)) {
+      await calls.append(store, window, randomUUID(), 0, orders(caller, calls.stored, events));
     }
   });
+  return { ...appended, seconds };
 };
 
 export const fill = async (store, { streams, events, callers }) => {
   const filled = await all(callers, performance.now(), async (calls, caller) => {
     for (let stream = caller; stream < streams; stream += callers) {
-      if (!(await calls.append(store, randomUUID(), 0, orders(caller, calls.events, events)))) break;
+      if (!(await calls.append(store, ALWAYS, randomUUID(), 0, orders(caller, calls.stored, events)))) break;
     }
   });
   if (filled.failure !== undefined) throw new Error(filled.failure);
-  return { ...filled, micros: undefined };
+  return filled;
 };
 
 /** A new stream for `load`. */
@@ -90,15 +101,15 @@ export const makeStream = async (store, count) => {
   return stream;
 };
 
-export const load = async (store, stream, { events: count, seconds }) => {
-  const [started, micros] = [performance.now(), []];
-  while (secondsSince(started) < seconds) {
-    const called = performance.now();
+export const load = async (store, stream, { events: count, warm_up, seconds }) => {
+  const window = windowAfter(warm_up, seconds);
+  let loaded = 0;
+  while (!isOver(window)) {
     const events = await store.load(stream);
     if (events !== count) throw new Error(`a stream of ${count} events was loaded with ${events}`);
-    micros.push(microsSince(called));
+    if (counts(window)) loaded += count;
   }
-  return { events: micros.length * count, seconds: secondsSince(started), micros: ascending(micros), failed: 0 };
+  return { events: loaded, seconds, failed: 0 };
 };
 
 /** One event at a time is due, and its caller sends it: a slow store sends later than asked, and says how many. */
@@ -109,21 +120,23 @@ export const send = (store, { rate, seconds }) => {
     for (let number = sender; number < total; number += senders) {
       const early = number / rate - secondsSince(started);
       if (early > 0) await sleep(early * 1000);
-      // Behind by more than a second at the end: no use in going on.
+      // Behind by more than a second at the end: no use in continuing.
       if (secondsSince(started) > seconds + 1) break;
-      await calls.append(store, randomUUID(), 0, orders(sender, number, 1));
+      await calls.append(store, ALWAYS, randomUUID(), 0, orders(sender, number, 1));
     }
   });
 };
 
-export const write = (store, { writers, seconds }) => {
+export const write = (store, { writers, events: count, seconds }) => {
   const started = performance.now();
+  let acknowledged = 0;
   return all(writers, started, async (calls, writer) => {
     let [stream, version] = [randomUUID(), 0];
-    for (let number = 0; secondsSince(started) < seconds; number += 1) {
+    for (let number = 0; secondsSince(started) < seconds && acknowledged < count; number += 1) {
       if (version === STREAM_MAX) [stream, version] = [randomUUID(), 0];
-      if (await calls.append(store, stream, version, orders(writer, number, 1))) {
+      if (await calls.append(store, ALWAYS, stream, version, orders(writer, number, 1))) {
         version += 1;
+        acknowledged += 1;
         calls.acknowledged.push([writer, number]);
       }
     }

@@ -1,4 +1,4 @@
-// What is stored: a small order, the same for everybody.
+// What is stored: a small order, the same for every contestant.
 
 /** Microseconds since 1970: all processes are on one machine. */
 export const nowMicros = () => Math.trunc((performance.timeOrigin + performance.now()) * 1000);

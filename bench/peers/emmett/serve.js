@@ -2,7 +2,7 @@
 
 import { createInterface } from 'node:readline';
 
-import { append, fill, load, makeStream, send, write } from './measure.js';
+import { append, fill, load, makeStream, send, windowAfter, write } from './measure.js';
 import { Sink } from './sink.js';
 import { open, prepare } from './store.js';
 
@@ -60,15 +60,28 @@ class Contestant {
     return load(store, this.#stream.id, ask);
   };
 
-  catch_up = async ({ id, events, limit }) => {
-    const [store, sink, started] = [await this.#opened(), Sink.counting(events), performance.now()];
-    const following = start(store, id, sink);
-    await within(limit * 1000, sink.reached, following.ended);
-    const answer = { ...NOTHING, events: sink.count, seconds: (performance.now() - started) / 1000 };
-    if (following.outcome && sink.count < events) {
-      throw following.outcome.error ?? new Error(`the subscriber has ended after ${sink.count} of ${events} events`);
+  // One new subscriber after the other; how long one takes to end does not count.
+  catch_up = async ({ id, events, warm_up, seconds }) => {
+    const [store, { from, to }] = [await this.#opened(), windowAfter(warm_up, seconds)];
+    const answer = { ...NOTHING };
+    for (let number = 0; performance.now() < to; number += 1) {
+      const sink = Sink.counting(events);
+      let [began, before] = [performance.now(), 0];
+      const following = start(store, `${id}-${number}`, sink);
+      if (began < from) {
+        await within(from - began, sink.reached, following.ended);
+        if (sink.count < events) [began, before] = [performance.now(), sink.count];
+      }
+      if (sink.count < events) await within(to - performance.now(), sink.reached, following.ended);
+      if (following.outcome && sink.count < events) {
+        throw following.outcome.error ?? new Error(`the subscriber has ended after ${sink.count} of ${events} events`);
+      }
+      if (began >= from) {
+        answer.events += sink.count - before;
+        answer.seconds += (performance.now() - began) / 1000;
+      }
+      await end(following);
     }
-    await end(following);
     return answer;
   };
 

@@ -5,10 +5,8 @@ import { readFileSync } from 'node:fs';
 import { getPostgreSQLEventStore } from '@event-driven-io/emmett-postgresql';
 import pg from 'pg';
 
-/** The pool of node-postgres has 10 connections by default: too few for so many callers. */
-const CONNECTIONS_MAX = 64;
 /** By default 100 messages and 50 ms. */
-const BEST_PULLING = { batchSize: 1000, pullingFrequencyInMs: 1 };
+const FASTEST_PULLING = { batchSize: 1000, pullingFrequencyInMs: 5 };
 
 /** As they are locked. */
 const versions = () => {
@@ -21,8 +19,18 @@ export const about = () => ({
   name: 'Emmett',
   versions: `${versions()}, Node ${process.versions.node}`,
   page: 'event-driven-io.github.io/emmett, "PostgreSQL Event Store", "Async Consumers" (0.42.0)',
-  settings: `a pool of ${CONNECTIONS_MAX} connections, else its defaults: pulls 100 messages, then waits 50 ms`,
-  best: `its consumer pulls ${BEST_PULLING.batchSize} messages, then waits ${BEST_PULLING.pullingFrequencyInMs} ms`,
+  documented:
+    'getPostgreSQLEventStore(url) with everything as by default: a pool of 10 connections, which are closed after 10 s of rest; ' +
+    'its consumer pulls 100 messages, then waits 50 ms',
+  fastest:
+    'a pool of its own that keeps its connections, the best of several sizes; ' +
+    `its consumer pulls ${FASTEST_PULLING.batchSize} messages, then waits ${FASTEST_PULLING.pullingFrequencyInMs} ms`,
+  pools: [8, 16, 32, 64],
+  deliveries: {
+    once:
+      'a transaction for each batch, with the position of each message stored in it; a handler that writes through its context ' +
+      'writes in the same; a crash of the server undoes nothing',
+  },
   no_follower: null,
   no_failover:
     'a second consumer with the same id is refused, also for 300 s after a crash of the first; nobody stands by',
@@ -32,7 +40,11 @@ export const about = () => ({
       'events of appends at the same time may never be handed over, and catching up not reach the end',
     'its consumer waits up to 1 s between two pulls, unless the last one was full',
     "its check 'STREAM_DOES_NOT_EXIST' checks nothing in this version; the expected version 0n does",
+    'Node uses one core; the others use both',
   ],
+  objection:
+    'One process of Node is one core: its users run several. And what is appended to one stream at once is its strength, not ' +
+    'one event per call.',
 });
 
 export const prepare = async (url) => {
@@ -47,12 +59,16 @@ class Store {
   #eventStore;
   #pulling;
 
-  constructor(url, settings) {
-    const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS_MAX });
-    // Without this, an idle connection that breaks ends the process.
-    pool.on('error', (error) => console.error(error.message));
-    this.#eventStore = getPostgreSQLEventStore(url, { connectionOptions: { pool }, schema: { autoMigration: 'None' } });
-    this.#pulling = settings === 'best' ? BEST_PULLING : undefined;
+  constructor(url, { way, connections }) {
+    const options = { schema: { autoMigration: 'None' } };
+    if (way === 'fastest') {
+      const pool = new pg.Pool({ connectionString: url, max: connections, idleTimeoutMillis: 0 });
+      // Without this, an idle connection that breaks ends the process.
+      pool.on('error', (error) => console.error(error.message));
+      options.connectionOptions = { pool };
+    }
+    this.#eventStore = getPostgreSQLEventStore(url, options);
+    this.#pulling = way === 'fastest' ? FASTEST_PULLING : undefined;
   }
 
   /** Stores events, durably, before it returns. */

@@ -1,5 +1,6 @@
-"""A contestant of the comparison: `about`, or `serve URL default|best`. See ../README.md."""
+"""A contestant of the comparison: `about`, or `serve URL SETTINGS`. See ../README.md."""
 
+import json
 import os
 import sys
 
@@ -11,10 +12,10 @@ def run(args: list[str]) -> None:
     match args:
         case ["about"]:
             say(answers, about())
-        case ["serve", url, "default" | "best" as settings]:
-            serve(url, settings, answers)
+        case ["serve", url, settings]:
+            serve(url, json.loads(settings), answers)
         case _:
-            raise ValueError("usage: about | serve URL default|best")
+            raise ValueError("usage: about | serve URL SETTINGS")
 
 
 # Standard output is for answers, whatever a library has to say.

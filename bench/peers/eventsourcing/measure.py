@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from itertools import count
 from threading import Thread
-from time import monotonic, perf_counter_ns, sleep
+from time import monotonic, sleep
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,27 +19,48 @@ SENDERS_MAX = 64
 Answer = dict[str, Any]
 
 
+class Window:
+    """When something counts: what has ended between the two."""
+
+    def __init__(self, warm_up: float, seconds: float) -> None:
+        self.begin = monotonic() + warm_up
+        self.end = self.begin + seconds
+
+    def is_over(self) -> bool:
+        return monotonic() >= self.end
+
+    def counts(self) -> bool:
+        return self.begin <= monotonic() < self.end
+
+
+def _always() -> Window:
+    return Window(0, math.inf)
+
+
 class Calls:
     """What one caller did."""
 
     def __init__(self) -> None:
+        # Those that count, and all of them.
         self.events = 0
-        self.micros: list[int] = []
+        self.stored = 0
+        self.attempts = 0
         self.failed = 0
         self.failure: str | None = None
         self.acknowledged: list[tuple[int, int]] = []
 
-    def append(self, store: Store, stream: UUID, version: int, orders: list[dict[str, Any]]) -> bool:
-        """Appends and notes how long it took. Says whether it was done."""
-        called = perf_counter_ns()
+    def append(self, store: Store, window: Window, stream: UUID, version: int, orders: list[dict[str, Any]]) -> bool:
+        """Appends, and says whether it was done."""
+        self.attempts += 1
         try:
             store.append(stream, version, orders)
         except Exception as error:
             self.failed += 1
             self.failure = self.failure or str(error)
             return False
-        self.events += len(orders)
-        self.micros.append((perf_counter_ns() - called) // 1000)
+        self.stored += len(orders)
+        if window.counts():
+            self.events += len(orders)
         return True
 
 
@@ -54,7 +75,7 @@ def _all(callers: int, started: float, caller: Callable[[Calls, int], None]) -> 
     answer = {
         "events": sum(calls.events for calls in done),
         "seconds": monotonic() - started,
-        "micros": sorted(micros for calls in done for micros in calls.micros),
+        "attempts": sum(calls.attempts for calls in done),
         "failed": sum(calls.failed for calls in done),
     }
     if failure := next((calls.failure for calls in done if calls.failure), None):
@@ -68,26 +89,27 @@ def _orders(caller: int, first: int, number: int) -> list[dict[str, Any]]:
     return [placed(caller, n) for n in range(first, first + number)]
 
 
-def append(store: Store, callers: int, events: int, seconds: float) -> Answer:
-    started = monotonic()
+def append(store: Store, callers: int, events: int, warm_up: float, seconds: float) -> Answer:
+    window = Window(warm_up, seconds)
 
     def caller(calls: Calls, number: int) -> None:
-        while monotonic() - started < seconds:
-            calls.append(store, uuid4(), 0, _orders(number, calls.events, events))
+        while not window.is_over():
+            calls.append(store, window, uuid4(), 0, _orders(number, calls.stored, events))
 
-    return _all(callers, started, caller)
+    return {**_all(callers, monotonic(), caller), "seconds": seconds}
 
 
 def fill(store: Store, streams: int, events: int, callers: int) -> Answer:
+    window = _always()
+
     def caller(calls: Calls, number: int) -> None:
         for _ in range(number, streams, callers):
-            if not calls.append(store, uuid4(), 0, _orders(number, calls.events, events)):
+            if not calls.append(store, window, uuid4(), 0, _orders(number, calls.stored, events)):
                 break
 
     filled = _all(callers, monotonic(), caller)
     if "failure" in filled:
         raise RuntimeError(filled["failure"])
-    del filled["micros"]
     return filled
 
 
@@ -99,45 +121,46 @@ def make_stream(store: Store, events: int) -> UUID:
     return stream
 
 
-def load(store: Store, stream: UUID, events: int, seconds: float) -> Answer:
-    started, micros = monotonic(), []
-    while monotonic() - started < seconds:
-        called = perf_counter_ns()
+def load(store: Store, stream: UUID, events: int, warm_up: float, seconds: float) -> Answer:
+    window, counted = Window(warm_up, seconds), 0
+    while not window.is_over():
         loaded = store.load(stream)
         if loaded != events:
             raise RuntimeError(f"a stream of {events} events was loaded with {loaded}")
-        micros.append((perf_counter_ns() - called) // 1000)
-    return {"events": len(micros) * events, "seconds": monotonic() - started, "micros": sorted(micros), "failed": 0}
+        if window.counts():
+            counted += events
+    return {"events": counted, "seconds": seconds, "failed": 0}
 
 
 def send(store: Store, rate: float, seconds: float) -> Answer:
     """One event at a time is due, and its caller sends it: a slow store sends later than asked, and says how many."""
-    started, total = monotonic(), round(rate * seconds)
+    started, total, window = monotonic(), round(rate * seconds), _always()
     senders = min(max(math.ceil(rate / 10), 1), SENDERS_MAX)
 
     def caller(calls: Calls, sender: int) -> None:
         for number in range(sender, total, senders):
             sleep(max(0.0, started + number / rate - monotonic()))
-            # Behind by more than a second at the end: no use in going on.
+            # Behind by more than a second at the end: no use in continuing.
             if monotonic() - started > seconds + 1:
                 break
-            calls.append(store, uuid4(), 0, _orders(sender, number, 1))
+            calls.append(store, window, uuid4(), 0, _orders(sender, number, 1))
 
     return _all(senders, started, caller)
 
 
-def write(store: Store, writers: int, seconds: float) -> Answer:
-    started = monotonic()
+def write(store: Store, writers: int, events: int, seconds: float) -> Answer:
+    started, window, done = monotonic(), _always(), []
 
     def caller(calls: Calls, writer: int) -> None:
         stream, version = uuid4(), 0
         for number in count():
-            if monotonic() - started >= seconds:
+            if monotonic() - started >= seconds or len(done) >= events:
                 break
             if version == STREAM_MAX:
                 stream, version = uuid4(), 0
-            if calls.append(store, stream, version, _orders(writer, number, 1)):
+            if calls.append(store, window, stream, version, _orders(writer, number, 1)):
                 version += 1
+                done.append(number)
                 calls.acknowledged.append((writer, number))
 
     return _all(writers, started, caller)

@@ -1,4 +1,4 @@
-"""What is stored: a small order, the same for everybody."""
+"""What is stored: a small order, the same for every contestant."""
 
 import time
 from typing import Any

@@ -22,7 +22,7 @@ def say(answers: TextIO, what: Any) -> None:
     answers.flush()
 
 
-def serve(url: str, settings: str, answers: TextIO) -> None:
+def serve(url: str, settings: dict[str, Any], answers: TextIO) -> None:
     contestant = Contestant(url, settings)
     for line in sys.stdin:
         ask = json.loads(line)
@@ -61,7 +61,7 @@ class Following:
 class Contestant:
     """A method for each question."""
 
-    def __init__(self, url: str, settings: str) -> None:
+    def __init__(self, url: str, settings: dict[str, Any]) -> None:
         self._url = url
         self._settings = settings
         self._opened: Store | None = None
@@ -90,23 +90,32 @@ class Contestant:
     def do_write(self, **ask: Any) -> measure.Answer:
         return measure.write(self._store, **ask)
 
-    def do_load(self, events: int, seconds: float) -> measure.Answer:
+    def do_load(self, events: int, **ask: Any) -> measure.Answer:
         if self._stream is None or self._stream[0] != events:
             self._stream = (events, measure.make_stream(self._store, events))
-        return measure.load(self._store, self._stream[1], events, seconds)
+        return measure.load(self._store, self._stream[1], events, **ask)
 
-    def do_catch_up(self, id: str, events: int, limit: float) -> measure.Answer:
-        store, sink, started = self._store, Sink.counting(events), monotonic()
-        following = Following(store, id, sink)
-        sink.reached.wait(limit)
-        answer = {**NOTHING, "events": sink.count, "seconds": monotonic() - started}
-        ended = not following.thread.is_alive()
-        following.end()
-        if ended and sink.count < events:
-            raise RuntimeError(f"the subscriber has ended after {sink.count} of {events} events")
-        return answer
+    def do_catch_up(self, id: str, delivery: str, events: int, warm_up: float, seconds: float) -> measure.Answer:
+        """One new subscriber after the other; how long one takes to end does not count."""
+        store, window = self._store, measure.Window(warm_up, seconds)
+        counted, took, number = 0, 0.0, 0
+        while not window.is_over():
+            sink, began, before = Sink.counting(events), monotonic(), 0
+            # The name of a table is made of it.
+            following = Following(store, f"{id}_{number}".replace("-", "_"), sink)
+            if began < window.begin and not sink.reached.wait(window.begin - began):
+                began, before = monotonic(), sink.count
+            sink.reached.wait(max(0.0, window.end - monotonic()))
+            if began >= window.begin:
+                counted, took = counted + min(sink.count, events) - before, took + monotonic() - began
+            ended = not following.thread.is_alive()
+            following.end()
+            if ended and sink.count < events:
+                raise RuntimeError(f"the subscriber has ended after {sink.count} of {events} events")
+            number += 1
+        return {**NOTHING, "events": counted, "seconds": took}
 
-    def do_follow(self, id: str) -> measure.Answer:
+    def do_follow(self, id: str, delivery: str) -> measure.Answer:
         self.do_unfollow()
         self._following = Following(self._store, id, Sink.keeping())
         return NOTHING

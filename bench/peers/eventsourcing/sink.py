@@ -13,7 +13,7 @@ class Sink:
     def __init__(self, enough: float, keeps: bool) -> None:
         self.count = 0
         self.stopped = Event()
-        # Somebody waits for it: so many events are there, or the subscriber has ended.
+        # A caller waits for it: so many events are there, or the subscriber has ended.
         self.reached = Event()
         self._enough = enough
         self._keeps = keeps

@@ -14,9 +14,6 @@ from psycopg.conninfo import conninfo_to_dict
 
 from sink import Sink
 
-# By default a pool has 5 connections, and 10 more when they are needed: too few for so many callers.
-CONNECTIONS_MAX = 64
-
 
 def about() -> dict[str, Any]:
     pinned = Path(__file__).with_name("requirements.txt").read_text().splitlines()
@@ -25,8 +22,14 @@ def about() -> dict[str, Any]:
         "name": "eventsourcing",
         "versions": ", ".join([*packages, f"Python {platform.python_version()}"]),
         "page": 'eventsourcing.readthedocs.io, "Applications", "Persistence", "Projections" (9.5)',
-        "settings": f"a pool of 5 to {CONNECTIONS_MAX} connections, else its defaults; a thread per caller",
-        "best": "POSTGRES_ENABLE_DB_FUNCTIONS: appends by a function in the database, which does not lock the table",
+        "documented": "Application.save with its defaults: a pool of 5 connections, and 10 more when they are needed; a thread "
+        "per caller",
+        "fastest": "POSTGRES_ENABLE_DB_FUNCTIONS: appends by a function in the database, which does not lock the table; the best "
+        "of several pool sizes",
+        "pools": [8, 15, 32, 64],
+        "deliveries": {
+            "once": "a transaction for each event, with its tracking record in it; a crash of the server undoes nothing",
+        },
         "no_follower": None,
         "no_failover": "two runners of one projection both process every event, until the later one ends with an "
         "IntegrityError",
@@ -36,7 +39,10 @@ def about() -> dict[str, Any]:
             "does not, and events of appends at the same time may never be handed over",
             "its projection stores where it is in a transaction for each event",
             "an append is repeated by the library, up to 10 times, if its connection fails",
+            "Python's threads use one core at a time",
         ],
+        "objection": "One process of Python is one core: its users run several. And its applications save aggregates, which is more "
+        "than the events that are saved here.",
     }
 
 
@@ -80,16 +86,19 @@ def _environment(url: str) -> dict[str, str]:
 
 
 def prepare(url: str) -> None:
-    """Tables are made by whoever opens an application that has none."""
+    """The first process that opens an application makes its tables."""
     Orders(_environment(url)).close()
 
 
 class Store:
-    def __init__(self, url: str, settings: str) -> None:
+    def __init__(self, url: str, settings: dict[str, Any]) -> None:
         self._environment = _environment(url)
-        if settings == "best":
+        if settings["way"] == "fastest":
             self._environment["POSTGRES_ENABLE_DB_FUNCTIONS"] = "y"
-        self._orders = Orders({**self._environment, "POSTGRES_MAX_OVERFLOW": str(CONNECTIONS_MAX - 5)})
+        pool = {}
+        if connections := settings.get("connections"):
+            pool = {"POSTGRES_POOL_SIZE": str(connections), "POSTGRES_MAX_OVERFLOW": "0"}
+        self._orders = Orders({**self._environment, **pool})
 
     def append(self, stream: UUID, version: int, orders: list[dict[str, Any]]) -> None:
         """Stores events, durably, before it returns."""

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use highwater::{BoxError, CheckpointMode, Event, Projection, StartAt, SubscriberOptions, TransactionalProjection};
+use highwater::{
+    BoxError, CheckpointMode, Event, Projection, StartAt, StateIs, SubscriberOptions, TransactionalProjection,
+};
 use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
 use uuid::Uuid;
 
@@ -33,6 +35,8 @@ struct Counting {
 }
 
 impl Projection<Order> for Counting {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         &self.id
     }

@@ -1,76 +1,87 @@
-//! D: what is there is handed to a new subscriber that counts and stores its checkpoints.
+//! D: what is there is handed to new subscribers that count: one table for each promise.
 
-use std::collections::BTreeSet;
+use driver::{Ask, Delivery};
 
-use driver::Ask;
-
-use super::contest::{Case, Contest};
+use super::contest::{Case, Contest, rotated};
+use super::entrants::Entrant;
+use super::process::Process;
 use super::results::{Row, Scenario};
 use super::sizes::EVENTS_PER_STREAM;
 use crate::Error;
-use crate::server::connect;
 
-/// Callers that fill a log.
-const FILLERS: usize = 8;
-/// Who needs longer than this for all of it is asked once only, in seconds.
-const SLOW: f64 = 15.0;
+const TABLES: [(&str, Delivery, &str); 3] = [
+    ("D1", Delivery::Batched, "Catch up, at least once, checkpoints for many events together"),
+    ("D2", Delivery::Each, "Catch up, at least once, a checkpoint for each event"),
+    ("D3", Delivery::Once, "Catch up, exactly once: the checkpoint is committed with what a handler writes"),
+];
 
-pub(super) async fn run(contest: &mut Contest<'_>) -> Result<Scenario, Error> {
-    let events = contest.sizes.streams * EVENTS_PER_STREAM;
-    let case = Case { name: "catch-up", unit: "events/s", higher_is_better: true };
-    let (can, cannot): (Vec<_>, Vec<_>) =
-        contest.field.entrants.iter().cloned().partition(|entrant| entrant.about.no_follower.is_none());
-    let without = |row: &super::entrants::Entrant| case.without(row, row.about.no_follower.clone().unwrap_or_default());
-    let mut stalls = contest.stalls("d", &can, true).await?;
-    let mut filled = BTreeSet::new();
-    for entrant in &can {
-        if filled.insert(entrant.base.clone()) {
-            contest.progress.step(&format!("D · filling {}", entrant.base));
-            let fill = Ask::Fill { streams: contest.sizes.streams, events: EVENTS_PER_STREAM, callers: FILLERS };
-            // A failure is noted, and told in its row.
-            if let Err(reason) = stalls.ask(entrant, fill).await {
-                stalls.failed.insert(format!("{}-best", entrant.base), reason);
-            }
+pub(super) async fn run(contest: &mut Contest<'_>) -> Result<Vec<Scenario>, Error> {
+    let mut scenarios = Vec::new();
+    for (id, delivery, title) in TABLES {
+        let mut entrants: Vec<Entrant> = contest.field.entrants.iter().map(Entrant::with_subscriber).collect();
+        if delivery == Delivery::Batched {
+            entrants.insert(1, contest.field.again.with_subscriber());
         }
+        entrants.retain(|entrant| entrant.delivers(delivery));
+        let rows = table(contest, id, delivery, &entrants).await?;
+        let events = contest.sizes.streams * EVENTS_PER_STREAM;
+        let sizes = format!(
+            "{} rounds of {} s for each after {} s of warming up in each turn, by turns; new subscribers one after the other, {} \
+             events each; the handler writes nothing. Notes say what a crash of the server can undo",
+            contest.sizes.rounds,
+            contest.sizes.seconds,
+            contest.sizes.warm_up,
+            super::figures::number(events as f64),
+        );
+        scenarios.push(Scenario { id: id.to_owned(), title: title.to_owned(), sizes, rows });
+        contest.keep(&scenarios)?;
     }
-    vacuum(contest, &stalls.urls.values().cloned().collect()).await?;
-    contest.settle().await?;
-    let mut rows: Vec<Row> = can.iter().map(|entrant| case.row(entrant)).collect();
-    for round in 0..=contest.sizes.catch_ups {
-        for (entrant, row) in can.iter().zip(&mut rows) {
-            contest.progress.step(&format!("D · {} · round {round}", entrant.id));
-            let is_slow = row.samples.first().is_some_and(|rate| events as f64 / rate > SLOW);
-            if is_slow || row.note.is_some() {
-                continue;
-            }
-            let id = format!("{}-{round}", entrant.id);
-            match stalls.ask(entrant, Ask::CatchUp { id, events, limit: contest.sizes.catch_up_limit }).await {
-                // The first warms caches and connections up; who is slow has no second.
-                Ok(answer) if round > 0 || answer.seconds > SLOW || answer.events < events as u64 => {
-                    row.samples.push(answer.events as f64 / answer.seconds);
-                    if answer.events < events as u64 {
-                        row.note = Some(format!("stopped after {:.0} s, {} events", answer.seconds, answer.events));
-                    }
-                }
-                Ok(_) => {}
-                Err(reason) => row.note = Some(reason),
-            }
-        }
-    }
-    rows.extend(cannot.iter().map(without));
-    contest.clear(stalls).await?;
-    let sizes = format!(
-        "{events} events in {} streams; {} rounds by turns, a new subscriber each time",
-        contest.sizes.streams, contest.sizes.catch_ups
-    );
-    let title = "Catch up into a counting subscriber with durable checkpoints".to_owned();
-    Ok(Scenario { id: "D".to_owned(), title, sizes, rows })
+    Ok(scenarios)
 }
 
-/// As autovacuum would leave it sooner or later, and better now than while something is measured.
-async fn vacuum(contest: &Contest<'_>, urls: &BTreeSet<String>) -> Result<(), Error> {
-    for url in urls {
-        connect(url).await?.batch_execute("VACUUM (ANALYZE)").await?;
+async fn table(
+    contest: &mut Contest<'_>,
+    id: &str,
+    delivery: Delivery,
+    entrants: &[Entrant],
+) -> Result<Vec<Row>, Error> {
+    let case = Case { name: "catch-up", unit: "events/s", higher_is_better: true };
+    let mut rows: Vec<Row> = entrants.iter().map(|entrant| case.row(entrant)).collect();
+    let mut processes = Vec::new();
+    for (entrant, row) in entrants.iter().zip(&mut rows) {
+        let started = async {
+            let url = contest.stall(entrant).await?;
+            Ok::<_, Error>(vec![Process::start(entrant, &url)?])
+        };
+        processes.push(started.await.unwrap_or_else(|error| {
+            row.note = Some(format!("failed: {error}"));
+            Vec::new()
+        }));
     }
-    contest.settle().await
+    contest.settle().await?;
+    let (warm_up, seconds) = (contest.sizes.warm_up, contest.sizes.seconds);
+    let events = contest.sizes.streams * EVENTS_PER_STREAM;
+    for round in 0..contest.sizes.rounds {
+        for number in rotated(entrants.len(), round) {
+            let (entrant, row) = (&entrants[number], &mut rows[number]);
+            if row.note.is_some() {
+                continue;
+            }
+            contest.progress.step(&format!("{id} · {} · round {}", entrant.id, round + 1));
+            let name = format!("{id}-{}-{round}", entrant.id).to_lowercase();
+            let ask = Ask::CatchUp { id: name, delivery, events, warm_up, seconds };
+            contest.turn(entrant, &mut processes[number], &ask, row).await;
+        }
+    }
+    for process in processes.into_iter().flatten() {
+        process.end().await?;
+    }
+    for (entrant, row) in entrants.iter().zip(&mut rows) {
+        // Each subscriber has connections of its own: they are no reconnecting.
+        row.calls = Default::default();
+        if row.note.is_none() {
+            row.note = entrant.about.deliveries.get(&delivery).cloned();
+        }
+    }
+    Ok(rows)
 }

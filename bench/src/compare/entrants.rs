@@ -4,82 +4,117 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use driver::About;
+use driver::{About, Delivery, Settings, Way};
 use tokio::process::Command;
 
 use super::results::{Contestant, Kind};
-use super::stores::{self, HIGHWATER, HIGHWATER_COORDINATED, HIGHWATER_TRANSACTIONS, RAW_SQLX, RAW_TOKIO};
+use super::stores::{
+    self, HIGHWATER, HIGHWATER_AGAIN, HIGHWATER_COORDINATED, HIGHWATER_EXECUTE, HIGHWATER_TRANSACTIONS, RAW_SQLX,
+    RAW_TOKIO,
+};
 use crate::Error;
 
 /// A contestant with its settings.
 #[derive(Debug, Clone)]
 pub(super) struct Entrant {
-    /// What rows call it: the contestant's name, with `-best` where it is at its best.
+    /// What rows call it: the contestant's name, with `-fastest` and `+subscriber` where it is so.
     pub(super) id: String,
-    /// The contestant's own name: those that differ in settings alone share a database.
+    /// The contestant's own name.
     pub(super) base: String,
     pub(super) kind: Kind,
     pub(super) about: About,
-    /// `default` or `best`.
-    pub(super) settings: &'static str,
+    pub(super) settings: Settings,
     /// The program and its first arguments.
     command: Vec<OsString>,
 }
 
 impl Entrant {
-    pub(super) fn command(&self, url: &str) -> Vec<OsString> {
-        let mut command = self.command.clone();
-        command.extend(["serve", url, self.settings].map(OsString::from));
-        command
+    /// Its process for a database.
+    pub(super) fn command(&self, url: &str) -> Result<Vec<OsString>, Error> {
+        self.with_settings(&["serve", url])
     }
 
-    pub(super) fn is_best(&self) -> bool {
-        self.settings == BEST
+    /// The server that it has of its own.
+    pub(super) fn server(&self, folder: &Path, address: &str) -> Result<Vec<OsString>, Error> {
+        self.with_settings(&["server", &folder.to_string_lossy(), address])
+    }
+
+    fn with_settings(&self, args: &[&str]) -> Result<Vec<OsString>, Error> {
+        let (mut command, settings) = (self.command.clone(), serde_json::to_string(&self.settings)?);
+        command.extend(args.iter().map(OsString::from).chain([OsString::from(settings)]));
+        Ok(command)
+    }
+
+    /// Those that differ in nothing that is stored share a database.
+    pub(super) fn stall(&self) -> String {
+        let ours = self.kind == Kind::Highwater;
+        let mut name = if ours { HIGHWATER.to_owned() } else { self.base.clone() };
+        if self.about.installs.is_some() && self.settings.subscriber {
+            name += "+subscriber";
+        }
+        // A server of its own may be set differently.
+        if self.about.server && self.settings.way == Way::Fastest {
+            name += "-fastest";
+        }
+        name
     }
 
     pub(super) fn is_ours(&self) -> bool {
         self.kind == Kind::Highwater
     }
 
-    /// The raw drivers at their best differ only where events are followed.
-    pub(super) fn is_raw_at_its_best(&self) -> bool {
-        self.kind == Kind::Raw && self.is_best()
+    pub(super) fn is_fastest(&self) -> bool {
+        self.settings.way == Way::Fastest
     }
 
-    fn at_its_best(&self) -> Option<Self> {
-        let id = format!("{}-best", self.base);
-        self.about.best.as_ref().map(|_| Self { id, settings: BEST, ..self.clone() })
+    pub(super) fn delivers(&self, delivery: Delivery) -> bool {
+        self.about.deliveries.contains_key(&delivery)
+    }
+
+    /// The same as if there were a subscriber. Only where appends pay for that it has another name.
+    pub(super) fn with_subscriber(&self) -> Self {
+        let mut with = self.clone();
+        with.settings.subscriber = true;
+        with
+    }
+
+    fn renamed(&self, ending: &str) -> Self {
+        Self { id: format!("{}{ending}", self.id), ..self.clone() }
     }
 }
 
-const BEST: &str = "best";
-
-/// Everybody.
+/// All of them.
 pub(super) struct Field {
-    /// In every scenario that they can take part in: Highwater first.
+    /// Each as documented, and in the fastest way if that is another: Highwater first.
     pub(super) entrants: Vec<Entrant>,
+    /// Highwater by decisions.
+    pub(super) execute: Entrant,
+    /// Highwater once more.
+    pub(super) again: Entrant,
     /// Highwater as one of several instances: for failover.
     pub(super) coordinated: Entrant,
     /// Highwater on transactions of the application's: for what is lost.
     pub(super) transactions: Entrant,
-    /// For the report, with those that could not be built.
-    pub(super) contestants: Vec<Contestant>,
+    /// Those that could not be built.
+    missing: Vec<Contestant>,
 }
 
 impl Field {
-    /// Builds every peer there is, and asks everybody what it is.
+    /// Builds every peer there is, and asks each what it is.
     pub(super) async fn gather(peers: &Path, told: impl Fn(&str)) -> Result<Self, Error> {
+        let execute = ours(HIGHWATER_EXECUTE, Kind::Highwater).await?;
+        let again = ours(HIGHWATER_AGAIN, Kind::Highwater).await?;
         let coordinated = ours(HIGHWATER_COORDINATED, Kind::Highwater).await?;
         let transactions = ours(HIGHWATER_TRANSACTIONS, Kind::Highwater).await?;
-        let mut entrants = vec![ours(HIGHWATER, Kind::Highwater).await?];
-        entrants.push(ours(RAW_TOKIO, Kind::Raw).await?);
-        entrants.push(ours(RAW_SQLX, Kind::Raw).await?);
+        let mut found = vec![ours(HIGHWATER, Kind::Highwater).await?];
+        found.push(ours(RAW_TOKIO, Kind::Raw).await?);
+        found.push(ours(RAW_SQLX, Kind::Raw).await?);
         let mut missing = Vec::new();
         for folder in folders(peers)? {
             let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             told(&format!("building {id}"));
             match peer(&folder, &id).await {
-                Ok(entrant) => entrants.push(entrant),
+                Ok(entrant) => found.push(entrant),
                 Err(reason) => {
                     told(&format!("{id} is not measured: {reason}"));
                     let not_measured = Some(reason.to_string());
@@ -87,18 +122,46 @@ impl Field {
                 }
             }
         }
-        let entrants: Vec<_> =
-            entrants.iter().flat_map(|one| [Some(one.clone()), one.at_its_best()]).flatten().collect();
-        let special = [&coordinated, &transactions];
-        let contestant = |entrant: &Entrant| Contestant {
-            id: entrant.id.clone(),
+        let entrants = found.into_iter().flat_map(ways).collect();
+        Ok(Self { entrants, execute, again, coordinated, transactions, missing })
+    }
+
+    /// Those whose appends pay for a subscriber, with one.
+    pub(super) fn with_subscribers(&self) -> impl Iterator<Item = Entrant> {
+        let fastest = self.entrants.iter().filter(|entrant| entrant.is_fastest() && entrant.about.installs.is_some());
+        fastest.map(|entrant| entrant.with_subscriber().renamed("+subscriber"))
+    }
+
+    /// For the report, in the order of tables.
+    pub(super) fn contestants(&self) -> Vec<Contestant> {
+        let (ours, others) = self.entrants.iter().partition::<Vec<_>, _>(|entrant| entrant.is_ours());
+        let special = [&self.execute, &self.again, &self.transactions, &self.coordinated];
+        let mut all: Vec<Entrant> = ours.into_iter().chain(special).cloned().collect();
+        for entrant in others {
+            all.push(entrant.clone());
+            let with = self.with_subscribers().filter(|with| with.base == entrant.base);
+            all.extend(with.filter(|with| with.settings.way == entrant.settings.way));
+        }
+        let contestant = |entrant: Entrant| Contestant {
+            id: entrant.id,
             kind: entrant.kind,
-            about: Some(entrant.about.clone()),
+            about: Some(entrant.about),
             not_measured: None,
         };
-        let contestants = entrants.iter().chain(special).map(contestant).chain(missing).collect();
-        Ok(Self { entrants, coordinated, transactions, contestants })
+        all.into_iter().map(contestant).chain(self.missing.iter().cloned()).collect()
     }
+}
+
+/// As documented and as fast as it can be had; a raw driver has one way only.
+fn ways(entrant: Entrant) -> Vec<Entrant> {
+    if entrant.about.fastest.is_none() {
+        return vec![entrant];
+    }
+    let mut fastest = if entrant.kind == Kind::Raw { entrant.clone() } else { entrant.renamed("-fastest") };
+    // Until the sizes have been tried.
+    let connections = entrant.about.pools.get(entrant.about.pools.len() / 2).copied();
+    fastest.settings = Settings { way: Way::Fastest, connections, subscriber: false };
+    if entrant.kind == Kind::Raw { vec![fastest] } else { vec![entrant, fastest] }
 }
 
 /// A contestant that this program is.
@@ -124,7 +187,8 @@ async fn entrant(id: &str, kind: Kind, command: Vec<OsString>) -> Result<Entrant
         return Err(format!("it cannot be started: {}", String::from_utf8_lossy(&said.stderr).trim()).into());
     }
     let about = serde_json::from_slice(&said.stdout)?;
-    Ok(Entrant { id: id.to_owned(), base: id.to_owned(), kind, about, settings: "default", command })
+    let settings = Settings { way: Way::Documented, connections: None, subscriber: false };
+    Ok(Entrant { id: id.to_owned(), base: id.to_owned(), kind, about, settings, command })
 }
 
 /// The folders of the peers, by name.

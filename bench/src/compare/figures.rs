@@ -1,6 +1,6 @@
 //! How figures are written: the same in the terminal, on the page and in the documentation.
 
-use super::results::{Goal, Ratio, Row};
+use super::results::{Calls, Goal, Ratio, Row};
 
 /// Where nothing was measured.
 pub(crate) const NOTHING: &str = "—";
@@ -51,6 +51,30 @@ fn counted(row: &Row) -> bool {
     row.unit == "events"
 }
 
+/// `11,900–12,800`: where the rounds were.
+pub(crate) fn range(row: &Row) -> Option<String> {
+    let (lowest, highest) = row.spread()?;
+    if lowest == highest { Some(number(lowest)) } else { Some(format!("{}–{}", number(lowest), number(highest))) }
+}
+
+/// What a row took, if it was anything but one attempt for each append.
+pub(crate) fn calls(row: &Row) -> Option<String> {
+    let Calls { attempts, failed, failure, reconnects } = &row.calls;
+    let mut told = Vec::new();
+    if *failed > 0 {
+        let first = failure.as_deref().unwrap_or_default();
+        told.push(format!(
+            "{} of {} attempts failed, the first with: {first}",
+            number(*failed as f64),
+            number(*attempts as f64)
+        ));
+    }
+    if *reconnects > 0 {
+        told.push(format!("{} connections opened after its first turn", number(*reconnects as f64)));
+    }
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
 /// `1.04 (0.98–1.10)`
 pub(crate) fn ratio(ratio: &Ratio) -> String {
     match (ratio.value, ratio.lowest, ratio.highest) {
@@ -78,10 +102,13 @@ pub(crate) fn goal(ratio: &Ratio) -> String {
 /// What came of its goal: `None` where there is none.
 pub(crate) fn verdict(ratio: &Ratio) -> Option<Verdict> {
     let goal = ratio.goal?;
-    Some(match ratio.value {
-        None => Verdict::NotMeasured,
-        Some(value) if goal.reached(value) => Verdict::Reached,
-        Some(_) => Verdict::Missed,
+    let Some(value) = ratio.value else { return Some(Verdict::NotMeasured) };
+    let noise = 1.0 + ratio.noise.unwrap_or(0.0);
+    // As much worse, and as much better, as two equals can be apart.
+    Some(match (goal.reached(value / noise), goal.reached(value * noise)) {
+        (true, true) => Verdict::Reached,
+        (false, false) => Verdict::Missed,
+        _ => Verdict::WithinNoise,
     })
 }
 
@@ -89,6 +116,8 @@ pub(crate) fn verdict(ratio: &Ratio) -> Option<Verdict> {
 pub(crate) enum Verdict {
     Reached,
     Missed,
+    /// Two equals are as far apart as this is from its goal.
+    WithinNoise,
     NotMeasured,
 }
 
@@ -97,6 +126,7 @@ impl Verdict {
         match self {
             Self::Reached => "reached",
             Self::Missed => "missed",
+            Self::WithinNoise => "within the noise",
             Self::NotMeasured => "not measured",
         }
     }
@@ -126,7 +156,26 @@ mod tests {
             note: None,
             distribution: Vec::new(),
             at: None,
+            calls: Calls::default(),
         }
+    }
+
+    #[test]
+    fn nothing_is_reached_or_missed_within_the_noise() {
+        let ratio = |value, noise| Ratio {
+            name: "a".to_owned(),
+            value: Some(value),
+            lowest: None,
+            highest: None,
+            against: String::new(),
+            goal: Some(Goal::AtLeast(1.0)),
+            noise,
+        };
+        assert_eq!(verdict(&ratio(1.05, None)), Some(Verdict::Reached));
+        assert_eq!(verdict(&ratio(1.05, Some(0.1))), Some(Verdict::WithinNoise));
+        assert_eq!(verdict(&ratio(0.95, Some(0.1))), Some(Verdict::WithinNoise));
+        assert_eq!(verdict(&ratio(1.2, Some(0.1))), Some(Verdict::Reached));
+        assert_eq!(verdict(&ratio(0.8, Some(0.1))), Some(Verdict::Missed));
     }
 
     #[test]

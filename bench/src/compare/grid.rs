@@ -71,7 +71,10 @@ impl<'a> Grid<'a> {
             let column = &self.columns[column];
             let row = scenario.rows.iter().find(|row| row.contestant == contestant.id && column.holds(row));
             let note = match row {
-                Some(row) => row.note.clone(),
+                Some(row) => match (&row.note, figures::calls(row)) {
+                    (Some(note), Some(calls)) => Some(format!("{note}; {calls}")),
+                    (note, calls) => note.clone().or(calls),
+                },
                 None => missing(scenario, contestant).map(str::to_owned),
             };
             let row = row.filter(|row| !row.samples.is_empty());
@@ -120,8 +123,12 @@ fn columns(scenario: &Scenario) -> Vec<Column<'_>> {
 /// Why there is not even a row.
 fn missing<'a>(scenario: &Scenario, contestant: &'a Contestant) -> Option<&'a str> {
     let about = contestant.about.as_ref()?;
+    // Who has nothing of the kind is told of once: as documented.
+    if contestant.id.contains("+subscriber") || contestant.id.ends_with("-fastest") {
+        return None;
+    }
     match scenario.id.as_str() {
-        "D" | "E" | CORRECTNESS => about.no_follower.as_deref(),
+        "D1" | "E" | CORRECTNESS => about.no_follower.as_deref(),
         "F" => about.no_follower.as_deref().or(about.no_failover.as_deref()),
         _ => None,
     }

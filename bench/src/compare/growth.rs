@@ -1,7 +1,10 @@
 //! H: what a log costs as it grows, and what more processes do to each other.
+//!
+//! One log grows: it is filled up by SQL to each size, by two connections at once, and measured there. Nobody forces a checkpoint
+//! of the server; it makes its own every five minutes, as it does by default.
 
-use driver::{Ask, Placed};
-use futures_util::future::try_join_all;
+use driver::{Ask, Delivery, Placed};
+use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::types::Json;
 
 use super::contest::{Case, Contest};
@@ -12,119 +15,148 @@ use crate::Error;
 use crate::server::connect;
 
 const CALLERS: usize = 32;
-pub(super) const PROCESSES: [usize; 4] = [1, 2, 4, 8];
+const PROCESSES: [usize; 4] = [1, 2, 4, 8];
 /// How much is caught up with in every log alike.
-const SAME: usize = 100_000;
-const LIMIT: f64 = 120.0;
-const SECONDS: f64 = 1.5;
-const WARM_UP: f64 = 0.3;
+const SAME: usize = 1_000_000;
+/// The time of a point has so many parts, whose figures show how much they vary.
+const PARTS: usize = 5;
+/// Events of a statement that fills.
+const FILLED_AT_ONCE: usize = 250_000;
 
 const FILL: &str = include_str!("../../sql/fill_streams.sql");
-const CUT: &str = include_str!("../../sql/cut_events.sql");
 const WAL_BYTES: &str = include_str!("../../sql/wal_bytes.sql");
 const TABLE_SIZES: &str = include_str!("../../sql/table_sizes.sql");
 
-/// Cases that are measured again and again, in every log.
-const RATES: [&str; 3] = ["append, 32 callers", "catch-up, everything", "catch-up, the first 100,000"];
-/// Those that are looked up.
-const SIZES: [(&str, &str); 3] =
-    [("indexes", "bytes/event"), ("table and indexes", "bytes/event"), ("write-ahead log", "bytes/event")];
-
-/// A log of one size, and a process that works on it.
-struct Log {
-    size: usize,
-    url: String,
-    process: Process,
-    /// In the order of [`RATES`].
-    rates: [Vec<f64>; 3],
-    /// Of every round of appends.
-    wal: Vec<f64>,
-    bytes: [f64; 2],
-}
+const APPEND: Case<'_> = Case { name: "append, 32 callers", unit: "events/s", higher_is_better: true };
+const EVERYTHING: Case<'_> = Case { name: "catch-up, everything", unit: "events/s", higher_is_better: true };
+const FIRST: Case<'_> = Case { name: "catch-up, the first 1,000,000", unit: "events/s", higher_is_better: true };
+const INDEXES: Case<'_> = Case { name: "indexes", unit: "bytes/event", higher_is_better: false };
+const TABLE: Case<'_> = Case { name: "table and indexes", unit: "bytes/event", higher_is_better: false };
+const WAL: Case<'_> = Case { name: "write-ahead log", unit: "bytes/event", higher_is_better: false };
+const COMPRESSED: Case<'_> =
+    Case { name: "write-ahead log, wal_compression", unit: "bytes/event", higher_is_better: false };
+const TOGETHER: Case<'_> = Case { name: "append, processes", unit: "events/s", higher_is_better: true };
 
 pub(super) async fn run(contest: &mut Contest<'_>) -> Result<Scenario, Error> {
     let entrant = contest.field.entrants.first().ok_or("nobody takes part")?.clone();
-    let mut logs = Vec::new();
-    for size in contest.sizes.logs {
-        contest.progress.step(&format!("H · filling a log of {size} events"));
-        logs.push(filled(contest, &entrant, size).await?);
-    }
-    for round in 0..=contest.sizes.growth_rounds {
-        for log in &mut logs {
-            contest.progress.step(&format!("H · {} events · round {round}", log.size));
-            measure(contest, log, round).await?;
+    contest.progress.step("H · an empty log");
+    set(contest, "checkpoint_timeout", "'5min'").await?;
+    let measured = grown(contest, &entrant).await;
+    let together = processes(contest, &entrant).await;
+    set(contest, "wal_compression", "DEFAULT").await?;
+    set(contest, "checkpoint_timeout", "DEFAULT").await?;
+    let mut rows = measured?;
+    rows.extend(together?);
+    // All of a case stand together.
+    let mut order: Vec<String> = Vec::new();
+    for row in &rows {
+        if !order.contains(&row.case) {
+            order.push(row.case.clone());
         }
     }
-    let mut rows = Vec::new();
-    for (index, name) in RATES.iter().enumerate() {
-        let case = Case { name, unit: "events/s", higher_is_better: true };
-        rows.extend(logs.iter().map(|log| at(&case, &entrant, log.size, log.rates[index].clone())));
-    }
-    for (index, (name, unit)) in SIZES.iter().enumerate() {
-        let case = Case { name, unit, higher_is_better: false };
-        let figures = |log: &Log| log.bytes.get(index).map_or_else(|| log.wal.clone(), |bytes| vec![*bytes]);
-        rows.extend(logs.iter().map(|log| at(&case, &entrant, log.size, figures(log))));
-    }
-    for log in logs {
-        log.process.end().await?;
-        contest.drop_database(&format!("h_{}", log.size)).await?;
-    }
-    rows.extend(processes(contest, &entrant).await?);
+    rows.sort_by_key(|row| order.iter().position(|case| *case == row.case));
     let sizes = format!(
-        "{} rounds by turns; appends of one event for {SECONDS} s, 32 callers in each process; filled by SQL, streams of ten",
-        contest.sizes.growth_rounds
+        "{} s a point after {} s of warming up, in {PARTS} parts; appends of one event, 32 callers in each process; one log, filled up by \
+         SQL to each size, streams of ten; checkpoints of the server every 5 minutes, none forced",
+        contest.sizes.growth_seconds, contest.sizes.warm_up
     );
     Ok(Scenario { id: "H".to_owned(), title: "Growth".to_owned(), sizes, rows })
+}
+
+async fn set(contest: &Contest<'_>, name: &str, value: &str) -> Result<(), Error> {
+    contest.admin.batch_execute(&format!("ALTER SYSTEM SET {name} = {value}")).await?;
+    Ok(contest.admin.batch_execute("SELECT pg_reload_conf()").await?)
 }
 
 fn at(case: &Case<'_>, entrant: &Entrant, at: usize, samples: Vec<f64>) -> Row {
     Row { at: Some(at as f64), samples, ..case.row(entrant) }
 }
 
-async fn filled(contest: &Contest<'_>, entrant: &Entrant, size: usize) -> Result<Log, Error> {
-    let url = contest.database(&format!("h_{size}")).await?;
-    let mut process = Process::start(entrant, &url)?;
+async fn grown(contest: &mut Contest<'_>, entrant: &Entrant) -> Result<Vec<Row>, Error> {
+    let place = contest.place(entrant, "h_log").await?;
+    let mut process = Process::start(entrant, &place.url)?;
     process.ask(Ask::Prepare).await?;
-    let client = connect(&url).await?;
-    client.execute(FILL, &[&i64::try_from(size)?, &"Placed", &Json(Placed::new(0, 0))]).await?;
-    client.batch_execute("VACUUM (ANALYZE) highwater.events").await?;
-    let sizes = client.query_one(TABLE_SIZES, &[]).await?;
-    let bytes = [0, 1].map(|column| sizes.get::<_, i64>(column) as f64 / size as f64);
-    Ok(Log { size, url, process, rates: Default::default(), wal: Vec::new(), bytes })
+    let (mut rows, mut filled) = (Vec::new(), 0);
+    for size in contest.sizes.logs {
+        contest.progress.step(&format!("H · filling up to {size} events"));
+        fill(&place.url, filled, size).await?;
+        filled = size;
+        let client = connect(&place.url).await?;
+        client.batch_execute("VACUUM (ANALYZE) highwater.events").await?;
+        let sizes = client.query_one(TABLE_SIZES, &[]).await?;
+        let bytes = |column| vec![sizes.get::<_, i64>(column) as f64 / size as f64];
+        for (case, events) in [(&EVERYTHING, size), (&FIRST, SAME.min(size))] {
+            contest.progress.step(&format!("H · {size} events · {}", case.name));
+            rows.push(at(case, entrant, size, caught_up(contest, &mut process, size, events).await?));
+        }
+        contest.progress.step(&format!("H · {size} events · appends"));
+        set(contest, "wal_compression", "off").await?;
+        let (rates, wal) = appended(contest, &mut process).await?;
+        rows.push(at(&APPEND, entrant, size, rates));
+        contest.progress.step(&format!("H · {size} events · appends, wal_compression"));
+        set(contest, "wal_compression", "on").await?;
+        let (_, compressed) = appended(contest, &mut process).await?;
+        let found = [(&INDEXES, bytes(0)), (&TABLE, bytes(1)), (&WAL, wal), (&COMPRESSED, compressed)];
+        rows.extend(found.into_iter().map(|(case, samples)| at(case, entrant, size, samples)));
+        let scenario =
+            Scenario { id: "H".to_owned(), title: "Growth".to_owned(), sizes: String::new(), rows: rows.clone() };
+        contest.keep(&[scenario])?;
+    }
+    process.end().await?;
+    contest.leave(place).await?;
+    Ok(rows)
 }
 
-/// The first round warms up.
-async fn measure(contest: &Contest<'_>, log: &mut Log, round: usize) -> Result<(), Error> {
-    contest.settle().await?;
-    let seconds = if round == 0 { WARM_UP } else { SECONDS };
-    // Before anything is appended: the log has exactly its size.
-    let everything = log.size;
-    let mut rates = [0.0; 3];
-    for (index, events) in [(1, everything), (2, SAME.min(everything))] {
-        if round == 0 && index == 1 {
-            continue;
+/// By two at once: two cores sort and write.
+async fn fill(url: &str, from: usize, to: usize) -> Result<(), Error> {
+    let part = async |parity: usize| {
+        let client = connect(url).await?;
+        for (number, first) in (from..to).step_by(FILLED_AT_ONCE).enumerate() {
+            if number % 2 == parity {
+                let last = (first + FILLED_AT_ONCE).min(to);
+                let bounds = [first, last].map(|bound| bound as i64);
+                client.execute(FILL, &[&bounds[0], &bounds[1], &"Placed", &Json(Placed::new(0, 0))]).await?;
+            }
         }
-        let id = format!("{index}-{round}");
-        let caught_up = log.process.ask(Ask::CatchUp { id, events, limit: LIMIT }).await?;
-        if caught_up.events < events as u64 {
-            return Err(format!("{} of {events} events within {LIMIT} s", caught_up.events).into());
-        }
-        rates[index] = events as f64 / caught_up.seconds;
+        Ok::<_, Error>(())
+    };
+    try_join(part(0), part(1)).await.map(drop)
+}
+
+async fn caught_up(
+    contest: &Contest<'_>,
+    process: &mut Process,
+    size: usize,
+    events: usize,
+) -> Result<Vec<f64>, Error> {
+    let mut rates = Vec::new();
+    for part in 0..PARTS {
+        let ask = Ask::CatchUp {
+            id: format!("h-{size}-{events}-{part}"),
+            delivery: Delivery::Batched,
+            events,
+            warm_up: if part == 0 { contest.sizes.warm_up } else { 0.0 },
+            seconds: contest.sizes.growth_seconds / PARTS as f64,
+        };
+        let answer = process.ask(ask).await?;
+        rates.push(answer.events as f64 / answer.seconds);
     }
-    let before = written(contest).await?;
-    let appended = log.process.ask(Ask::Append { callers: CALLERS, events: 1, seconds }).await?;
-    let bytes = written(contest).await? - before;
-    rates[0] = appended.events as f64 / appended.seconds;
-    if round > 0 {
-        for (figures, rate) in log.rates.iter_mut().zip(rates) {
-            figures.push(rate);
-        }
-        log.wal.push(bytes / appended.events as f64);
+    Ok(rates)
+}
+
+/// Events in a second, and bytes of the write-ahead log for each.
+async fn appended(contest: &Contest<'_>, process: &mut Process) -> Result<(Vec<f64>, Vec<f64>), Error> {
+    let seconds = contest.sizes.growth_seconds / PARTS as f64;
+    let append = |seconds| Ask::Append { callers: CALLERS, events: 1, warm_up: 0.0, seconds };
+    process.ask(append(contest.sizes.warm_up)).await?;
+    let (mut rates, mut wal) = (Vec::new(), Vec::new());
+    for _ in 0..PARTS {
+        let before = written(contest).await?;
+        let answer = process.ask(append(seconds)).await?;
+        rates.push(answer.events as f64 / answer.seconds);
+        wal.push((written(contest).await? - before) / answer.events as f64);
     }
-    // What was appended goes again: the next round finds what this one did.
-    let client = connect(&log.url).await?;
-    client.execute(CUT, &[&i64::try_from(log.size)?]).await?;
-    Ok(client.batch_execute("VACUUM highwater.events").await?)
+    Ok((rates, wal))
 }
 
 /// Bytes of the write-ahead log, from its beginning.
@@ -135,30 +167,26 @@ async fn written(contest: &Contest<'_>) -> Result<f64, Error> {
 
 /// One database, more and more processes that append to it.
 async fn processes(contest: &mut Contest<'_>, entrant: &Entrant) -> Result<Vec<Row>, Error> {
-    let url = contest.database("h_processes").await?;
+    let place = contest.place(entrant, "h_processes").await?;
     let mut all = Vec::new();
     for _ in 0..PROCESSES.into_iter().max().unwrap_or(1) {
-        all.push(Process::start(entrant, &url)?);
+        all.push(Process::start(entrant, &place.url)?);
     }
     all[0].ask(Ask::Prepare).await?;
-    let case = Case { name: "append, processes", unit: "events/s", higher_is_better: true };
-    let mut rows: Vec<Row> = PROCESSES.iter().map(|count| at(&case, entrant, *count, Vec::new())).collect();
-    contest.settle().await?;
-    for round in 0..=contest.sizes.growth_rounds {
+    let mut rows: Vec<Row> = PROCESSES.iter().map(|count| at(&TOGETHER, entrant, *count, Vec::new())).collect();
+    let (warm_up, seconds) = (contest.sizes.warm_up / 2.0, contest.sizes.growth_seconds / PARTS as f64);
+    for part in 1..=PARTS {
         for (count, row) in PROCESSES.into_iter().zip(&mut rows) {
-            contest.progress.step(&format!("H · {count} processes · round {round}"));
-            let seconds = if round == 0 { WARM_UP } else { SECONDS };
+            contest.progress.step(&format!("H · {count} processes · part {part}"));
             let asked = all[..count].iter_mut();
-            let asked = asked.map(|process| process.ask(Ask::Append { callers: CALLERS, events: 1, seconds }));
+            let asked = asked.map(|process| process.ask(Ask::Append { callers: CALLERS, events: 1, warm_up, seconds }));
             let answers = try_join_all(asked).await?;
-            if round > 0 {
-                row.samples.push(answers.iter().map(|answer| answer.events as f64 / answer.seconds).sum());
-            }
+            row.samples.push(answers.iter().map(|answer| answer.events as f64 / answer.seconds).sum());
         }
     }
     for process in all {
         process.end().await?;
     }
-    contest.drop_database("h_processes").await?;
+    contest.leave(place).await?;
     Ok(rows)
 }

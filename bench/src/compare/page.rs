@@ -20,7 +20,7 @@ const STYLE: &str = include_str!("page/style.css");
 /// What the bars are.
 const BARS: [(&str, &str); 5] = [
     ("f-ours", "Highwater"),
-    ("f-ours-best", "Highwater at its best"),
+    ("f-ours-best", "Highwater otherwise"),
     ("f-raw", "raw driver"),
     ("f-best-peer", "best other library"),
     ("f-peer", "other libraries"),
@@ -77,6 +77,11 @@ fn whole(results: &Results, sections: &[(String, String, String)]) -> String {
     } else {
         ""
     };
+    let quick = if results.complete {
+        quick.to_owned()
+    } else {
+        format!("{quick}<p class=\"warning\"><strong>Interrupted:</strong> what was measured until then.</p>\n")
+    };
     let header = format!(
         "<h1>Highwater beside other event stores</h1>\n<p class=\"soft\">{} · commit <code>{}</code> · took {}</p>\n{quick}{}\
          <nav aria-label=\"Sections\">{links}</nav>\n",
@@ -113,15 +118,23 @@ fn cards(results: &Results) -> String {
         results.contestants.iter().filter(|who| who.kind == Kind::Peer && grid::went_wrong(results, &who.id)).count();
     let peers = results.contestants.iter().filter(|who| who.kind == Kind::Peer && who.not_measured.is_none()).count();
     let count = |wanted| results.ratios.iter().filter(|ratio| figures::verdict(ratio) == Some(wanted)).count();
-    let [reached, missed, open] = [Verdict::Reached, Verdict::Missed, Verdict::NotMeasured].map(count);
+    let [reached, missed, unsure, open] =
+        [Verdict::Reached, Verdict::Missed, Verdict::WithinNoise, Verdict::NotMeasured].map(count);
     let goals = if missed > 0 { "bad" } else { "good" };
-    let not = if open > 0 { format!(", {open} not measured") } else { String::new() };
+    let mut not = if unsure > 0 { format!(", {unsure} within the noise") } else { String::new() };
+    if open > 0 {
+        not += &format!(", {open} not measured");
+    }
     let absent = results.contestants.iter().filter(|who| who.not_measured.is_some()).count();
     let measured = results.contestants.len() - absent;
     highwater_pages::cards(&[
         (class, told.to_owned(), "events that Highwater lost, reordered or doubled".to_owned()),
         ("", format!("{wrong} of {peers}"), "other libraries lost, reordered or doubled some".to_owned()),
-        (goals, format!("{reached} of {}", reached + missed + open), format!("goals reached, {missed} missed{not}")),
+        (
+            goals,
+            format!("{reached} of {}", reached + missed + unsure + open),
+            format!("goals reached, {missed} missed{not}"),
+        ),
         ("", measured.to_string(), format!("contestants measured, {absent} not")),
     ])
 }

@@ -13,9 +13,14 @@ const END: &str = "<!-- /measured -->";
 
 /// Puts what was measured between the markers of a document.
 pub(crate) fn update(results: &Results, path: &Path) -> Result<(), Error> {
+    put(path, &section(results))
+}
+
+/// Puts a part between the markers of a document.
+pub(super) fn put(path: &Path, part: &str) -> Result<(), Error> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    let text = between_markers(&text, &section(results)).ok_or_else(|| {
+    let text = between_markers(&text, part).ok_or_else(|| {
         format!("{shown} has no lines `{BEGIN}` and, after it, `{END}`, once each: what was measured goes between")
     })?;
     fs::write(path, text).map_err(|error| format!("{shown} cannot be written: {error}"))?;
@@ -23,7 +28,7 @@ pub(crate) fn update(results: &Results, path: &Path) -> Result<(), Error> {
 }
 
 /// The text with another part between its markers, each of which has a line of its own.
-fn between_markers(text: &str, part: &str) -> Option<String> {
+pub(super) fn between_markers(text: &str, part: &str) -> Option<String> {
     let is = |marker: &'static str| move |line: &&str| line.trim_end() == marker;
     let single = |marker| text.lines().filter(is(marker)).count() == 1;
     if !single(BEGIN) || !single(END) {
@@ -50,12 +55,20 @@ fn section(results: &Results) -> String {
 fn heading(results: &Results) -> String {
     let machine = &results.machine;
     let (before, after) = machine.commit_micros;
-    let quick = if results.quick { "\n**A quick run: these figures show that it works, and no more.**\n" } else { "" };
+    let mut quick = String::new();
+    if results.quick {
+        quick += "\n**A quick run: these figures show that it works, and no more.**\n";
+    }
+    if !results.complete {
+        quick += "\n**The run was interrupted: what it had measured until then.**\n";
+    }
     format!(
         "\nMeasured {} at commit `{}`, in {}: {}, {} cores, {} GB, {}, {}. A commit took {} µs before the run and {} µs after it.\n{quick}\n\
          Medians of the rounds; ± is how far from it a round was at most. Bold is Highwater, an asterisk the best of the other \
          libraries, — what a contestant has none for. A contestant with (!) lost, reordered or doubled events in G: its other \
-         figures are those of another task.\n",
+         figures are those of another task. A row without an ending is a contestant as its documentation has it, `-fastest` the \
+         fastest way that its public interface has, `+subscriber` the same with what a subscriber installs; \
+         `highwater-again` is Highwater once more, which shows the noise.\n",
         results.date,
         escape(&results.commit),
         figures::duration(results.seconds),
@@ -110,9 +123,12 @@ fn ratios(results: &Results) -> String {
     );
     for ratio in &results.ratios {
         let verdict = match figures::verdict(ratio) {
-            Some(Verdict::Missed) => "**missed**",
-            Some(verdict) => verdict.text(),
-            None => "",
+            Some(Verdict::Missed) => "**missed**".to_owned(),
+            Some(Verdict::WithinNoise) => {
+                format!("within the noise (±{:.0}%)", ratio.noise.unwrap_or_default() * 100.0)
+            }
+            Some(verdict) => verdict.text().to_owned(),
+            None => String::new(),
         };
         let (value, goal) = (figures::ratio(ratio), figures::goal(ratio));
         out += &format!("| `{}` | {value} | {goal} | {verdict} | {} |\n", escape(&ratio.name), escape(&ratio.against));
@@ -121,29 +137,33 @@ fn ratios(results: &Results) -> String {
 }
 
 fn contestants(results: &Results) -> String {
-    let mut out = String::from(
-        "\n### Contestants\n\n| contestant | versions | as by default | at its best |\n|---|---|---|---|\n",
-    );
-    for contestant in &results.contestants {
-        let id = escape(&contestant.id);
-        match (&contestant.not_measured, &contestant.about) {
-            (Some(why), _) => out += &format!("| {id} | not measured: {} |  |  |\n", escape(why)),
-            (None, Some(about)) => {
-                let best = about.best.as_deref().unwrap_or(figures::NOTHING);
-                out += &format!(
-                    "| {id} | {} | {} | {} |\n",
-                    escape(&about.versions),
-                    escape(&about.settings),
-                    escape(best)
-                );
-            }
-            (None, None) => out += &format!("| {id} |  |  |  |\n"),
+    let mut out = String::from("\n### Contestants: what each was allowed, and what its maintainer would object to\n");
+    let special = |id: &str| id.contains("-fastest") || id.contains("+subscriber");
+    for contestant in results.contestants.iter().filter(|contestant| !special(&contestant.id)) {
+        out += &format!("\n**{}**", escape(&contestant.id));
+        if let Some(why) = &contestant.not_measured {
+            out += &format!(": not measured: {}\n", escape(why));
+            continue;
         }
-    }
-    for contestant in results.contestants.iter().filter(|contestant| !contestant.id.ends_with("-best")) {
-        let Some(about) = contestant.about.as_ref().filter(|about| !about.notes.is_empty()) else { continue };
-        out += &format!("\n{} (follows {}):\n\n", escape(&contestant.id), escape(&about.page));
-        out.extend(about.notes.iter().map(|note| format!("- {}\n", escape(note))));
+        let Some(about) = &contestant.about else { continue };
+        out += &format!(" ({}; follows {})\n\n", escape(&about.versions), escape(&about.page));
+        let mut tell = |what: &str, text: &str| {
+            if !text.is_empty() {
+                out += &format!("- {what}{}\n", escape(text));
+            }
+        };
+        tell("As documented: ", &about.documented);
+        // The way it ended up with is told of by that row.
+        let fastest = results.contestants.iter().find(|other| other.id == format!("{}-fastest", contestant.id));
+        let fastest = fastest.and_then(|other| other.about.as_ref()).unwrap_or(about);
+        tell("Fastest: ", fastest.fastest.as_deref().unwrap_or_default());
+        tell("A subscriber installs: ", about.installs.as_deref().unwrap_or_default());
+        tell("No subscribers: ", about.no_follower.as_deref().unwrap_or_default());
+        tell("No takeover: ", about.no_failover.as_deref().filter(|_| about.no_follower.is_none()).unwrap_or_default());
+        about.notes.iter().for_each(|note| tell("", note));
+        if contestant.kind == Kind::Peer {
+            tell("Its maintainer would object: ", &about.objection);
+        }
     }
     out + "\n"
 }
@@ -179,7 +199,8 @@ mod tests {
         assert!(text.contains("| **highwater** | **0** | **0** | **0** |"), "{text}");
         assert!(text.contains("| `a1_vs_raw` | 0.61 (0.55–0.73) | ≥ 0.9 | **missed** | other-store |"), "{text}");
         assert!(text.contains("2,000 ±5% \\*"), "{text}");
-        assert!(text.contains("| absent | not measured: error: no such &lt;package&gt; \\| found |"), "{text}");
+        assert!(text.contains("**absent**: not measured: error: no such &lt;package&gt; \\| found\n"), "{text}");
+        assert!(text.contains("- Its maintainer would object: it is &lt;slow&gt; here\n"), "{text}");
         assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt; (!)") && !text.contains("<script"), "{text}");
     }
 

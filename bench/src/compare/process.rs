@@ -26,16 +26,18 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn start(entrant: &Entrant, url: &str) -> Result<Self, Error> {
         // What a library says there is no part of the report; what goes wrong comes as an answer.
-        let (process, input, output) = child::spawn(entrant.command(url), Stdio::null())?;
+        let (process, input, output) = child::spawn(entrant.command(url)?, Stdio::null())?;
         Ok(Self { input, output, process })
     }
 
     /// Asks, and waits for the answer.
     pub(super) async fn ask(&mut self, ask: Ask) -> Result<Answer, Error> {
         let longest = match &ask {
-            Ask::Append { seconds, .. } | Ask::Load { seconds, .. } => Duration::from_secs_f64(*seconds) + PATIENCE,
+            Ask::Append { warm_up, seconds, .. } | Ask::Load { warm_up, seconds, .. } => {
+                Duration::from_secs_f64(warm_up + seconds) + PATIENCE
+            }
             Ask::Send { seconds, .. } | Ask::Write { seconds, .. } => Duration::from_secs_f64(*seconds) + PATIENCE,
-            Ask::CatchUp { limit, .. } => Duration::from_secs_f64(*limit) + PATIENCE,
+            Ask::CatchUp { warm_up, seconds, .. } => Duration::from_secs_f64(warm_up + seconds) + PATIENCE,
             Ask::Prepare | Ask::Fill { .. } => FILLING,
             Ask::Follow { .. } | Ask::Delivered | Ask::Unfollow => PATIENCE,
         };

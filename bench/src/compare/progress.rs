@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const BAR: usize = 16;
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// A run on its way. Dropped before its end, it leaves the line to whoever writes next.
+/// A run on its way. Dropped before its end, it leaves the line to the next writer.
 pub(crate) struct Progress {
     state: Mutex<State>,
 }
@@ -20,7 +20,8 @@ struct State {
     out: Box<dyn Write + Send>,
     terminal: bool,
     width: usize,
-    total: usize,
+    /// How long it may take.
+    budget: Duration,
     done: usize,
     began: Instant,
     /// What is being done, and since when.
@@ -28,14 +29,14 @@ struct State {
 }
 
 impl Progress {
-    pub(crate) fn new(total_steps: usize) -> Self {
+    pub(crate) fn new(budget: Duration) -> Self {
         let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(WIDTH);
-        Self::with(total_steps, Box::new(io::stderr()), io::stderr().is_terminal(), width)
+        Self::with(budget, Box::new(io::stderr()), io::stderr().is_terminal(), width)
     }
 
-    fn with(total: usize, out: Box<dyn Write + Send>, terminal: bool, width: usize) -> Self {
+    fn with(budget: Duration, out: Box<dyn Write + Send>, terminal: bool, width: usize) -> Self {
         let began = Instant::now();
-        Self { state: Mutex::new(State { out, terminal, width, total, done: 0, began, current: None }) }
+        Self { state: Mutex::new(State { out, terminal, width, budget, done: 0, began, current: None }) }
     }
 
     /// The next step begins, and the one before it is done.
@@ -43,6 +44,15 @@ impl Progress {
         self.change(|state| {
             state.end_step();
             state.current = Some((what.to_owned(), Instant::now()));
+            state.draw();
+        });
+    }
+
+    /// Something to know that is no step.
+    pub(crate) fn note(&self, what: &str) {
+        self.change(|state| {
+            state.clear();
+            state.write(&format!("{what}\n"));
             state.draw();
         });
     }
@@ -76,11 +86,9 @@ impl State {
     fn end_step(&mut self) {
         let Some((what, since)) = self.current.take() else { return };
         self.done += 1;
-        // More steps than were thought of are no reason to stop.
-        self.total = self.total.max(self.done);
         if !self.terminal {
             let (took, times) = (since.elapsed().as_secs_f64(), self.times());
-            self.write(&format!("[{}/{}] {what}: {took:.1} s ({times})\n", self.done, self.total));
+            self.write(&format!("[{}] {what}: {took:.1} s ({times})\n", self.done));
         }
     }
 
@@ -89,9 +97,10 @@ impl State {
             return;
         }
         let Some((what, _)) = &self.current else { return };
-        let full = (self.done * BAR).checked_div(self.total).unwrap_or(BAR).min(BAR);
+        let part = self.began.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(1.0);
+        let full = ((part * BAR as f64) as usize).min(BAR);
         let bar = format!("{}{}", "█".repeat(full), "░".repeat(BAR - full));
-        let line = format!("{bar} {}/{}  {}  {what}", self.done, self.total, self.times());
+        let line = format!("{bar} {}  {what}", self.times());
         // A line that is too long would wrap, and what has wrapped cannot be redrawn.
         let line: String = line.chars().take(self.width.saturating_sub(1)).collect();
         self.write(&format!("{CLEAR_LINE}{line}"));
@@ -103,22 +112,15 @@ impl State {
         }
     }
 
-    /// All steps count as equally long.
     fn times(&self) -> String {
-        let elapsed = self.began.elapsed();
-        let left = left(elapsed, self.done, self.total);
-        let left = left.map_or_else(String::new, |left| format!(", about {} left", duration(left.as_secs_f64())));
-        format!("{} elapsed{left}", duration(elapsed.as_secs_f64()))
+        let [elapsed, budget] = [self.began.elapsed(), self.budget].map(|time| duration(time.as_secs_f64()));
+        format!("{elapsed} of {budget}")
     }
 
-    /// A run goes on though nobody can see how far it is.
+    /// A run continues though nobody can see how far it is.
     fn write(&mut self, text: &str) {
         drop(self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()));
     }
-}
-
-fn left(elapsed: Duration, done: usize, total: usize) -> Option<Duration> {
-    (done > 0).then(|| elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64))
 }
 
 #[cfg(test)]
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn without_a_terminal_there_is_a_line_for_each_finished_step() {
         let screen = Screen::default();
-        let progress = Progress::with(2, Box::new(screen.clone()), false, 80);
+        let progress = Progress::with(Duration::from_secs(60), Box::new(screen.clone()), false, 80);
         progress.step("A · other-store · round 1");
         assert_eq!(screen.text(), "");
         progress.step("A · other-store · round 2");
@@ -158,29 +160,22 @@ mod tests {
         let text = screen.text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
-        assert!(lines[0].starts_with("[1/2] A · other-store · round 1: ") && lines[0].contains("left"), "{text}");
-        assert!(lines[1].starts_with("[2/2] ") && lines[2].starts_with("2 steps done in "), "{text}");
+        assert!(lines[0].starts_with("[1] A · other-store · round 1: ") && lines[0].contains("of 1 min"), "{text}");
+        assert!(lines[1].starts_with("[2] ") && lines[2].starts_with("2 steps done in "), "{text}");
         assert!(!text.contains('\x1b'));
     }
 
     #[test]
     fn on_a_terminal_one_line_is_redrawn_and_never_wraps() {
         let screen = Screen::default();
-        let progress = Progress::with(2, Box::new(screen.clone()), true, 40);
+        let progress = Progress::with(Duration::from_secs(60), Box::new(screen.clone()), true, 40);
         progress.step(&"a long name ".repeat(20));
         progress.step("two");
-        progress.step("one more than was thought of");
+        progress.step("three");
         let text = screen.text();
         assert!(!text.contains('\n'));
         assert!(text.split(CLEAR_LINE).all(|line| line.chars().count() < 40), "{text:?}");
         drop(progress);
         assert!(screen.text().ends_with(CLEAR_LINE), "{:?}", screen.text());
-    }
-
-    #[test]
-    fn what_is_left_follows_from_what_is_done() {
-        assert_eq!(left(Duration::from_secs(10), 0, 4), None);
-        assert_eq!(left(Duration::from_secs(10), 1, 4), Some(Duration::from_secs(30)));
-        assert_eq!(left(Duration::from_secs(10), 5, 4), Some(Duration::ZERO));
     }
 }

@@ -19,8 +19,11 @@ pub(crate) struct Results {
     pub(crate) quick: bool,
     /// How long it took, in seconds, without builds.
     pub(crate) seconds: f64,
+    /// Whether it came to its end.
+    #[serde(default)]
+    pub(crate) complete: bool,
     pub(crate) machine: Machine,
-    /// Everybody, also who could not be measured.
+    /// All contestants, also those that could not be measured.
     pub(crate) contestants: Vec<Contestant>,
     /// In the order they are shown in: G first.
     pub(crate) scenarios: Vec<Scenario>,
@@ -46,7 +49,7 @@ pub(crate) struct Machine {
 /// Who was compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Contestant {
-    /// `highwater`, `highwater-best`, `raw-tokio-postgres`, `other-store` …: what rows refer to.
+    /// `highwater`, `highwater-execute`, `raw-tokio-postgres`, `other-store` …: what rows refer to.
     pub(crate) id: String,
     pub(crate) kind: Kind,
     /// Nothing if it could not even be built.
@@ -95,6 +98,23 @@ pub(crate) struct Row {
     /// For growth curves: the number along the bottom (events in the log, processes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<f64>,
+    /// What it took.
+    #[serde(default)]
+    pub(crate) calls: Calls,
+}
+
+/// What all rounds of a row took besides time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Calls {
+    /// How often the store was asked to append.
+    pub(crate) attempts: u64,
+    /// Appends that failed.
+    pub(crate) failed: u64,
+    /// What the first of them said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<String>,
+    /// Connections that were opened after the first turn.
+    pub(crate) reconnects: u64,
 }
 
 /// A figure on the last line.
@@ -108,6 +128,9 @@ pub(crate) struct Ratio {
     /// Whom it is against.
     pub(crate) against: String,
     pub(crate) goal: Option<Goal>,
+    /// How far apart two equals were in a round at most, as a part of 1.
+    #[serde(default)]
+    pub(crate) noise: Option<f64>,
 }
 
 impl Row {

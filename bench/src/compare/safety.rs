@@ -10,8 +10,9 @@ use driver::{Ask, Handed};
 
 use super::contest::{Case, Contest};
 use super::entrants::Entrant;
+use super::live::weakest;
 use super::process::Process;
-use super::results::{Kind, Row, Scenario};
+use super::results::{Row, Scenario};
 use crate::Error;
 use crate::server::connect;
 
@@ -23,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 const FUNCTION: &str = include_str!("../../sql/slow_commits.sql");
 const TRIGGER: &str = include_str!("../../sql/slow_commits_on.sql");
+
+/// Of those whose events are in no table.
+const UNSLOWED: &str = "its commits cannot be slowed down, and none is rolled back: the task is an easier one";
 
 /// What came of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,23 +46,21 @@ const FIGURES: [(&str, Figure); 4] = [
 ];
 
 pub(super) async fn run(contest: &mut Contest<'_>) -> Result<Scenario, Error> {
-    let mut entrants = contest.field.entrants.clone();
-    entrants.insert(1, contest.field.transactions.clone());
+    let mut entrants: Vec<Entrant> = contest.field.entrants.iter().map(Entrant::with_subscriber).collect();
+    entrants.insert(1, contest.field.transactions.with_subscriber());
+    // Who has nothing of the kind is told of once.
+    entrants.retain(|entrant| entrant.about.no_follower.is_none() || !entrant.is_fastest());
     let mut found: Vec<(Vec<Verdict>, Option<String>)> = vec![(Vec::new(), None); entrants.len()];
     for run in 1..=contest.sizes.safety_runs {
         for (entrant, (verdicts, note)) in entrants.iter().zip(&mut found) {
-            let is_ours = entrant.kind == Kind::Highwater;
-            if !is_ours && run > contest.sizes.safety_runs_others {
-                continue;
-            }
-            contest.progress.step(&format!("G · {} · run {run}", entrant.id));
-            if note.is_some() {
+            if note.is_some() || (run > 1 && !entrant.is_ours()) {
                 continue;
             }
             if let Some(reason) = &entrant.about.no_follower {
                 *note = Some(reason.clone());
                 continue;
             }
+            contest.progress.step(&format!("G · {} · run {run}", entrant.id));
             match once(contest, entrant).await {
                 Ok(verdict) => verdicts.push(verdict),
                 Err(error) => *note = Some(format!("failed: {error}")),
@@ -70,31 +72,35 @@ pub(super) async fn run(contest: &mut Contest<'_>) -> Result<Scenario, Error> {
         let case = Case { name, unit: "events", higher_is_better: name == "acknowledged" };
         rows.extend(entrants.iter().zip(&found).map(|(entrant, (verdicts, note))| Row {
             samples: verdicts.iter().map(|verdict| figure(verdict) as f64).collect(),
-            note: note.clone(),
+            note: note.clone().or(entrant.about.server.then(|| UNSLOWED.to_owned())),
             ..case.row(entrant)
         }));
     }
     let sizes = format!(
-        "{} runs of {} s of Highwater, {} of everybody else; {WRITERS} writers, a transaction up to 20 ms, one in seven \
-         rolled back",
-        contest.sizes.safety_runs, contest.sizes.safety_seconds, contest.sizes.safety_runs_others
+        "until {} events were acknowledged, {} s at most; {} runs of Highwater, one of everybody else; {WRITERS} writers, a transaction \
+         takes up to 20 ms, one in seven is rolled back",
+        super::figures::number(contest.sizes.safety_events as f64),
+        contest.sizes.safety_limit,
+        contest.sizes.safety_runs,
     );
     let title = "Events that a live subscriber lost, saw out of order, or saw twice".to_owned();
     Ok(Scenario { id: "G".to_owned(), title, sizes, rows })
 }
 
 async fn once(contest: &Contest<'_>, entrant: &Entrant) -> Result<Verdict, Error> {
-    let database = format!("g_{}", entrant.id);
-    let url = contest.database(&database).await?;
-    let (mut writer, mut reader) = (Process::start(entrant, &url)?, Process::start(entrant, &url)?);
+    let place = contest.place(entrant, &format!("g_{}", entrant.id)).await?;
+    let (mut writer, mut reader) = (Process::start(entrant, &place.url)?, Process::start(entrant, &place.url)?);
     writer.ask(Ask::Prepare).await?;
-    let client = connect(&url).await?;
-    client.batch_execute(FUNCTION).await?;
-    for table in &entrant.about.tables {
-        client.batch_execute(&TRIGGER.replace("{table}", table)).await?;
+    if !entrant.about.tables.is_empty() {
+        let client = connect(&place.url).await?;
+        client.batch_execute(FUNCTION).await?;
+        for table in &entrant.about.tables {
+            client.batch_execute(&TRIGGER.replace("{table}", table)).await?;
+        }
     }
-    reader.ask(Ask::Follow { id: "safety".to_owned() }).await?;
-    let written = writer.ask(Ask::Write { writers: WRITERS, seconds: contest.sizes.safety_seconds }).await?;
+    reader.ask(Ask::Follow { id: "safety".to_owned(), delivery: weakest(entrant) }).await?;
+    let (events, seconds) = (contest.sizes.safety_events, contest.sizes.safety_limit);
+    let written = writer.ask(Ask::Write { writers: WRITERS, events, seconds }).await?;
     if written.acknowledged.is_empty() {
         return Err(format!("nothing was written: {}", written.failure.unwrap_or_default()).into());
     }
@@ -102,8 +108,7 @@ async fn once(contest: &Contest<'_>, entrant: &Entrant) -> Result<Verdict, Error
     reader.ask(Ask::Unfollow).await?;
     writer.end().await?;
     reader.end().await?;
-    drop(client);
-    contest.drop_database(&database).await?;
+    contest.leave(place).await?;
     Ok(verdict(&written.acknowledged, &seen))
 }
 

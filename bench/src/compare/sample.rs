@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use driver::About;
 
-use super::results::{Contestant, Goal, Kind, Machine, Ratio, Results, Row, Scenario};
+use super::results::{Calls, Contestant, Goal, Kind, Machine, Ratio, Results, Row, Scenario};
 
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script>";
 
@@ -14,6 +14,7 @@ pub(crate) fn results() -> Results {
         commit: "a7539d7+".to_owned(),
         quick: false,
         seconds: 2_723.4,
+        complete: true,
         machine: Machine {
             processor: "Some Processor & Sons @ 3.00GHz".to_owned(),
             cores: 2,
@@ -37,7 +38,7 @@ fn contestants() -> Vec<Contestant> {
         |id: &str, kind| Contestant { id: id.to_owned(), kind, about: Some(about(id)), not_measured: None };
     let mut all = vec![
         contestant("highwater", Kind::Highwater),
-        contestant("highwater-best", Kind::Highwater),
+        contestant("highwater-execute", Kind::Highwater),
         contestant("raw-tokio-postgres", Kind::Raw),
         contestant("other-store", Kind::Peer),
         contestant(HOSTILE, Kind::Peer),
@@ -56,12 +57,14 @@ fn about(id: &str) -> About {
         } else {
             "https://docs.rs/some/page?a=1&b=2".to_owned()
         },
-        settings: "as its first page has it".to_owned(),
-        best: (id == "highwater").then(|| "a pool of 32 connections".to_owned()),
+        documented: "as its first page has it".to_owned(),
+        fastest: (id == "other-store").then(|| "a pool of 32 connections".to_owned()),
         no_follower: id.starts_with("raw").then(|| "a driver delivers nothing".to_owned()),
         no_failover: None,
         tables: vec!["events".to_owned()],
         notes: vec!["reads \"bytes\"".to_owned()],
+        objection: "it is <slow> here".to_owned(),
+        ..About::default()
     }
 }
 
@@ -76,6 +79,7 @@ pub(crate) fn row(case: &str, contestant: &str, unit: &str, samples: &[f64]) -> 
         note: None,
         distribution: Vec::new(),
         at: None,
+        calls: Calls::default(),
     }
 }
 
@@ -89,7 +93,7 @@ fn appending() -> Scenario {
     for (callers, part) in [("1 caller", 0.2), ("8 callers", 0.6), ("32 callers", 1.0), ("256 callers", 1.4)] {
         let figures = [
             ("highwater", [48_000.0, 50_000.0, 51_000.0]),
-            ("highwater-best", [58_000.0, 61_000.0, 66_000.0]),
+            ("highwater-execute", [58_000.0, 61_000.0, 66_000.0]),
             ("raw-tokio-postgres", [17_000.0, 17_500.0, 19_000.0]),
             ("other-store", [1_900.0, 2_000.0, 2_100.0]),
         ];
@@ -105,7 +109,7 @@ fn appending() -> Scenario {
 
 fn latency() -> Scenario {
     let mut rows = Vec::new();
-    for (who, factor) in [("highwater", 1.0), ("highwater-best", 0.8), ("other-store", 30.0), (HOSTILE, 90.0)] {
+    for (who, factor) in [("highwater", 1.0), ("highwater-execute", 0.8), ("other-store", 30.0), (HOSTILE, 90.0)] {
         let distribution = [(0.5, 1_100.0), (0.9, 1_500.0), (0.99, 2_400.0), (0.999, 5_200.0), (1.0, 9_000.0)]
             .map(|(p, t)| (p, f64::round(t * factor)));
         let mut p50 = row("p50 at 100 events/s", who, "ms", &[1.1 * factor, 1.2 * factor, 1.0 * factor]);
@@ -141,7 +145,7 @@ fn correctness() -> Scenario {
     let mut rows = Vec::new();
     for case in ["lost", "out of order", "doubled"] {
         rows.push(row(case, "highwater", "events", &[0.0, 0.0, 0.0]));
-        rows.push(row(case, "highwater-best", "events", &[0.0, 0.0, 0.0]));
+        rows.push(row(case, "highwater-execute", "events", &[0.0, 0.0, 0.0]));
         rows.push(row(case, "other-store", "events", &[0.0, 0.0, 0.0]));
         let lost = if case == "lost" { 55.0 } else { 0.0 };
         rows.push(row(case, HOSTILE, "events", &[0.0, 0.0, lost]));
@@ -157,6 +161,7 @@ fn ratios() -> Vec<Ratio> {
         highest: value.map(|value| (value * 1_200.0).round() / 1_000.0),
         against: "other-store".to_owned(),
         goal,
+        noise: None,
     };
     vec![
         ratio("a32_vs_best_peer", Some(25.123_456), Some(Goal::AtLeast(1.0))),

@@ -12,6 +12,9 @@ pub(super) const MARK: &str = "--contestant";
 
 /// Those there are, by the names that [`run`] knows them by.
 pub(super) const HIGHWATER: &str = "highwater";
+/// The same once more, to see how far equals are apart.
+pub(super) const HIGHWATER_AGAIN: &str = "highwater-again";
+pub(super) const HIGHWATER_EXECUTE: &str = "highwater-execute";
 pub(super) const HIGHWATER_COORDINATED: &str = "highwater-coordinated";
 pub(super) const HIGHWATER_TRANSACTIONS: &str = "highwater-transactions";
 pub(super) const RAW_SQLX: &str = "raw-sqlx";
@@ -24,7 +27,8 @@ pub(crate) async fn run(args: &[String]) -> Option<ExitCode> {
         return None;
     }
     Some(match name.as_str() {
-        HIGHWATER => driver::run_with::<highwater::Plain>(args).await,
+        HIGHWATER | HIGHWATER_AGAIN => driver::run_with::<highwater::Plain>(args).await,
+        HIGHWATER_EXECUTE => driver::run_with::<highwater::Execute>(args).await,
         HIGHWATER_COORDINATED => driver::run_with::<highwater::Coordinated>(args).await,
         HIGHWATER_TRANSACTIONS => driver::run_with::<highwater::InTransactions>(args).await,
         RAW_SQLX => driver::run_with::<raw_sqlx::Raw>(args).await,

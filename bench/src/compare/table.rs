@@ -178,8 +178,9 @@ fn ratios(results: &Results, paint: Paint) -> String {
     let mut out = format!("\n{}\n", paint.strong("Ratios and goals"));
     out += &columns(&head, &lines, WIDTH, paint);
     let count = |wanted| results.ratios.iter().filter(|ratio| figures::verdict(ratio) == Some(wanted)).count();
-    let [reached, missed, open] = [Verdict::Reached, Verdict::Missed, Verdict::NotMeasured].map(count);
-    out + &format!("  {reached} reached, {missed} missed, {open} not measured\n")
+    let [reached, missed, unsure, open] =
+        [Verdict::Reached, Verdict::Missed, Verdict::WithinNoise, Verdict::NotMeasured].map(count);
+    out + &format!("  {reached} reached, {missed} missed, {unsure} within the noise, {open} not measured\n")
 }
 
 fn changes(comparison: &Comparison, paint: Paint) -> String {

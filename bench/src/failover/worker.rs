@@ -56,7 +56,7 @@ impl Job {
         let options = child::options(url)?.application_name(&self.name);
         let options = self.user.iter().fold(options, |options, user| options.username(user));
         let (schema, watch_instances) = (self.schema.clone(), self.watch_instances);
-        Ok(PgEventStore::connect_to(options, PgConfig { schema, watch_instances, ..PgConfig::default() }).await?)
+        Ok(PgEventStore::connect_to_with(options, PgConfig { schema, watch_instances, ..PgConfig::default() }).await?)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::evidence::{Logged, Sending, Violation};
 use crate::record::Outcome;
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
-    let mut found = Found::new();
-    // Whether anybody who sent it may have stored it.
+    let mut found = AppendFindings::new();
+    // Whether any sender of it may have stored it.
     let mut sent: HashMap<Uuid, bool> = HashMap::with_capacity(facts.evidence.log.len());
     for sending in &facts.evidence.appends {
         let stays_out = matches!(sending.outcome, Some(Outcome::Refused { .. } | Outcome::RolledBack));
@@ -30,7 +30,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
     found.told()
 }
 
-struct Found {
+struct AppendFindings {
     lost: Finding,
     parts: Finding,
     streams: Finding,
@@ -43,7 +43,7 @@ struct Found {
     unsent: Finding,
 }
 
-impl Found {
+impl AppendFindings {
     fn new() -> Self {
         let finding = Finding::new;
         Self {
@@ -145,7 +145,7 @@ fn is(number: u64) -> String {
     format!("{} {}", count(number, "event"), if number == 1 { "is" } else { "are" })
 }
 
-/// An append, what is wrong with it, and what went on meanwhile.
+/// An append, what is wrong with it, and what happened meanwhile.
 fn told(facts: &Facts<'_>, sending: &Sending, what: &str) -> Vec<String> {
     let Sending { by, append, how, events, at, outcome, ended_at } = sending;
     let outcome = match outcome {

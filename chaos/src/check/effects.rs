@@ -1,7 +1,7 @@
 //! Subscribers with effects outside of transactions: everything at least once, in order, and after a takeover one batch
 //! again at most.
 //!
-//! What went through a letter is left out of order and of repetition: it comes when somebody asks for it.
+//! What went through a dead letter is left out of order and of repetition: it comes when an operator asks for it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::record::Life;
 /// A life that has delivered nothing for so long, while another did, may have got leadership anew: in microseconds.
 const PAUSE: u64 = 200_000;
 
-/// An event that is not delivered in order: not wanted, or with a letter.
+/// An event that is not delivered in order: not wanted, or with a dead letter.
 const NO_RANK: u32 = u32::MAX;
 
 pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
@@ -35,7 +35,7 @@ struct Run {
     since: u64,
     last_rank: u32,
     last_at: u64,
-    /// How often somebody else had taken the word by then.
+    /// How often another instance had begun to deliver by then.
     turn: u64,
     /// Events that had been delivered before.
     repeated: usize,
@@ -74,7 +74,7 @@ impl<'a> Watch<'a> {
     fn new(facts: &'a Facts<'a>, role: &'static Role) -> Self {
         let (mut next, duties) = (0, facts.duties(role));
         let ranks = facts.evidence.log.iter().map(|event| {
-            if !role.wants(&event.event_type) || duties.letter(event.global_sequence).is_some() {
+            if !role.wants(&event.event_type) || duties.dead_letter(event.global_sequence).is_some() {
                 return NO_RANK;
             }
             next += 1;
@@ -101,12 +101,12 @@ impl<'a> Watch<'a> {
 
     fn all(mut self, effects: &[&Effect]) -> Vec<Violation> {
         for effect in effects {
-            self.take(effect);
+            self.examine(effect);
         }
         self.told()
     }
 
-    fn take(&mut self, effect: &Effect) {
+    fn examine(&mut self, effect: &Effect) {
         let (facts, log) = (self.facts, &self.facts.evidence.log);
         let Some(at) = facts.at(effect.global_sequence).filter(|at| log[*at].id == effect.id) else {
             // It had been committed when it was delivered.
@@ -134,7 +134,7 @@ impl<'a> Watch<'a> {
         self.follow(effect, at, before);
     }
 
-    /// Whoever leads begins behind what was delivered, so that first deliveries are in order whoever makes them.
+    /// A leader begins behind what was delivered, so that first deliveries are in order, whichever instance makes them.
     fn first(&mut self, effect: &Effect, at: usize) {
         let facts = self.facts;
         match self.highest.filter(|highest| *highest > at) {
@@ -166,11 +166,11 @@ impl<'a> Watch<'a> {
         }
         let (facts, rank) = (self.facts, self.ranks[at]);
         let last = self.runs.get(&effect.by).map(|run| (run.last_rank, run.last_at, run.turn));
-        let goes_on = last.is_some_and(|(last, last_at, turn)| {
+        let continues = last.is_some_and(|(last, last_at, turn)| {
             let overtaken = turn != self.turn && effect.at.saturating_sub(last_at) > PAUSE;
             rank == last || rank == last + 1 && !overtaken
         });
-        if !goes_on {
+        if !continues {
             let new = Run {
                 first: effect.global_sequence,
                 since: effect.at,
@@ -183,8 +183,8 @@ impl<'a> Watch<'a> {
         }
         let Some(run) = self.runs.get_mut(&effect.by) else { return };
         (run.last_rank, run.last_at, run.turn) = (rank, effect.at, self.turn);
-        // An attempt that failed is made again, whoever leads.
-        let retried = goes_on && last.is_some_and(|(last, ..)| last == rank);
+        // An attempt that failed is made again, whichever instance leads.
+        let retried = continues && last.is_some_and(|(last, ..)| last == rank);
         let Some(before) = before.filter(|_| !retried) else { return };
         // A crash of the server may take back what only carried a checkpoint.
         if self.facts.server_faults.touch(before.at, effect.at) {
@@ -259,7 +259,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// When the events around one that is missing were delivered last, and what went on between.
+/// When the events around one that is missing were delivered last, and what happened between.
 fn neighbours(facts: &Facts<'_>, delivered: &[Option<Delivered>], at: usize) -> Vec<String> {
     let before = delivered[..at].iter().rev().flatten().next();
     let after = delivered[at + 1..].iter().flatten().next();

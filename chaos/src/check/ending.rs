@@ -1,4 +1,4 @@
-//! The end of the run: everybody is where the log ends, in time, and nothing went wrong around them.
+//! The end of the run: all subscribers are where the log ends, in time, and nothing went wrong around them.
 
 use super::RECOVERY;
 use super::facts::Facts;
@@ -52,7 +52,7 @@ fn caught_up(facts: &Facts<'_>) -> Option<Violation> {
         Some(at) if at.saturating_sub(over) <= RECOVERY => return None,
         Some(at) => late.add(|| {
             let mut lines =
-                vec![format!("the last fault was over {}, everybody was there {}", facts.time(over), facts.time(at))];
+                vec![format!("the last fault was over {}, all were there {}", facts.time(over), facts.time(at))];
             lines.extend(evidence.behind.iter().cloned());
             lines
         }),
@@ -62,5 +62,5 @@ fn caught_up(facts: &Facts<'_>) -> Option<Violation> {
             lines
         }),
     }
-    late.told(|_| format!("not everybody had caught up {limit} s after the last fault"))
+    late.told(|_| format!("not all had caught up {limit} s after the last fault"))
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::spans::Spans;
 use super::taken_back::TakenBack;
 use crate::cast::{Kind, Role, role};
-use crate::evidence::{Evidence, Letter, Logged};
+use crate::evidence::{DeadLetter, Evidence, Logged};
 use crate::record::Life;
 
 /// Faults that are named beside a case.
@@ -25,7 +25,7 @@ pub(super) struct Facts<'a> {
     /// Where the last one was found: mostly the next one is asked for.
     last: Cell<usize>,
     checkpoints: HashMap<&'a str, u64>,
-    letters: HashMap<&'a str, HashMap<u64, &'a Letter>>,
+    dead_letters: HashMap<&'a str, HashMap<u64, &'a DeadLetter>>,
     rebuilt: HashMap<&'a str, u64>,
     /// Every fault.
     pub(super) faults: Spans,
@@ -42,9 +42,12 @@ impl<'a> Facts<'a> {
             ids.entry(event.id).or_insert(at);
             places.entry(event.global_sequence).or_insert(at);
         }
-        let mut letters: HashMap<&str, HashMap<u64, &Letter>> = HashMap::new();
-        for letter in &evidence.letters {
-            letters.entry(&letter.subscriber_id).or_default().insert(letter.global_sequence, letter);
+        let mut dead_letters: HashMap<&str, HashMap<u64, &DeadLetter>> = HashMap::new();
+        for dead_letter in &evidence.dead_letters {
+            dead_letters
+                .entry(&dead_letter.subscriber_id)
+                .or_default()
+                .insert(dead_letter.global_sequence, dead_letter);
         }
         let server = evidence.faults.iter().filter(|fault| fault.server);
         let taken_back = TakenBack::new(evidence, |id| ids.contains_key(&id));
@@ -56,7 +59,7 @@ impl<'a> Facts<'a> {
             places,
             last: Cell::new(0),
             checkpoints: evidence.checkpoints.iter().map(|(id, at)| (id.as_str(), *at)).collect(),
-            letters,
+            dead_letters,
             rebuilt: rebuilds(evidence),
             faults: Spans::new(evidence.faults.iter().map(|fault| (fault.from, fault.to))),
             server_faults: Spans::new(server.map(|fault| (fault.from, fault.to))),
@@ -84,11 +87,11 @@ impl<'a> Facts<'a> {
 
     /// What one subscriber had to do.
     pub(super) fn duties(&self, role: &'a Role) -> Duties<'_> {
-        let (letters, checkpoint) = (self.letters.get(role.id), self.checkpoint(role.id));
-        Duties { role, letters, checkpoint: checkpoint.unwrap_or(0) }
+        let (dead_letters, checkpoint) = (self.dead_letters.get(role.id), self.checkpoint(role.id));
+        Duties { role, dead_letters, checkpoint: checkpoint.unwrap_or(0) }
     }
 
-    /// How often somebody else, or the same instance anew, went on for a subscriber.
+    /// How often another instance, or the same one anew, resumed for a subscriber.
     pub(super) fn takeovers(&self, subscriber_id: &str) -> u64 {
         let writes = self.evidence.audit.iter().filter(|write| write.subscriber_id == subscriber_id);
         let terms: HashSet<u64> = writes.map(|write| write.term).collect();
@@ -127,28 +130,30 @@ impl<'a> Facts<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Duties<'a> {
     role: &'a Role,
-    letters: Option<&'a HashMap<u64, &'a Letter>>,
+    dead_letters: Option<&'a HashMap<u64, &'a DeadLetter>>,
     /// 0 without one: then it had to do nothing yet.
     checkpoint: u64,
 }
 
 impl<'a> Duties<'a> {
-    /// Its letter about an event.
-    pub(super) fn letter(&self, global_sequence: u64) -> Option<&'a Letter> {
-        self.letters?.get(&global_sequence).copied()
+    /// Its dead letter about an event.
+    pub(super) fn dead_letter(&self, global_sequence: u64) -> Option<&'a DeadLetter> {
+        self.dead_letters?.get(&global_sequence).copied()
     }
 
-    /// Whether it had to take an event in by itself: it is wanted, the checkpoint has passed it, and it is neither waiting in a
-    /// letter nor done without.
+    /// Whether it had to handle an event by itself: it is wanted, the checkpoint has passed it, and it is neither waiting
+    /// in a dead letter nor discarded.
     pub(super) fn is_due(&self, event: &Logged) -> bool {
         event.global_sequence <= self.checkpoint
             && self.role.wants(&event.event_type)
-            && self.letter(event.global_sequence).is_none_or(|letter| letter.state != "discarded" && !is_open(letter))
+            && self
+                .dead_letter(event.global_sequence)
+                .is_none_or(|dead_letter| dead_letter.state != "discarded" && !is_open(dead_letter))
     }
 
-    /// The promise that is broken when it has not taken in what it had to.
+    /// The promise that is broken when it has not handled what it had to.
     pub(super) fn missing(&self, event: &Logged) -> &'static str {
-        match self.letter(event.global_sequence) {
+        match self.dead_letter(event.global_sequence) {
             Some(_) => "G24",
             None if self.role.shaky => "G21",
             None if self.role.kind == Kind::Transactional => "G20",
@@ -156,10 +161,10 @@ impl<'a> Duties<'a> {
         }
     }
 
-    /// What became of the letter about an event, to be added to what is said of it.
+    /// What became of the dead letter about an event, to be added to what is said of it.
     pub(super) fn fate(&self, event: &Logged) -> String {
-        let letter = self.letter(event.global_sequence);
-        letter.map_or_else(String::new, |letter| format!("; its letter is {}", letter.state))
+        let dead_letter = self.dead_letter(event.global_sequence);
+        dead_letter.map_or_else(String::new, |dead_letter| format!("; its dead letter is {}", dead_letter.state))
     }
 }
 
@@ -167,9 +172,9 @@ pub(super) fn life(life: Life) -> String {
     format!("instance {} in life {}", life.instance, life.life)
 }
 
-/// Whether something is still to be done with a letter.
-pub(super) fn is_open(letter: &Letter) -> bool {
-    letter.state == "dead" || letter.state == "parked"
+/// Whether something is still to be done with a dead letter.
+pub(super) fn is_open(dead_letter: &DeadLetter) -> bool {
+    dead_letter.state == "dead" || dead_letter.state == "parked"
 }
 
 fn start(evidence: &Evidence) -> u64 {

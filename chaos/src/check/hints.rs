@@ -1,4 +1,4 @@
-//! Hints are never needed, and never obeyed: whoever forges them keeps nobody from taking over.
+//! Hints are never needed, and never obeyed: forged ones keep no standby from taking over.
 
 use super::facts::Facts;
 use super::finding::{Finding, count};

@@ -23,7 +23,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
     let told = roles.flat_map(|role| {
         let rows = rows.remove(role.id).unwrap_or_default();
         let first = first_rows(facts, &rows);
-        let mut found = taken_in(facts, role, &rows, &first);
+        let mut found = handled(facts, role, &rows, &first);
         found.extend(in_order(facts, role, &rows));
         found.extend(tallied(facts, role, &first, &tallies.remove(role.id).unwrap_or_default()));
         found
@@ -42,8 +42,8 @@ fn first_rows<'a>(facts: &Facts<'_>, rows: &[&'a Row]) -> Vec<Option<&'a Row>> {
     first
 }
 
-/// Each event that had to be taken in has one row; nothing else has any.
-fn taken_in(facts: &Facts<'_>, role: &'static Role, rows: &[&Row], first: &[Option<&Row>]) -> Vec<Violation> {
+/// Each event that had to be handled has one row; nothing else has any.
+fn handled(facts: &Facts<'_>, role: &'static Role, rows: &[&Row], first: &[Option<&Row>]) -> Vec<Violation> {
     let (log, duties) = (&facts.evidence.log, facts.duties(role));
     let (mut gone, mut unwanted, mut twice) = (Finding::new("G15"), Finding::new("G8"), Finding::new("G20"));
     let mut missing: BTreeMap<&str, Finding> = BTreeMap::new();
@@ -74,14 +74,14 @@ fn taken_in(facts: &Facts<'_>, role: &'static Role, rows: &[&Row], first: &[Opti
     let id = role.id;
     let gone = gone.told(|n| format!("{id}: {} of events that are not in the log", count(n, "row")));
     let unwanted = unwanted.told(|n| format!("{id}: {} of events that it does not want", count(n, "row")));
-    let twice = twice.told(|n| format!("{id}: {} taken in again", count(n, "event")));
+    let twice = twice.told(|n| format!("{id}: {} handled again", count(n, "event")));
     let missing = missing.into_values().filter_map(|finding| {
-        finding.told(|n| format!("{id}: {} not taken in, though its checkpoint has passed them", count(n, "event")))
+        finding.told(|n| format!("{id}: {} not handled, though its checkpoint has passed them", count(n, "event")))
     });
     [gone].into_iter().flatten().chain(missing).chain([twice, unwanted].into_iter().flatten()).collect()
 }
 
-/// In the order of the log, but for what went through a letter; within a stream without exception where it parks.
+/// In the order of the log, but for what went through a dead letter; within a stream without exception where it parks.
 fn in_order(facts: &Facts<'_>, role: &'static Role, rows: &[&Row]) -> Vec<Violation> {
     let duties = facts.duties(role);
     let (mut order, mut streams) = (Finding::new("G19"), Finding::new("G23"));
@@ -97,7 +97,7 @@ fn in_order(facts: &Facts<'_>, role: &'static Role, rows: &[&Row]) -> Vec<Violat
                 streams.line(|| format!("stream {stream_id}: {}, then {}", told(last), told(row)));
             }
         }
-        if duties.letter(row.global_sequence).is_some() {
+        if duties.dead_letter(row.global_sequence).is_some() {
             continue;
         }
         if let Some(last) = before.filter(|last| last.global_sequence > row.global_sequence) {
@@ -108,7 +108,7 @@ fn in_order(facts: &Facts<'_>, role: &'static Role, rows: &[&Row]) -> Vec<Violat
     let streams =
         streams.told(|n| format!("{}: the order inside a stream was not kept, {}", role.id, count(n, "time")));
     let order =
-        order.told(|n| format!("{}: events were not taken in in the order of the log, {}", role.id, count(n, "time")));
+        order.told(|n| format!("{}: events were not handled in the order of the log, {}", role.id, count(n, "time")));
     [streams, order].into_iter().flatten().collect()
 }
 
@@ -118,7 +118,7 @@ struct Replayed {
     events: u64,
     versions: u64,
     last_version: u64,
-    /// A letter was written: what was taken in last need not be the last event.
+    /// A dead letter was written: what was handled last need not be the last event.
     lettered: bool,
 }
 
@@ -126,10 +126,10 @@ fn tallied(facts: &Facts<'_>, role: &'static Role, first: &[Option<&Row>], talli
     let duties = facts.duties(role);
     let mut replayed: BTreeMap<Uuid, Replayed> = BTreeMap::new();
     for (event, row) in facts.evidence.log.iter().zip(first) {
-        if duties.letter(event.global_sequence).is_some() {
+        if duties.dead_letter(event.global_sequence).is_some() {
             replayed.entry(event.stream_id).or_default().lettered = true;
         }
-        // What was done without, and came anew with a rebuild, has a row.
+        // What was discarded, and came anew with a rebuild, has a row.
         if row.is_some() || duties.is_due(event) {
             let stream = replayed.entry(event.stream_id).or_default();
             stream.events += 1;

@@ -1,4 +1,4 @@
-//! Whether anything was going on at a time, without looking at everything that ever was.
+//! Whether anything was happening at a time, without looking at everything that ever was.
 
 /// Spans of time.
 #[derive(Debug)]

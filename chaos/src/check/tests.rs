@@ -9,7 +9,7 @@ mod taken_back;
 use uuid::Uuid;
 
 use super::{Evidence, RECOVERY, check};
-use crate::evidence::{Letter, Logged};
+use crate::evidence::{DeadLetter, Logged};
 use crate::sample::{self, NEW, OLD};
 
 const APPENDS: u64 = 400;
@@ -29,7 +29,7 @@ fn a_sound_run_passes() {
     let evidence = sample::evidence(APPENDS);
     assert_eq!(check(&evidence), []);
     // It is worth something: everything that is damaged below is there.
-    assert!(evidence.log.len() > 400 && evidence.letters.len() > 10 && evidence.audit.len() > 100);
+    assert!(evidence.log.len() > 400 && evidence.dead_letters.len() > 10 && evidence.audit.len() > 100);
     assert!(evidence.effects.iter().any(|effect| effect.by == OLD) && evidence.rows.iter().any(|row| row.by == NEW));
 }
 
@@ -67,33 +67,35 @@ fn questions_without_an_answer_or_with_two_are_found() {
 }
 
 #[test]
-fn letters_that_are_open_or_about_nothing_are_found() {
-    let damaged = |damage: fn(&mut Letter)| {
+fn dead_letters_that_are_open_or_about_nothing_are_found() {
+    let damaged = |damage: fn(&mut DeadLetter)| {
         broken(move |evidence| {
-            let letter = evidence.letters.iter_mut().find(|letter| letter.state == "replayed").unwrap();
-            damage(letter);
+            let dead_letter =
+                evidence.dead_letters.iter_mut().find(|dead_letter| dead_letter.state == "replayed").unwrap();
+            damage(dead_letter);
         })
     };
-    assert_eq!(damaged(|letter| letter.state = "dead".to_owned()), "G24");
-    assert_eq!(damaged(|letter| letter.state = "parked".to_owned()), "G24");
-    assert_eq!(damaged(|letter| letter.state = "discarded".to_owned()), "G24");
-    assert_eq!(damaged(|letter| letter.event_id = Uuid::from_u128(3)), "G15");
+    assert_eq!(damaged(|dead_letter| dead_letter.state = "dead".to_owned()), "G24");
+    assert_eq!(damaged(|dead_letter| dead_letter.state = "parked".to_owned()), "G24");
+    assert_eq!(damaged(|dead_letter| dead_letter.state = "discarded".to_owned()), "G24");
+    assert_eq!(damaged(|dead_letter| dead_letter.event_id = Uuid::from_u128(3)), "G15");
 }
 
 #[test]
-fn a_letter_of_one_who_has_no_reason_to_fail_is_found() {
+fn a_dead_letter_of_one_who_has_no_reason_to_fail_is_found() {
     assert_eq!(
         broken(|evidence| {
-            let letter = evidence.letters.iter().find(|letter| letter.state == "replayed").unwrap().clone();
-            evidence.letters.push(Letter { subscriber_id: "projection:effects".to_owned(), ..letter });
+            let dead_letter =
+                evidence.dead_letters.iter().find(|dead_letter| dead_letter.state == "replayed").unwrap().clone();
+            evidence.dead_letters.push(DeadLetter { subscriber_id: "projection:effects".to_owned(), ..dead_letter });
         }),
         "G22"
     );
 }
 
 #[test]
-fn an_event_without_a_row_and_without_a_letter_is_found() {
-    assert_eq!(broken(|evidence| evidence.letters.retain(|letter| letter.state != "discarded")), "G21");
+fn an_event_without_a_row_and_without_a_dead_letter_is_found() {
+    assert_eq!(broken(|evidence| evidence.dead_letters.retain(|dead_letter| dead_letter.state != "discarded")), "G21");
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn the_first_cases_are_shown_and_the_others_counted() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_what_went_on_around_it() {
+fn what_is_missing_is_told_with_what_happened_around_it() {
     let mut evidence = sample::evidence(APPENDS);
     let (role, killed) = (4, sample::kill(evidence.log.len()));
     let mine = |effect: &&crate::evidence::Effect| effect.role == role && effect.by == NEW;

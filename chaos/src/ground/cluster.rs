@@ -36,7 +36,7 @@ const SETTINGS: [(&str, &str); 5] = [
 /// What is known about the replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Replica {
-    /// It has all that anybody ever saw committed, and will have.
+    /// It has all that any client ever saw committed, and will have.
     Synchronous,
     /// Something has happened to the primary since that was certain.
     InDoubt,
@@ -149,7 +149,7 @@ impl Cluster {
     pub fn recover(&mut self) -> Result<(), Error> {
         // Who waited for the replica was disconnected: what it had committed can be seen now.
         self.doubt();
-        self.mend()
+        self.repair()
     }
 
     /// Crashes the primary and has the replica take its place. Refused if that would lose what was acknowledged.
@@ -166,7 +166,7 @@ impl Cluster {
     }
 
     /// Makes a former primary the synchronous replica. Does nothing if there is one. It takes seconds, in which the primary
-    /// goes on.
+    /// continues.
     pub fn rejoin(&mut self) -> Result<(), Error> {
         if self.replica == Replica::Synchronous {
             return Ok(());
@@ -194,7 +194,7 @@ impl Cluster {
     }
 
     /// Makes the cluster whole again, whatever was done to it.
-    pub fn mend(&mut self) -> Result<(), Error> {
+    pub fn repair(&mut self) -> Result<(), Error> {
         self.servers[self.primary].disk.free()?;
         if !self.primary_runs() || !self.replica_runs() {
             self.doubt();

@@ -19,7 +19,7 @@ use super::link::Condition;
 /// At most so much is carried at once.
 const CHUNK_MAX: usize = 16 * 1024;
 
-/// How many chunks are under way on one connection in one direction; whoever sends more waits.
+/// How many chunks are under way on one connection in one direction; who sends more waits.
 const UNDER_WAY_MAX: usize = 256;
 
 /// After a refusal of the operating system, which may be short of something.
@@ -110,10 +110,10 @@ async fn connect(client: TcpStream, server: u16, Ways { mut requests, answers }:
 /// One direction of one connection. An end or an error at one side is passed on as an end, like everything else.
 async fn carry(from: OwnedReadHalf, to: OwnedWriteHalf, way: Way) {
     let (queue, under_way) = mpsc::channel(UNDER_WAY_MAX);
-    tokio::join!(take(from, queue, way.clone()), deliver(under_way, to, way));
+    tokio::join!(receive(from, queue, way.clone()), deliver(under_way, to, way));
 }
 
-async fn take(mut from: OwnedReadHalf, queue: mpsc::Sender<(Instant, Vec<u8>)>, way: Way) {
+async fn receive(mut from: OwnedReadHalf, queue: mpsc::Sender<(Instant, Vec<u8>)>, way: Way) {
     let mut chunk = vec![0; CHUNK_MAX];
     while let Ok(read @ 1..) = from.read(&mut chunk).await {
         if queue.send((way.due(), chunk[..read].to_vec())).await.is_err() {

@@ -15,7 +15,7 @@ const NOBODY: &str = "02:77:00:00:00:00";
 /// A pair of devices between the experiment's network namespace and one of the instance's own.
 ///
 /// Frames are lost by giving them a receiver that does not exist. Neither side is told: a device that is down, or a route
-/// that leads nowhere, would be an error for whoever sends.
+/// that leads nowhere, would be an error for the sender.
 #[derive(Debug)]
 pub(super) struct Wire {
     /// Whose namespace it is. Ends with its standard input, that is, at the latest with the experiment.

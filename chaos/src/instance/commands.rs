@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::Job;
 
-/// Commands that may wait: whoever gives them waits for the answer, so there are never many.
+/// Commands that may wait: who gives them waits for the answer, so there are never many.
 const WAITING_MAX: usize = 16;
 
 /// What is to be done.
@@ -45,8 +45,8 @@ pub struct Reply {
 /// The commands as they come.
 pub(super) type Heard = mpsc::Receiver<Command>;
 
-/// Reads the job, and then commands until the other end is gone. On a thread: the runtime would wait for a read that is
-/// still going on.
+/// Reads the job, and then commands until the other end is gone. On a thread: the runtime would wait for a read that has
+/// not ended.
 pub(super) fn listen() -> Result<(Job, Heard), BoxError> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;

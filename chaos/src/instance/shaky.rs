@@ -9,7 +9,7 @@ use highwater::backend::lock;
 use highwater::{BoxError, Permanent};
 use uuid::Uuid;
 
-/// While this file is there, events that are poison are not taken in by anybody.
+/// While this file is there, no subscriber handles events that are poison.
 #[must_use]
 pub fn poison_path(folder: &Path) -> PathBuf {
     folder.join("poison")
@@ -25,9 +25,9 @@ pub fn asynchronous_path(folder: &Path) -> PathBuf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Fine,
-    /// Not taken in for as long as the poison works.
+    /// Not handled for as long as the poison works.
     Poison,
-    /// The same, and says that trying again is no use.
+    /// The same, and says that retrying is no use.
     PermanentPoison,
     /// The first attempt of a process fails.
     Fails,
@@ -55,7 +55,7 @@ impl Fate {
 #[derive(Debug)]
 pub(super) struct Shaky {
     poison: PathBuf,
-    /// Where letters are what is wrong there are more of them: what would fail once never succeeds.
+    /// Where dead letters are what is wrong there are more of them: what would fail once never succeeds.
     brittle: bool,
     tried: Mutex<HashSet<Uuid>>,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::{
-    Append, BoxError, BusError, Error, Event, EventBus, EventTypes, Projection, SubscriberOptions,
+    Append, BoxError, BusError, Error, Event, EventBus, EventTypes, Projection, StateIs, SubscriberOptions,
     TransactionalProjection, stream_id,
 };
 
@@ -14,8 +14,8 @@ use crate::broken::Flaw;
 use crate::cast::{Fact, Kind, ROLES, Role};
 use crate::record::Entry;
 
-/// How long to wait before subscribing is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// How long to wait before subscribing is retried.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// What subscribers are made of.
 #[derive(Clone)]
@@ -34,21 +34,21 @@ impl<S: Base> Cast<S> {
         if role.alone { self.alone.as_ref() } else { Some(&self.bus) }
     }
 
-    /// Subscribes, and tries again for as long as the database is away. One that is there already stays.
+    /// Subscribes, and retries for as long as the database is away. One that is there already stays.
     pub(super) async fn join(&self, role: &'static Role) -> Result<(), BoxError> {
         let Some(bus) = self.bus(role) else { return Ok(()) };
         loop {
-            let brittle = self.job.flaw == Some(Flaw::LooseLetter);
+            let brittle = self.job.flaw == Some(Flaw::LooseDeadLetter);
             let shaky = role.shaky.then(|| Shaky::new(&self.job.folder, brittle));
             let taker = Taker { role, shaky, cast: self.clone() };
             let joined = match role.kind {
-                Kind::Transactional => bus.subscribe(Within(taker)).await,
-                Kind::Effects | Kind::Saga => bus.subscribe(Outside(taker)).await,
+                Kind::Transactional => bus.subscribe(InTransaction(taker)).await,
+                Kind::Effects | Kind::Saga => bus.subscribe(OutsideTransaction(taker)).await,
             };
             match joined {
                 // An instance may be told to stop while it is still joining.
                 Ok(_) | Err(Error::Bus(BusError::AlreadySubscribed(_)) | Error::ShutDown) => return Ok(()),
-                Err(error) if error.is_retryable() => tokio::time::sleep(TRY_AGAIN).await,
+                Err(error) if error.is_retryable() => tokio::time::sleep(RETRY_DELAY).await,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -87,9 +87,9 @@ impl<S: Base> Taker<S> {
 }
 
 /// In the transaction of its checkpoint.
-struct Within<S: Base>(Taker<S>);
+struct InTransaction<S: Base>(Taker<S>);
 
-impl<S: Base> TransactionalProjection<Fact, S::Tx> for Within<S> {
+impl<S: Base> TransactionalProjection<Fact, S::Tx> for InTransaction<S> {
     fn subscriber_id(&self) -> &str {
         self.0.role.id
     }
@@ -125,9 +125,11 @@ impl<S: Base> TransactionalProjection<Fact, S::Tx> for Within<S> {
 }
 
 /// Outside of any transaction: a line in the journal, and an answer from the saga.
-struct Outside<S: Base>(Taker<S>);
+struct OutsideTransaction<S: Base>(Taker<S>);
 
-impl<S: Base> Projection<Fact> for Outside<S> {
+impl<S: Base> Projection<Fact> for OutsideTransaction<S> {
+    const STATE: StateIs = StateIs::Outside;
+
     fn subscriber_id(&self) -> &str {
         self.0.role.id
     }

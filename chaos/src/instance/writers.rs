@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, stream_id};
+use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, StreamId, stream_id};
 use tokio::sync::watch;
 use uuid::{Builder, Uuid};
 
 use super::{Job, Journal, asynchronous_path, now};
-use crate::base::{Base, Held};
+use crate::base::{Base, OpenFor};
 use crate::cast::Fact;
 use crate::record::{Entry, How, Outcome, Sent};
 
@@ -69,7 +69,7 @@ struct Draft {
     append: Append,
     how: How,
     sent: Vec<Sent>,
-    held: Option<Held>,
+    held: Option<OpenFor>,
     /// Its writer stops waiting for the first answer after this long.
     patience: Option<Duration>,
     /// It is sent once more although it was acknowledged.
@@ -169,7 +169,7 @@ impl<S: Base> Writer<S> {
             let mut expects = expected_version(expected);
             append = Some(facts.into_iter().fold(started.expecting(expected), |append, fact| {
                 let id = self.id();
-                sent.push(Sent { id, stream_id: stream, expected: expects.take() });
+                sent.push(Sent { id, stream_id: stream.id(), expected: expects.take() });
                 append.event_with_id(id, fact)
             }));
         }
@@ -179,9 +179,9 @@ impl<S: Base> Writer<S> {
         Draft { append, how, sent, held, patience, again: self.random.u32(0..100) < 5 }
     }
 
-    fn stream(&mut self) -> (Uuid, ExpectedVersion) {
+    fn stream(&mut self) -> (StreamId, ExpectedVersion) {
         match self.random.u32(0..100) {
-            0..15 => (Uuid::from_u128(self.random.u128(..)), ExpectedVersion::NoStream),
+            0..15 => (Uuid::from_u128(self.random.u128(..)).into(), ExpectedVersion::NoStream),
             // Most of these are conflicts: nobody looked.
             15..18 => (self.shared(), ExpectedVersion::Exact(self.random.u64(0..50))),
             18..20 => (self.shared(), ExpectedVersion::NoStream),
@@ -189,7 +189,7 @@ impl<S: Base> Writer<S> {
         }
     }
 
-    fn shared(&mut self) -> Uuid {
+    fn shared(&mut self) -> StreamId {
         stream_id("thing", &self.random.u64(0..STREAMS).to_string())
     }
 
@@ -202,13 +202,13 @@ impl<S: Base> Writer<S> {
     }
 
     /// Most are short; some are open for longer than a reader likes to wait.
-    fn held(&mut self) -> Held {
+    fn held(&mut self) -> OpenFor {
         let longest = if self.random.u32(0..10) == 0 { 1_500 } else { 60 };
         let mut part = || Duration::from_millis(self.random.u64(0..longest) / 2);
         let (before, after) = (part(), part());
         // In half of them the append comes last, as a unit of work has it.
         let after = if self.random.bool() { after } else { Duration::ZERO };
-        Held { before, after, commit: self.random.u32(0..100) < 70 }
+        OpenFor { before, after, commit: self.random.u32(0..100) < 70 }
     }
 
     /// Sends it until it is known what came of it.
@@ -230,8 +230,8 @@ impl<S: Base> Writer<S> {
                 Ok(None) => return Outcome::RolledBack,
                 Err(error) => error,
             };
-            // A transaction of one's own that failed before its commit was rolled back with everything in it; whether its
-            // writer tries again is up to it. Here it does, as a plain append with the same ids.
+            // A transaction of the application that failed before its commit was rolled back with everything in it; whether
+            // its writer retries is up to it. Here it does, as a plain append with the same ids.
             if !error.is_retryable() {
                 let conflict = matches!(error, Error::Conflict { .. });
                 return Outcome::Refused { conflict, why: error.to_string() };
@@ -246,7 +246,7 @@ impl<S: Base> Writer<S> {
     async fn send_once(
         &self,
         draft: &Draft,
-        held: Option<Held>,
+        held: Option<OpenFor>,
         patience: Option<Duration>,
     ) -> Result<Option<Appended>, Error> {
         let sending = async {

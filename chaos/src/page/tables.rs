@@ -11,11 +11,14 @@ pub(super) fn cards(summary: &Summary) -> String {
     let caught_up = summary.caught_up_seconds.map_or("never".to_owned(), |seconds| format!("{seconds:.1} s"));
     let slowest = summary.takeovers.values().map(|times| times.max).max_by(f64::total_cmp);
     let slowest = slowest.map_or("–".to_owned(), |seconds| format!("{seconds:.1} s"));
-    let letters: Vec<String> =
-        summary.letters.iter().map(|(state, count)| format!("{} {state}", number(count))).collect();
-    let letters =
-        if letters.is_empty() { "dead letters".to_owned() } else { format!("dead letters: {}", letters.join(", ")) };
-    let all: u64 = summary.letters.values().sum();
+    let dead_letters: Vec<String> =
+        summary.dead_letters.iter().map(|(state, count)| format!("{} {state}", number(count))).collect();
+    let dead_letters = if dead_letters.is_empty() {
+        "dead letters".to_owned()
+    } else {
+        format!("dead letters: {}", dead_letters.join(", "))
+    };
+    let all: u64 = summary.dead_letters.values().sum();
     let cards = [
         (number(summary.events), "events in the log".to_owned()),
         (
@@ -27,10 +30,10 @@ pub(super) fn cards(summary: &Summary) -> String {
                 summary.load_held * 100.0
             ),
         ),
-        (caught_up, "after the last fault until everybody had caught up; 15 s are allowed".to_owned()),
+        (caught_up, "after the last fault until all had caught up; 15 s are allowed".to_owned()),
         (slowest, "the slowest takeover".to_owned()),
         (number(summary.delivered_twice), "effects that came again, which is allowed after a takeover".to_owned()),
-        (number(all), letters),
+        (number(all), dead_letters),
         (number(summary.rebuilds), "rebuilds under load".to_owned()),
     ];
     highwater_pages::cards(&cards.map(|(figure, text)| ("", figure, text)))

@@ -68,7 +68,7 @@ fn key(evidence: &Evidence) -> String {
     let named: Vec<_> =
         instances.into_iter().map(|instance| (colour(instance), format!("instance {instance}"))).collect();
     let others = [
-        ("nobody", "nobody leads"),
+        ("nobody", "no leader"),
         ("gap", "the database did not answer"),
         ("fault", "fault"),
         ("fault server", "fault of the whole database"),
@@ -155,7 +155,7 @@ fn lane(id: &str, evidence: &Evidence, axis: Axis, y: f64) -> String {
     let mut out = beside("end", y + 12.0, id);
     for (from, to, leader) in leaders {
         let (class, told) = leader.map_or_else(
-            || ("nobody".to_owned(), "nobody leads".to_owned()),
+            || ("nobody".to_owned(), "no leader".to_owned()),
             |leader| (colour(leader), format!("instance {leader} leads")),
         );
         let (x, width) = (axis.x(from), (axis.x(to) - axis.x(from)).max(1.0));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cast::ROLES;
 use crate::evidence::{Done, Effect, Evidence};
 
-/// Whoever has delivered so long before a fault was delivering when it came: in microseconds.
+/// An instance that has delivered so long before a fault was delivering when it came: in microseconds.
 const JUST_BEFORE: u64 = 1_000_000;
 
 /// After so long it is not the fault that was waited for: in microseconds.
@@ -44,7 +44,7 @@ impl fmt::Display for Takeovers {
 }
 
 /// For every fault that concerned an instance, and every subscriber that it was delivering to in the second before: from the
-/// beginning of the fault to the first effect by another life. Where the same life goes on by itself nobody took over.
+/// beginning of the fault to the first effect by another life. Where the same life continues by itself, no other took over.
 pub(super) fn takeovers(evidence: &Evidence) -> BTreeMap<String, Takeovers> {
     let mut effects: Vec<Vec<&Effect>> = vec![Vec::new(); ROLES.len()];
     for effect in &evidence.effects {
@@ -68,9 +68,9 @@ fn takeover(fault: &Done, effects: &[&Effect]) -> Option<u64> {
     let begin = effects.partition_point(|effect| effect.at < from.saturating_sub(JUST_BEFORE));
     let middle = effects.partition_point(|effect| effect.at < from);
     let before = &effects[begin..middle];
-    // Whoever delivered last was leading; it has to be the one that the fault concerns.
+    // The instance that delivered last was leading; it has to be the one that the fault concerns.
     let leader = before.last().map(|effect| effect.by).filter(|by| by.instance == instance)?;
-    // What it hands over before it knows does not count; that it goes on when all is over means that nobody took over.
+    // What it hands over before it knows does not count; that it continues when all is over means that no other took over.
     let mut after = effects[middle..].iter().take_while(|effect| effect.at <= until);
     let next = after.find(|effect| effect.by != leader || effect.at > fault.to)?;
     (next.by != leader).then(|| next.at - from)

@@ -14,7 +14,7 @@ fn a_run_is_told_in_figures() {
     assert_eq!(summary.faults["kill"], Faults { count: 1, failed: 0 });
     // Four subscribers repeat twenty, the saga too, and one with a batch of one.
     assert_eq!(summary.delivered_twice, 20 * 5 + 1);
-    assert_eq!((summary.letters["discarded"], summary.rebuilds), (2, 1));
+    assert_eq!((summary.dead_letters["discarded"], summary.rebuilds), (2, 1));
     assert!((summary.caught_up_seconds.unwrap() - 1.3).abs() < 1e-9);
     let takeovers = summary.takeovers["kill"];
     assert_eq!(takeovers.count, 5);
@@ -44,7 +44,7 @@ fn the_text_and_the_file_say_the_same() {
 }
 
 #[test]
-fn who_goes_on_by_itself_was_not_taken_over() {
+fn a_leader_that_continues_by_itself_was_not_taken_over() {
     let mut evidence = sample::evidence(400);
     for effect in &mut evidence.effects {
         effect.by = sample::OLD;

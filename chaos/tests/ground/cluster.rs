@@ -86,11 +86,11 @@ fn a_cluster_loses_nothing_whatever_is_done_to_it() {
         assert!(matches!(cluster.fill_disk(), Err(Error::SharedDisk)));
     }
     cluster.crash().unwrap();
-    cluster.mend().unwrap();
+    cluster.repair().unwrap();
     cluster.promote().unwrap();
     cluster.crash().unwrap();
-    cluster.mend().unwrap();
-    cluster.mend().unwrap();
+    cluster.repair().unwrap();
+    cluster.repair().unwrap();
     is_whole(&cluster);
     assert_eq!(cluster.primary_url(), before);
     assert_eq!(ask(&cluster, "SELECT count(*) FROM noted"), "5");
@@ -104,6 +104,6 @@ fn a_single_server_is_never_promoted() {
     assert_eq!(cluster.ports().len(), 1);
     assert!(matches!(cluster.promote(), Err(Error::NoReplica)));
     cluster.crash().unwrap();
-    cluster.mend().unwrap();
+    cluster.repair().unwrap();
     assert_eq!(ask(&cluster, "SELECT 1"), "1");
 }

@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long nothing has to come for nothing to be coming. Far longer than what comes takes on a whole link.
 const SILENCE: Duration = Duration::from_millis(400);
 
-/// What one end hears, line by line.
-struct Ear(Receiver<String>);
+/// What one end receives, line by line.
+struct Listener(Receiver<String>);
 
-impl Ear {
+impl Listener {
     fn new(source: impl std::io::Read + Send + 'static) -> Self {
         let (sender, heard) = channel();
         thread::spawn(move || {
@@ -34,12 +34,12 @@ impl Ear {
     }
 
     #[track_caller]
-    fn hears(&self, line: &str) {
+    fn receives(&self, line: &str) {
         assert_eq!(self.0.recv_timeout(PATIENCE).unwrap(), line);
     }
 
     #[track_caller]
-    fn hears_nothing(&self) {
+    fn receives_nothing(&self) {
         self.0.recv_timeout(SILENCE).unwrap_err();
     }
 }
@@ -47,10 +47,10 @@ impl Ear {
 /// A connection over a link, seen from both ends.
 struct Call {
     instance: Child,
-    mouth: ChildStdin,
-    ear: Ear,
+    writer: ChildStdin,
+    listener: Listener,
     server: TcpStream,
-    server_ear: Ear,
+    server_listener: Listener,
 }
 
 impl Call {
@@ -63,13 +63,13 @@ impl Call {
         let server = listener.accept().unwrap().0;
         // As PostgreSQL does.
         server.set_nodelay(true).unwrap();
-        let (mouth, ear) = (instance.stdin.take().unwrap(), Ear::new(instance.stdout.take().unwrap()));
-        let server_ear = Ear::new(server.try_clone().unwrap());
-        Self { instance, mouth, ear, server, server_ear }
+        let (writer, listener) = (instance.stdin.take().unwrap(), Listener::new(instance.stdout.take().unwrap()));
+        let server_listener = Listener::new(server.try_clone().unwrap());
+        Self { instance, writer, listener, server, server_listener }
     }
 
     fn ask(&mut self, line: &str) {
-        writeln!(self.mouth, "{line}").unwrap();
+        writeln!(self.writer, "{line}").unwrap();
     }
 
     fn answer(&mut self, line: &str) {
@@ -79,13 +79,13 @@ impl Call {
     #[track_caller]
     fn works(&mut self) {
         self.ask("are you there");
-        self.server_ear.hears("are you there");
+        self.server_listener.receives("are you there");
         self.answer("yes");
-        self.ear.hears("yes");
+        self.listener.receives("yes");
     }
 
     fn end(mut self) {
-        drop(self.mouth);
+        drop(self.writer);
         self.server.shutdown(std::net::Shutdown::Both).unwrap();
         assert!(self.instance.wait().unwrap().success());
     }
@@ -99,37 +99,37 @@ fn loses_what_it_should(link: &Link, listener: &TcpListener) {
     link.set(Condition::Cut).unwrap();
     call.ask("lost");
     call.answer("lost too");
-    call.server_ear.hears_nothing();
-    call.ear.hears_nothing();
+    call.server_listener.receives_nothing();
+    call.listener.receives_nothing();
     link.set(Condition::Whole).unwrap();
-    call.server_ear.hears("lost");
-    call.ear.hears("lost too");
+    call.server_listener.receives("lost");
+    call.listener.receives("lost too");
 
-    // Confirmations are lost with answers and with requests. TCP goes on for a while without, but not where it has just met
-    // with losses: hence a word in between.
+    // Confirmations are lost with answers and with requests. TCP continues for a while without, but not where it has just
+    // met with losses: hence a word in between.
     call.works();
     link.set(Condition::LosesAnswers).unwrap();
     call.ask("heard");
     call.answer("not heard");
-    call.server_ear.hears("heard");
-    call.ear.hears_nothing();
+    call.server_listener.receives("heard");
+    call.listener.receives_nothing();
     link.set(Condition::Whole).unwrap();
-    call.ear.hears("not heard");
+    call.listener.receives("not heard");
 
     call.works();
     link.set(Condition::LosesRequests).unwrap();
     call.ask("not heard either");
     call.answer("heard as well");
-    call.ear.hears("heard as well");
-    call.server_ear.hears_nothing();
+    call.listener.receives("heard as well");
+    call.server_listener.receives_nothing();
     link.set(Condition::Whole).unwrap();
-    call.server_ear.hears("not heard either");
+    call.server_listener.receives("not heard either");
 
     link.set(Condition::Throttled { kbit: 400 }).unwrap();
     let long = "long".repeat(25_000);
     let since = Instant::now();
     call.answer(&long);
-    call.ear.hears(&long);
+    call.listener.receives(&long);
     assert!(since.elapsed() > Duration::from_secs(1), "800 kbit: {:?}", since.elapsed());
     link.set(Condition::Whole).unwrap();
     call.works();

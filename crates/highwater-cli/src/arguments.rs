@@ -17,7 +17,7 @@ Exit codes:
   4    there is no such subscriber, dead letter or stream
   5    conflict: the stream is not at the expected version, or an event id is taken
   130  interrupted by Ctrl-C
-  141  whoever read the output stopped reading
+  141  the reader of the output stopped reading
   143  ended by SIGTERM
 
 Start here:

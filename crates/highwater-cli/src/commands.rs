@@ -13,10 +13,13 @@ mod export;
 mod import;
 mod init;
 mod man;
+mod new;
 mod pause;
 mod read;
 mod rebuild;
 mod status;
+mod streams;
+mod subscribers;
 mod tail;
 mod top;
 mod why;
@@ -29,9 +32,11 @@ use crate::failure::Failure;
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    New(new::New),
     Init(init::Init),
     Append(append::Append),
     Read(read::Read),
+    Streams(streams::Streams),
     Events(events::Events),
     Tail(tail::Tail),
     Status(status::Status),
@@ -42,6 +47,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Checkpoint(checkpoint::Checkpoint),
     Rebuild(rebuild::Rebuild),
+    #[command(subcommand)]
+    Subscribers(subscribers::Subscribers),
     Pause(pause::Pause),
     Resume(pause::Resume),
     Export(export::Export),
@@ -59,9 +66,11 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         match self {
+            Self::New(command) => command.run(global),
             Self::Init(command) => command.run(global).await,
             Self::Append(command) => command.run(global).await,
             Self::Read(command) => command.run(global).await,
+            Self::Streams(command) => command.run(global).await,
             Self::Events(command) => command.run(global).await,
             Self::Tail(command) => command.run(global).await,
             Self::Status(command) => command.run(global).await,
@@ -70,6 +79,7 @@ impl Command {
             Self::DeadLetters(command) => command.run(global).await,
             Self::Checkpoint(command) => command.run(global).await,
             Self::Rebuild(command) => command.run(global).await,
+            Self::Subscribers(command) => command.run(global).await,
             Self::Pause(command) => command.run(global).await,
             Self::Resume(command) => command.run(global).await,
             Self::Export(command) => command.run(global).await,

@@ -126,7 +126,7 @@ impl From<Error> for Failure {
             Error::Denied { action: "connect" | "connect to any host", .. } => {
                 "; check the user, the password and what the server lets in"
             }
-            Error::Denied { .. } => "; let somebody do it who may, or grant what is missing",
+            Error::Denied { .. } => "; have a role do it that may, or grant what is missing",
             _ => "",
         };
         Self::new(exit, format!("{}{advice}", crate::words::for_the_shell(&chain(&error))))

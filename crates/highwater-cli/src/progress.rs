@@ -53,7 +53,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_message(match step.phase {
                 Phase::Events => "events",
-                Phase::Delivery => "checkpoints and letters",
+                Phase::Delivery => "checkpoints and dead letters",
                 _ => "comparing",
             });
             bar.set_length(step.total);

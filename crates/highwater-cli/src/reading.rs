@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use highwater::backend::{Backend, Backoff, ReadLimit, Record};
-use highwater::{Error, EventTypes, Overview};
+use highwater::operations::Overview;
+use highwater::{Error, EventStore, EventTypes, Filter};
 
 use crate::failure::{Failure, note};
 
@@ -15,10 +17,31 @@ const WORTH_SAYING: Duration = Duration::from_secs(1);
 /// How long to wait before looking again whether an open writer has ended: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
+/// Which events to show.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// Only events of this type; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Only events of streams of this kind: what stands before the slash of their names; may be given several times
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+}
+
+impl Which {
+    pub(crate) fn filter(&self) -> Filter {
+        let types = if self.types.is_empty() { EventTypes::All } else { EventTypes::only(&self.types) };
+        let filter = Filter::from(types);
+        // As `highwater streams order/` has it, it may end with the slash.
+        let kinds = self.kinds.iter().map(|kind| kind.strip_suffix('/').unwrap_or(kind));
+        if self.kinds.is_empty() { filter } else { filter.of_kinds(kinds) }
+    }
+}
+
 /// Everything after a position, page by page.
 pub(crate) struct Reading<'a> {
     store: &'a dyn Backend,
-    types: EventTypes,
+    filter: Filter,
     /// Up to here everything has been read.
     pub(crate) after: u64,
     incarnation: Option<u64>,
@@ -28,11 +51,10 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(store: &'a dyn Backend, after: u64, types: &[String]) -> Self {
-        let types = if types.is_empty() { EventTypes::All } else { EventTypes::only(types.to_vec()) };
+    pub(crate) fn new(store: &'a dyn Backend, after: u64, filter: Filter) -> Self {
         Self {
             store,
-            types,
+            filter,
             after,
             incarnation: None,
             waiting: None,
@@ -43,7 +65,7 @@ impl<'a> Reading<'a> {
 
     /// What there is now. `None`: nothing new, or nothing that could be shown yet.
     pub(crate) async fn page(&mut self) -> Result<Option<Vec<Record>>, Error> {
-        let page = self.store.read_all(self.after, &self.types, ReadLimit::events(PAGE_EVENTS)).await?;
+        let page = self.store.read_all(self.after, &self.filter, ReadLimit::events(PAGE_EVENTS)).await?;
         if self.incarnation.replace(page.incarnation).is_some_and(|before| before != page.incarnation) {
             let reason = "the server was restarted or replaced while it was being read".to_owned();
             return Err(Error::Interrupted { reason });
@@ -97,7 +119,7 @@ impl<'a> Reading<'a> {
 /// numbers that follow one another tell it.
 pub(crate) async fn settled(store: &dyn Backend) -> Result<u64, Error> {
     let Overview { frontier, head, .. } = store.overview().await?;
-    let mut reading = Reading::new(store, frontier, &[]);
+    let mut reading = Reading::new(store, frontier, Filter::ALL);
     while reading.after < head && reading.page().await?.is_some() {}
     Ok(reading.after.min(head).max(frontier))
 }

@@ -1,5 +1,6 @@
 //! Events as they are shown.
 
+use highwater::StreamName;
 use highwater::backend::Record;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -14,6 +15,8 @@ use crate::words;
 pub(crate) struct Shown<'a> {
     global_sequence: u64,
     stream: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_name: Option<&'a str>,
     version: u64,
     id: String,
     #[serde(rename = "type")]
@@ -29,6 +32,7 @@ impl<'a> Shown<'a> {
         Ok(Self {
             global_sequence: record.global_sequence,
             stream: record.stream_id.to_string(),
+            stream_name: record.stream_name.as_ref().map(StreamName::as_str),
             version: record.stream_version,
             id: record.id.to_string(),
             event_type: &record.event_type,
@@ -75,7 +79,7 @@ impl Listing {
             "{:>10}  {:<20}  {:<36}  {:>7}  {:<20}  {}  {}",
             record.global_sequence,
             words::time(record.created_at),
-            record.stream_id,
+            words::one_line(&record.stream().to_string()),
             record.stream_version,
             words::one_line(&record.event_type),
             on_one_line(&record.data),

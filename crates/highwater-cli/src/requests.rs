@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use highwater::backend::{Backend, Backoff, LeaderHold, Request};
-use highwater::{Bus, BusError, Error, ReliableDeliveryConfig, RequestOutcome};
+use highwater::operations::RequestOutcome;
+use highwater::{Bus, BusError, Error, ReliableDeliveryConfig};
 use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -24,11 +25,11 @@ pub(crate) struct Asking {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = times::seconds())]
     pub(crate) wait: u64,
     /// Who asks, for the record
-    #[arg(long, value_name = "NAME", default_value_t = whoever())]
+    #[arg(long, value_name = "NAME", default_value_t = default_name())]
     pub(crate) by: String,
 }
 
-pub(crate) fn whoever() -> String {
+pub(crate) fn default_name() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     user.filter(|user| !user.trim().is_empty()).unwrap_or_else(|| format!("process {}", std::process::id()))
 }
@@ -82,7 +83,7 @@ impl Asking {
         match (open, self.wait) {
             (0, _) => Ok(()),
             (open, 0) => {
-                note(&format!("{} open; whoever leads for the subscriber does it", words::count(open, "request")));
+                note(&format!("{} open; the subscriber's leader does it", words::count(open, "request")));
                 Ok(())
             }
             (open, seconds) => Err(Failure::refused(format!(
@@ -124,10 +125,10 @@ async fn wait_for(
 pub(crate) async fn what_it_waits_for(store: &dyn Backend, id: &str) -> Result<Option<String>, Failure> {
     if !store.paused(&[id.to_owned()]).await?.is_empty() {
         let resume = words::quoted(id);
-        return Ok(Some(format!("{id} is paused: it is done once `highwater resume {resume}` lets it go on")));
+        return Ok(Some(format!("{id} is paused: it is done once `highwater resume {resume}` is run")));
     }
     let nobody = nobody_leads(store, id).await?;
-    Ok(nobody.then(|| format!("nobody leads for {id} at the moment: it is done once somebody does")))
+    Ok(nobody.then(|| format!("no instance leads for {id} at the moment: it is done once an instance does")))
 }
 
 /// Whether it is certain that a subscriber has no leader.
@@ -142,7 +143,7 @@ fn shown(request: &Request) -> serde_json::Value {
     json!({
         "request": request.id.to_string(),
         "subscriber": request.subscriber_id,
-        "asked": request.ask.name(),
+        "kind": request.kind.name(),
         "by": request.requested_by,
         "finished_at": outcome.and_then(|outcome| outcome.finished_at).map(words::exact),
         "done": outcome.map(|outcome| outcome.done),

@@ -97,8 +97,8 @@ mod tests {
             said(&["append", "order/17"]),
             "the following required arguments were not provided: <TYPE>; see `highwater append --help`"
         );
-        let letters = said(&["dead-letters", "reply"]);
-        assert!(letters.ends_with("see `highwater dead-letters --help`"), "{letters}");
+        let dead_letters = said(&["dead-letters", "reply"]);
+        assert!(dead_letters.ends_with("see `highwater dead-letters --help`"), "{dead_letters}");
         let stream = said(&["read", "postgres://db/shop"]);
         assert!(stream.contains("--database"), "{stream}");
     }

@@ -27,13 +27,19 @@ pub(crate) fn count(many: u64, what: &str) -> String {
 /// What a store holds.
 pub(crate) fn contents(counts: &Counts) -> String {
     let mut parts = vec![count(counts.events, "event"), count(counts.checkpoints, "checkpoint")];
-    for (many, what) in [(counts.letters, "dead letter"), (counts.requests, "open request")] {
+    for (many, what) in [(counts.dead_letters, "dead letter"), (counts.requests, "open request")] {
         if many > 0 {
             parts.push(count(many, what));
         }
     }
     let last = parts.pop().unwrap_or_default();
     format!("{} and {last}", parts.join(", "))
+}
+
+/// What is to be done where a store with subscribers was filled.
+pub(crate) fn read_models(counts: &Counts) -> Option<&'static str> {
+    let said = "read models are no part of it: rebuild each projection's by `highwater rebuild NAME`";
+    (counts.checkpoints > 0).then_some(said)
 }
 
 /// The two largest units, and no more than can be read at a glance.
@@ -101,6 +107,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// The library's errors for programs, reworded for users at a shell.
 pub(crate) fn for_the_shell(text: &str) -> String {
     text.replace("call initialize()", "run `highwater init`")
+        .replace("remove() it", "remove it (`highwater subscribers remove`)")
         .replace("set allow_network_file_system", "say --force-network-file-system")
 }
 

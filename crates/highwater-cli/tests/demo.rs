@@ -53,7 +53,7 @@ impl Demo {
             .args(arguments)
             .current_dir(&folder.0)
             .env("TMPDIR", &folder.0)
-            // Somebody's real events: the demo stays away from them.
+            // A user's real events: the demo stays away from them.
             .env("HIGHWATER_DATABASE_URL", "postgres://nobody@127.0.0.1:1/production")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -218,7 +218,7 @@ fn what_is_kept_can_be_found_again_and_is_not_run_over() {
 }
 
 #[test]
-fn a_schema_of_somebody_else_is_not_touched() {
+fn a_schema_of_another_user_is_not_touched() {
     let (folder, schema, url) = (Folder::new(), schema("mine"), postgres_url());
     execute(format!("CREATE SCHEMA {schema}"));
     let ended = Demo::start(&folder, &["--database", &url, "--schema", &schema]).end();
@@ -331,7 +331,7 @@ fn on_a_terminal_it_is_drawn_and_ctrl_c_gives_the_screen_back() {
 }
 
 #[test]
-fn whoever_stops_reading_ends_it() {
+fn a_reader_that_stops_reading_ends_it() {
     let folder = Folder::new();
     let mut demo = Demo::start(&folder, &[]);
     demo.is_open();

@@ -33,7 +33,7 @@ impl<H: Harness> Case<H> {
     /// In which way the backend breaks the contract, in words. A backend that takes longer than `deadline` does.
     pub async fn run(&self, harness: H, deadline: Duration) -> Result<(), String> {
         let harness = Arc::new(harness);
-        // In a task of its own, so that a panic ends the case and not the clean-up.
+        // In a separate task, so that a panic ends the case and not the clean-up.
         let mut task = tokio::spawn((self.run)(Arc::clone(&harness)));
         let outcome = match tokio::time::timeout(deadline, &mut task).await {
             Ok(Ok(())) => Ok(()),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
-use highwater::backend::{Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, Taken, Term};
+use highwater::backend::{
+    Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Opening, Refused, Report, Taken, Term,
+};
 use highwater::{Claim, Error, SubscriptionState};
 use uuid::Uuid;
 
@@ -11,11 +13,11 @@ use crate::support::within;
 use crate::{Harness, Settings};
 
 /// Takes over for a subscriber, and gives the fence that comes with it.
-pub(crate) async fn take(store: &dyn Backend, subscriber_id: &str, start: u64) -> (Fence, Taken) {
+pub(crate) async fn take_over(store: &dyn Backend, subscriber_id: &str, start: u64) -> (Fence, Taken) {
     let taken = within("taking over", store.take_over(&Claim { start, ..Claim::of(subscriber_id) }))
         .await
         .expect("one can take over");
-    (Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation }, taken)
+    (taken.checkpoint.fence(), taken)
 }
 
 /// A write of a checkpoint alone.
@@ -45,26 +47,26 @@ pub(crate) async fn a_new_subscriber_has_no_checkpoint<H: Harness>(harness: Arc<
     let store = harness.fresh(Settings::default()).await;
     assert_eq!(stored(&store, "projection:new").await, None);
     assert_eq!(store.checkpoints().await.expect("checkpoints can be read"), []);
-    take(&store, "projection:other", 5).await;
+    take_over(&store, "projection:other", 5).await;
     assert_eq!(stored(&store, "projection:new").await, None, "another's checkpoint is not its own");
 }
 
 pub(crate) async fn taking_over_stores_the_start<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (_, taken) = take(&store, "projection:late", 42).await;
+    let (_, taken) = take_over(&store, "projection:late", 42).await;
     assert!(taken.fresh, "it was new");
-    assert_eq!(taken.global_sequence, 42);
+    assert_eq!(taken.checkpoint.global_sequence, 42);
     let checkpoint = stored(&store, "projection:late").await.expect("the start is stored");
-    assert_eq!((checkpoint.global_sequence, checkpoint.term, checkpoint.event_id), (42, taken.term, None));
-    assert_eq!(checkpoint.incarnation, taken.incarnation);
-    let (_, again) = take(&store, "projection:late", 7).await;
+    assert_eq!((checkpoint.global_sequence, checkpoint.term, checkpoint.event_id), (42, taken.checkpoint.term, None));
+    assert_eq!(checkpoint.incarnation, taken.checkpoint.incarnation);
+    let (_, again) = take_over(&store, "projection:late", 7).await;
     assert!(!again.fresh, "it was not new any more");
-    assert_eq!(again.global_sequence, 42, "the start counts once");
+    assert_eq!(again.checkpoint.global_sequence, 42, "the start counts once");
 }
 
 pub(crate) async fn a_checkpoint_is_stored_and_replaced<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     let event_id = Uuid::now_v7();
     assert_eq!(put(&store, CheckpointWrite { event_id: Some(event_id), ..to(&fence, 3) }).await, None);
     let first = stored(&store, "projection:orders").await.expect("it is stored");
@@ -83,7 +85,7 @@ pub(crate) async fn checkpoints_are_independent<H: Harness>(harness: Arc<H>) {
     let names = ["projection:a", "projection:A", "projection:a ", "projection:ab", "projektion:ä", "saga:a"];
     let mut fences = Vec::new();
     for (at, name) in (1..).zip(names) {
-        let (fence, taken) = take(&store, name, at).await;
+        let (fence, taken) = take_over(&store, name, at).await;
         assert!(taken.fresh, "{name:?} is new");
         fences.push(fence);
     }
@@ -103,24 +105,24 @@ pub(crate) async fn checkpoints_are_independent<H: Harness>(harness: Arc<H>) {
 
 pub(crate) async fn a_checkpoint_never_moves_back<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     assert_eq!(put(&store, to(&fence, 50)).await, None);
     assert_eq!(put(&store, to(&fence, 20)).await, None, "a write that comes late counts as stored");
     assert_eq!(position(&store, "projection:orders").await, Some(50), "and changes nothing");
-    let (_, taken) = take(&store, "projection:orders", 0).await;
-    assert_eq!(taken.global_sequence, 50);
+    let (_, taken) = take_over(&store, "projection:orders", 0).await;
+    assert_eq!(taken.checkpoint.global_sequence, 50);
 }
 
 pub(crate) async fn several_writes_are_answered_one_by_one<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (first, _) = take(&store, "projection:1", 0).await;
-    let (old, _) = take(&store, "projection:2", 0).await;
-    let (_, newer) = take(&store, "projection:2", 0).await;
+    let (first, _) = take_over(&store, "projection:1", 0).await;
+    let (old, _) = take_over(&store, "projection:2", 0).await;
+    let (_, newer) = take_over(&store, "projection:2", 0).await;
     let missing = Fence { subscriber_id: "projection:3".into(), ..first.clone() };
-    let (last, _) = take(&store, "projection:4", 0).await;
+    let (last, _) = take_over(&store, "projection:4", 0).await;
     let writes = [to(&last, 4), to(&old, 2), to(&first, 1), to(&missing, 3)];
     let answers = within("storing checkpoints", store.store_checkpoints(&writes)).await.expect("they can be stored");
-    let superseded = Some(Refused::Superseded { term: newer.term.number });
+    let superseded = Some(Refused::Superseded { term: newer.checkpoint.term.number });
     assert_eq!(answers, [None, superseded, None, Some(Refused::Missing)], "in the order of the writes");
     assert_eq!(position(&store, "projection:1").await, Some(1));
     assert_eq!(position(&store, "projection:2").await, Some(0));
@@ -135,21 +137,25 @@ pub(crate) async fn terms_only_grow<H: Harness>(harness: Arc<H>) {
     let mut before: Option<Term> = None;
     for turn in 0..12 {
         let store = if turn % 3 == 0 { &other } else { &store };
-        let (_, taken) = take(store, ["projection:a", "projection:b"][turn % 2], 0).await;
+        let (_, taken) = take_over(store, ["projection:a", "projection:b"][turn % 2], 0).await;
         if let Some(before) = before {
-            assert!(taken.term.number > before.number, "{:?} after {before:?}, whoever they are for", taken.term);
-            assert_ne!(taken.term.nonce, before.nonce, "nonces tell terms apart");
+            assert!(
+                taken.checkpoint.term.number > before.number,
+                "{:?} after {before:?}, whichever subscriber they are for",
+                taken.checkpoint.term
+            );
+            assert_ne!(taken.checkpoint.term.nonce, before.nonce, "nonces tell terms apart");
         }
-        before = Some(taken.term);
+        before = Some(taken.checkpoint.term);
     }
 }
 
 pub(crate) async fn an_older_term_writes_nothing<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (old, _) = take(&store, "projection:orders", 0).await;
+    let (old, _) = take_over(&store, "projection:orders", 0).await;
     assert_eq!(put(&store, to(&old, 10)).await, None);
-    let (new, taken) = take(&store, "projection:orders", 0).await;
-    assert_eq!(taken.global_sequence, 10);
+    let (new, taken) = take_over(&store, "projection:orders", 0).await;
+    assert_eq!(taken.checkpoint.global_sequence, 10);
     let superseded = Some(Refused::Superseded { term: new.term.number });
     assert_eq!(put(&store, to(&old, 20)).await, superseded);
     // The same number with another nonce is another term: a restored backup may number alike.
@@ -157,7 +163,7 @@ pub(crate) async fn an_older_term_writes_nothing<H: Harness>(harness: Arc<H>) {
     assert_eq!(put(&store, to(&alike, 30)).await, superseded);
     assert_eq!(position(&store, "projection:orders").await, Some(10));
     for fence in [&old, &alike] {
-        match within("beginning", store.begin(fence, None)).await.map(drop) {
+        match within("beginning", store.begin(fence, Opening::Handler, None)).await.map(drop) {
             Err(Error::Fenced { subscriber_id, term }) => {
                 assert_eq!((subscriber_id.as_str(), term), ("projection:orders", Some(new.term.number)));
             }
@@ -170,10 +176,10 @@ pub(crate) async fn an_older_term_writes_nothing<H: Harness>(harness: Arc<H>) {
 
 pub(crate) async fn a_missing_checkpoint_is_fenced<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:there", 0).await;
+    let (fence, _) = take_over(&store, "projection:there", 0).await;
     let missing = Fence { subscriber_id: "projection:missing".into(), ..fence };
     assert_eq!(put(&store, to(&missing, 5)).await, Some(Refused::Missing));
-    match within("beginning", store.begin(&missing, None)).await.map(drop) {
+    match within("beginning", store.begin(&missing, Opening::Handler, None)).await.map(drop) {
         Err(Error::Fenced { term: None, .. }) => {}
         other => panic!("without a checkpoint nothing begins: {other:?}"),
     }
@@ -184,11 +190,11 @@ pub(crate) async fn a_missing_checkpoint_is_fenced<H: Harness>(harness: Arc<H>) 
 
 pub(crate) async fn positions_of_another_life_write_nothing<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     let former = Fence { incarnation: fence.incarnation.wrapping_add(1), ..fence.clone() };
     assert_eq!(put(&store, to(&former, 5)).await, Some(Refused::Interrupted));
     assert_eq!(position(&store, "projection:orders").await, Some(0));
-    match within("beginning", store.begin(&former, None)).await.map(drop) {
+    match within("beginning", store.begin(&former, Opening::Handler, None)).await.map(drop) {
         Err(Error::Interrupted { .. }) => {}
         other => panic!("positions of another life of the server count for nothing: {other:?}"),
     }
@@ -197,20 +203,23 @@ pub(crate) async fn positions_of_another_life_write_nothing<H: Harness>(harness:
 
 pub(crate) async fn checkpoints_are_there_when_a_log_is_opened_again<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     assert_eq!(put(&store, to(&fence, 77)).await, None);
     store.set_paused("projection:orders", true).await.expect("it can be paused");
     let again = harness.reopen(&store, Settings::default()).await;
     assert_eq!(stored(&again, "projection:orders").await, stored(&store, "projection:orders").await);
-    let (_, taken) = take(&again, "projection:orders", 0).await;
-    assert!(!taken.fresh && taken.global_sequence == 77 && taken.term.number > fence.term.number, "{taken:?}");
+    let (_, taken) = take_over(&again, "projection:orders", 0).await;
+    assert!(
+        !taken.fresh && taken.checkpoint.global_sequence == 77 && taken.checkpoint.term.number > fence.term.number,
+        "{taken:?}"
+    );
 }
 
 pub(crate) async fn pauses_are_kept<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let names = ["projection:a", "projection:b", "projection:none"].map(str::to_owned);
     for name in &names[..2] {
-        take(&store, name, 0).await;
+        take_over(&store, name, 0).await;
     }
     let paused = async |store: &H::Store| store.paused(&names).await.expect("pauses can be read");
     assert_eq!(paused(&store).await, [""; 0]);
@@ -218,10 +227,10 @@ pub(crate) async fn pauses_are_kept<H: Harness>(harness: Arc<H>) {
     assert!(store.set_paused("projection:b", true).await.expect("twice is once"));
     assert_eq!(paused(&store).await, ["projection:b"]);
     let again = harness.reopen(&store, Settings::default()).await;
-    take(&again, "projection:b", 0).await;
+    take_over(&again, "projection:b", 0).await;
     assert_eq!(paused(&again).await, ["projection:b"], "taking over ends no pause");
     assert_eq!(again.paused(&names[..1]).await.expect("pauses can be read"), [""; 0], "only those asked about");
-    assert!(again.set_paused("projection:b", false).await.expect("it can go on"));
+    assert!(again.set_paused("projection:b", false).await.expect("it can be resumed"));
     assert_eq!(paused(&store).await, [""; 0]);
 }
 

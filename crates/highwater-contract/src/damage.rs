@@ -9,7 +9,7 @@ mod delivering;
 use std::future::Future;
 
 use highwater::backend::{Diagnose, Log, ReadLimit, Severity, Transactional};
-use highwater::{Append, Error, EventStore, EventTypes, MemoryEventStore, transfer};
+use highwater::{Append, Error, EventStore, EventTypes, Filter, MemoryEventStore, transfer};
 use uuid::Uuid;
 
 use crate::support::{Ledger, store, within};
@@ -157,8 +157,7 @@ async fn assert_told<S: Transactional>(log: &S, (done, of_all, of_stream, said):
     if let (Told::Damaged, Err(error)) = (of_all, all) {
         let why = std::error::Error::source(&error).expect("it says why").to_string();
         assert!(why.starts_with("event 2: ") && !error.is_retryable(), "{done}: {error:?}");
-        let before =
-            log.read_all(0, &EventTypes::All, ReadLimit::events(100)).await.expect("it lies before the damage");
+        let before = log.read_all(0, &Filter::ALL, ReadLimit::events(100)).await.expect("it lies before the damage");
         assert_eq!((before.records.len(), before.complete_to), (1, 1), "{done}: what lies before it can be read");
     }
     if *said == FINE {
@@ -170,7 +169,7 @@ async fn assert_told<S: Transactional>(log: &S, (done, of_all, of_stream, said):
     // Who does not meet it does not care.
     let sound = log.read_events::<Ledger>(SOUND).collect().await;
     assert_eq!(sound.expect("this stream is sound").len(), 2, "{done}");
-    let closed = log.read_all(0, &EventTypes::only(["Closed"]), ReadLimit::events(100)).await;
+    let closed = log.read_all(0, &EventTypes::only(["Closed"]).into(), ReadLimit::events(100)).await;
     assert_eq!(closed.expect("these events are sound").records.len(), 2, "{done}");
     store(log, &Append::to(SOUND).event(Ledger::Closed)).await;
     // A damaged store is not copied as if nothing were the matter. What is numbered below 1 is not exported at all.
@@ -196,7 +195,7 @@ pub async fn missing_events_are_missed<D: ByHand>() {
 }
 
 #[doc(hidden)]
-pub async fn a_stream_that_cannot_be_counted_on_from_says_so_and_others_go_on<D: ByHand>() {
+pub async fn a_stream_that_cannot_be_counted_on_from_says_so_and_others_continue<D: ByHand>() {
     let (by_hand, log) = history::<D>().await;
     by_hand.execute("UPDATE events SET stream_version = 9223372036854775807 WHERE global_sequence = 3").await;
     let refused = within("an append", log.append(&Append::to(DAMAGED).event(Ledger::Closed))).await;
@@ -221,7 +220,7 @@ fn request<D: ByHand>(id: u128, ask: &str) -> String {
     )
 }
 
-fn letter<D: ByHand>(id: u128, state: &str) -> String {
+fn dead_letter<D: ByHand>(id: u128, state: &str) -> String {
     let (loose, now, id, stream) = (D::LOOSE, D::NOW, D::id(Uuid::from_u128(id)), D::id(DAMAGED));
     format!(
         "{loose}; INSERT INTO event_bus_dlq (id, subscriber_id, event_id, global_sequence, stream_id, event_type,
@@ -250,8 +249,8 @@ pub async fn damaged_rows_beside_the_log_are_named<D: ByHand>() {
         (checkpoint::<D>("projection:x", 1, i64::MAX), "was never given", Bad),
         (request::<D>(0, "dance"), "what 'dance' asks for is not known", Warning),
         (request::<D>(0, "discard"), "or not said", Warning),
-        (letter::<D>(0, "lost"), "its state 'lost' is not known", Warning),
-        (letter::<D>(0, "dead"), "is not in the log", Warning),
+        (dead_letter::<D>(0, "lost"), "its state 'lost' is not known", Warning),
+        (dead_letter::<D>(0, "dead"), "is not in the log", Warning),
         (report::<D>("projection:x", 1, "dreaming"), "its state 'dreaming' is not known", Note),
     ];
     let here = D::BESIDE.iter().map(|(sql, said, severity)| ((*sql).to_owned(), *said, *severity));
@@ -271,15 +270,15 @@ macro_rules! damage_suite {
         $crate::damage_suite! { [$by_hand]
             a_reader_of_a_damaged_event_is_told_and_diagnose_names_it
             missing_events_are_missed
-            a_stream_that_cannot_be_counted_on_from_says_so_and_others_go_on
+            a_stream_that_cannot_be_counted_on_from_says_so_and_others_continue
             damaged_rows_beside_the_log_are_named
-            a_letter_of_no_known_state_is_an_error_where_it_is_asked_for
-            a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on
-            an_event_whose_content_is_damaged_goes_to_the_letters
+            a_dead_letter_of_no_known_state_is_an_error_where_it_is_asked_for
+            a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_continue
+            an_event_whose_content_is_damaged_goes_to_the_dead_letters
             a_checkpoint_that_cannot_be_read_is_never_0
             a_term_that_nobody_was_given_is_replaced_by_the_next_leader
             a_request_that_nobody_understands_keeps_no_other_waiting
-            a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues
+            a_replay_of_a_dead_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues
         }
     };
     ([$by_hand:ty] $($test:ident)*) => {

@@ -1,53 +1,56 @@
-//! The contract of dead letters: events that could not be taken in, kept until somebody has dealt with them.
+//! The contract of dead letters: events that a subscriber failed to handle, kept until an operator has dealt with them.
 
 use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
-use highwater::backend::{Ask, Backend, Closing, DeadLetters, Fence, NewDeadLetter, Request};
-use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
+use highwater::backend::{
+    Backend, Closing, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, DeadLetters, Fence,
+    NewDeadLetter, Opening, Request, RequestKind, RequestOutcome,
+};
 use uuid::Uuid;
 
-use crate::checkpoints::{position, take};
+use crate::checkpoints::{position, take_over};
 use crate::support::{deposits, everything, new_stream, store as append, within};
-use crate::transactions::{close, letter};
+use crate::transactions::{close, dead_letter};
 use crate::{Harness, Settings};
 
-/// Writes a letter, and says how many are parked in its stream then.
-async fn bury(store: &dyn Backend, fence: &Fence, letter: &NewDeadLetter) -> u64 {
+/// Writes a dead letter, and says how many are parked in its stream then.
+async fn bury(store: &dyn Backend, fence: &Fence, dead_letter: &NewDeadLetter) -> u64 {
     let from = position(store, &fence.subscriber_id).await.expect("it has a checkpoint");
-    close(store, fence, Closing::Bury { letter, from }).await.parked_left
+    close(store, fence, Closing::Bury { dead_letter, from }).await.parked_left
 }
 
-/// The letters that a query finds, in pages.
+/// The dead letters that a query finds, in pages.
 pub(crate) async fn found(store: &dyn Backend, query: &DeadLetterQuery) -> Vec<DeadLetter> {
     let mut query = query.clone();
     let mut all: Vec<DeadLetter> = Vec::new();
     loop {
-        let page = within("a page of letters", store.letters(&query)).await.expect("letters can be read");
-        assert!(page.len() <= query.limit, "{} letters in a page of {}", page.len(), query.limit);
+        let page =
+            within("a page of dead letters", store.dead_letters(&query)).await.expect("dead letters can be read");
+        assert!(page.len() <= query.limit, "{} dead letters in a page of {}", page.len(), query.limit);
         let Some(last) = page.last() else { break };
         query.after = Some(last.cursor());
         all.extend(page);
         let ascending = all.is_sorted_by(|a, b| (a.global_sequence, a.id) < (b.global_sequence, b.id));
-        assert!(ascending, "letters come in the order of the log, each once");
+        assert!(ascending, "dead letters come in the order of the log, each once");
     }
-    let count = within("a count", store.count_letters(&query)).await.expect("letters can be counted");
+    let count = within("a count", store.count_dead_letters(&query)).await.expect("dead letters can be counted");
     assert_eq!(count, all.len() as u64, "the count is of what is shown, whatever the page");
     all
 }
 
-/// The events of those letters, by their place in the log.
-pub(crate) fn places(letters: &[DeadLetter]) -> Vec<u64> {
-    letters.iter().map(|letter| letter.global_sequence).collect()
+/// The events of those dead letters, by their place in the log.
+pub(crate) fn places(dead_letters: &[DeadLetter]) -> Vec<u64> {
+    dead_letters.iter().map(|dead_letter| dead_letter.global_sequence).collect()
 }
 
 async fn detail<D: DeadLetters>(store: &D, id: Uuid) -> DeadLetterDetail {
-    within("a letter", store.letter(id)).await.expect("a letter can be read").expect("there is one")
+    within("a dead letter", store.dead_letter(id)).await.expect("a dead letter can be read").expect("there is one")
 }
 
-pub(crate) async fn a_letter_tells_everything<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_dead_letter_tells_everything<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     append(&store, &deposits(new_stream(), 2)).await;
     let record = everything(&store).await.pop().expect("there are two");
     let new = NewDeadLetter {
@@ -61,38 +64,42 @@ pub(crate) async fn a_letter_tells_everything<H: Harness>(harness: Arc<H>) {
     };
     let before = Utc::now();
     assert_eq!(bury(&store, &fence, &new).await, 0, "nothing is parked");
-    let letters = found(&store, &DeadLetterQuery::of("projection:orders")).await;
-    let [letter] = letters.as_slice() else { panic!("one letter, not {letters:?}") };
-    assert_eq!(letter.subscriber_id, "projection:orders");
-    assert_eq!((letter.event_id, letter.global_sequence), (record.id, record.global_sequence));
-    assert_eq!((letter.stream_id, &letter.event_type), (record.stream_id, &record.event_type));
-    assert_eq!((&letter.error_message, letter.retry_count), (&new.error_message, 3));
-    assert_eq!((letter.state, letter.parks), (DeadLetterState::Dead, false));
-    assert_eq!((letter.resolved_at, &letter.resolved_by, &letter.reason), (None, &None, &None));
-    assert!(letter.last_retry_at.is_some(), "it was tried again");
+    let dead_letters = found(&store, &DeadLetterQuery::of("projection:orders")).await;
+    let [dead_letter] = dead_letters.as_slice() else { panic!("one dead letter, not {dead_letters:?}") };
+    assert_eq!(dead_letter.subscriber_id, "projection:orders");
+    assert_eq!((dead_letter.event_id, dead_letter.global_sequence), (record.id, record.global_sequence));
+    assert_eq!((dead_letter.stream_id, &dead_letter.event_type), (record.stream_id, &record.event_type));
+    assert_eq!((&dead_letter.error_message, dead_letter.retry_count), (&new.error_message, 3));
+    assert_eq!((dead_letter.state, dead_letter.parks), (DeadLetterState::Dead, false));
+    assert_eq!((dead_letter.resolved_at, &dead_letter.resolved_by, &dead_letter.reason), (None, &None, &None));
+    assert!(dead_letter.last_retry_at.is_some(), "it was retried");
     let minute = TimeDelta::minutes(1);
-    assert!(before - minute < letter.created_at && letter.created_at < Utc::now() + minute, "{}", letter.created_at);
-    let shown = detail(&store, letter.id).await;
-    assert_eq!((&shown.letter, shown.record, shown.attempts), (letter, Some(record), Vec::new()));
-    assert_eq!(within("a letter", store.letter(Uuid::now_v7())).await.expect("it can be looked for"), None);
+    assert!(
+        before - minute < dead_letter.created_at && dead_letter.created_at < Utc::now() + minute,
+        "{}",
+        dead_letter.created_at
+    );
+    let shown = detail(&store, dead_letter.id).await;
+    assert_eq!((&shown.dead_letter, shown.record, shown.attempts), (dead_letter, Some(record), Vec::new()));
+    assert_eq!(within("a dead letter", store.dead_letter(Uuid::now_v7())).await.expect("it can be looked for"), None);
 }
 
-pub(crate) async fn letters_are_found_by_what_is_asked_for<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn dead_letters_are_found_by_what_is_asked_for<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (orders, _) = take(&store, "projection:orders", 0).await;
-    let (stock, _) = take(&store, "projection:stock", 0).await;
+    let (orders, _) = take_over(&store, "projection:orders", 0).await;
+    let (stock, _) = take_over(&store, "projection:stock", 0).await;
     let (one, two) = (new_stream(), new_stream());
     for at in 1..=7 {
-        bury(&store, &orders, &letter(if at % 2 == 1 { one } else { two }, at)).await;
+        bury(&store, &orders, &dead_letter(if at % 2 == 1 { one } else { two }, at)).await;
     }
     for at in [2, 4] {
-        bury(&store, &stock, &letter(two, at)).await;
+        bury(&store, &stock, &dead_letter(two, at)).await;
     }
     let all = DeadLetterQuery::default();
     let of_orders = DeadLetterQuery::of("projection:orders");
     assert_eq!(places(&found(&store, &all).await), [1, 2, 2, 3, 4, 4, 5, 6, 7]);
-    let letters = found(&store, &of_orders).await;
-    assert_eq!(places(&letters), [1, 2, 3, 4, 5, 6, 7]);
+    let dead_letters = found(&store, &of_orders).await;
+    assert_eq!(places(&dead_letters), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:stock")).await), [2, 4]);
     assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:order")).await), [0; 0]);
     for limit in [1, 2, 3, 100] {
@@ -101,79 +108,87 @@ pub(crate) async fn letters_are_found_by_what_is_asked_for<H: Harness>(harness: 
         let paged = DeadLetterQuery { limit, stream_id: Some(two), ..of_orders.clone() };
         assert_eq!(places(&found(&store, &paged).await), [2, 4, 6], "of one stream, in pages of {limit}");
     }
-    let middle = letters[3].created_at;
+    let middle = dead_letters[3].created_at;
     let since = DeadLetterQuery { since: Some(middle), ..of_orders.clone() };
     let until = DeadLetterQuery { until: Some(middle), ..of_orders.clone() };
-    let later: Vec<u64> =
-        letters.iter().filter(|letter| letter.created_at >= middle).map(|it| it.global_sequence).collect();
-    let earlier: Vec<u64> =
-        letters.iter().filter(|letter| letter.created_at < middle).map(|it| it.global_sequence).collect();
+    let later: Vec<u64> = dead_letters
+        .iter()
+        .filter(|dead_letter| dead_letter.created_at >= middle)
+        .map(|it| it.global_sequence)
+        .collect();
+    let earlier: Vec<u64> = dead_letters
+        .iter()
+        .filter(|dead_letter| dead_letter.created_at < middle)
+        .map(|it| it.global_sequence)
+        .collect();
     assert_eq!(places(&found(&store, &since).await), later);
     assert_eq!(places(&found(&store, &until).await), earlier);
-    close(&store, &orders, Closing::Replayed { letter: letters[0].id, by: "anna" }).await;
-    close(&store, &orders, Closing::Discarded { letter: letters[1].id, by: "anna", reason: "no need" }).await;
+    close(&store, &orders, Closing::Replayed { dead_letter: dead_letters[0].id, by: "anna" }).await;
+    close(&store, &orders, Closing::Discarded { dead_letter: dead_letters[1].id, by: "anna", reason: "no need" }).await;
     assert_eq!(places(&found(&store, &of_orders).await), [3, 4, 5, 6, 7], "the open ones unless others are asked for");
     let of = |states: &[DeadLetterState]| DeadLetterQuery { states: states.to_vec(), ..of_orders.clone() };
     assert_eq!(places(&found(&store, &of(&[DeadLetterState::Replayed])).await), [1]);
     assert_eq!(places(&found(&store, &of(&[DeadLetterState::Discarded, DeadLetterState::Archived])).await), [2]);
     assert_eq!(places(&found(&store, &of(&DeadLetterState::ALL)).await), [1, 2, 3, 4, 5, 6, 7]);
     let of_type = |event_type: &str| DeadLetterQuery { event_type: Some(event_type.to_owned()), ..of_orders.clone() };
-    let rare = NewDeadLetter { event_type: "Closed".to_owned(), ..letter(one, 8) };
+    let rare = NewDeadLetter { event_type: "Closed".to_owned(), ..dead_letter(one, 8) };
     bury(&store, &orders, &rare).await;
     assert_eq!(places(&found(&store, &of_type("Closed")).await), [8], "of one type");
     assert_eq!(places(&found(&store, &of_type("closed")).await), [0; 0], "to the letter");
 }
 
-pub(crate) async fn an_event_has_one_letter_which_is_opened_again<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn an_event_has_one_dead_letter_which_is_opened_again<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let new = letter(new_stream(), 5);
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let new = dead_letter(new_stream(), 5);
     bury(&store, &fence, &new).await;
-    let first = found(&store, &DeadLetterQuery::default()).await.pop().expect("a letter");
-    close(&store, &fence, Closing::Discarded { letter: first.id, by: "anna", reason: "no need" }).await;
+    let first = found(&store, &DeadLetterQuery::default()).await.pop().expect("a dead letter");
+    close(&store, &fence, Closing::Discarded { dead_letter: first.id, by: "anna", reason: "no need" }).await;
     assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
-    // Whoever starts again meets the event again.
-    let closed = close(&store, &fence, Closing::Reset { to: 0, by: "ben", nonce: Uuid::now_v7() }).await;
+    // A subscriber that starts again meets the event again.
+    let closed =
+        close(&store, &fence, Closing::Reset { to: 0, by: "ben", nonce: Uuid::now_v7(), setup_version: None }).await;
     let fence = Fence { term: closed.term, ..fence };
     bury(&store, &fence, &NewDeadLetter { error_message: Some("again".into()), retry_count: 1, ..new.clone() }).await;
-    let letters =
+    let dead_letters =
         found(&store, &DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::default() }).await;
-    let [again] = letters.as_slice() else { panic!("one letter for an event, not {letters:?}") };
+    let [again] = dead_letters.as_slice() else { panic!("one dead letter for an event, not {dead_letters:?}") };
     assert_eq!((again.event_id, again.state), (new.event_id, DeadLetterState::Dead));
     assert_eq!((again.error_message.as_deref(), again.retry_count), (Some("again"), 1));
     assert_eq!((again.resolved_at, &again.resolved_by, &again.reason), (None, &None, &None));
 }
 
-pub(crate) async fn what_is_done_with_a_letter_is_recorded<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn what_is_done_with_a_dead_letter_is_recorded<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     for at in 1..=3 {
-        bury(&store, &fence, &letter(new_stream(), at)).await;
+        bury(&store, &fence, &dead_letter(new_stream(), at)).await;
     }
-    let ids: Vec<Uuid> = found(&store, &DeadLetterQuery::default()).await.iter().map(|letter| letter.id).collect();
-    close(&store, &fence, Closing::ReplayFailed { letter: ids[0], by: "anna", error: "still full" }).await;
+    let ids: Vec<Uuid> =
+        found(&store, &DeadLetterQuery::default()).await.iter().map(|dead_letter| dead_letter.id).collect();
+    close(&store, &fence, Closing::ReplayFailed { dead_letter: ids[0], by: "anna", error: "still full" }).await;
     let again = detail(&store, ids[0]).await;
-    assert_eq!((again.letter.state, again.letter.retry_count), (DeadLetterState::Dead, 4));
-    assert_eq!(again.letter.error_message.as_deref(), Some("still full"));
-    assert!(again.letter.last_retry_at.is_some() && again.letter.resolved_at.is_none());
-    close(&store, &fence, Closing::Replayed { letter: ids[0], by: "ben" }).await;
+    assert_eq!((again.dead_letter.state, again.dead_letter.retry_count), (DeadLetterState::Dead, 4));
+    assert_eq!(again.dead_letter.error_message.as_deref(), Some("still full"));
+    assert!(again.dead_letter.last_retry_at.is_some() && again.dead_letter.resolved_at.is_none());
+    close(&store, &fence, Closing::Replayed { dead_letter: ids[0], by: "ben" }).await;
     let replayed = detail(&store, ids[0]).await;
-    assert_eq!((replayed.letter.state, replayed.letter.retry_count), (DeadLetterState::Replayed, 5));
-    assert_eq!(replayed.letter.resolved_by.as_deref(), Some("ben"));
-    assert!(replayed.letter.resolved_at.is_some());
+    assert_eq!((replayed.dead_letter.state, replayed.dead_letter.retry_count), (DeadLetterState::Replayed, 5));
+    assert_eq!(replayed.dead_letter.resolved_by.as_deref(), Some("ben"));
+    assert!(replayed.dead_letter.resolved_at.is_some());
     let attempts: Vec<_> =
         replayed.attempts.iter().map(|it| (it.by.as_str(), it.outcome.as_str(), it.detail.as_deref())).collect();
     assert_eq!(attempts, [("anna", "failed", Some("still full")), ("ben", "replayed", None)]);
-    close(&store, &fence, Closing::Discarded { letter: ids[1], by: "anna", reason: "a test order" }).await;
+    close(&store, &fence, Closing::Discarded { dead_letter: ids[1], by: "anna", reason: "a test order" }).await;
     let discarded = detail(&store, ids[1]).await;
-    assert_eq!((discarded.letter.state, discarded.letter.retry_count), (DeadLetterState::Discarded, 3));
-    assert_eq!(discarded.letter.resolved_by.as_deref(), Some("anna"));
-    assert_eq!(discarded.letter.reason.as_deref(), Some("a test order"));
+    assert_eq!((discarded.dead_letter.state, discarded.dead_letter.retry_count), (DeadLetterState::Discarded, 3));
+    assert_eq!(discarded.dead_letter.resolved_by.as_deref(), Some("anna"));
+    assert_eq!(discarded.dead_letter.reason.as_deref(), Some("a test order"));
     assert_eq!(discarded.attempts.len(), 1);
-    close(&store, &fence, Closing::Reset { to: 0, by: "carla", nonce: Uuid::now_v7() }).await;
+    close(&store, &fence, Closing::Reset { to: 0, by: "carla", nonce: Uuid::now_v7(), setup_version: None }).await;
     let archived = detail(&store, ids[2]).await;
     assert_eq!(
-        (archived.letter.state, archived.letter.resolved_by.as_deref()),
+        (archived.dead_letter.state, archived.dead_letter.resolved_by.as_deref()),
         (DeadLetterState::Archived, Some("carla"))
     );
     let attempts: Vec<_> = archived.attempts.iter().map(|it| (it.by.as_str(), it.outcome.as_str())).collect();
@@ -185,13 +200,13 @@ pub(crate) async fn what_is_done_with_a_letter_is_recorded<H: Harness>(harness: 
 
 pub(crate) async fn parked_streams_are_counted<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let (other, _) = take(&store, "projection:other", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let (other, _) = take_over(&store, "projection:other", 0).await;
     let (one, two) = (new_stream(), new_stream());
-    let head = |stream_id, at| NewDeadLetter { parks: true, ..letter(stream_id, at) };
+    let head = |stream_id, at| NewDeadLetter { parks: true, ..dead_letter(stream_id, at) };
     let behind = |stream_id, at| NewDeadLetter { error_message: None, retry_count: 0, ..head(stream_id, at) };
     assert_eq!(bury(&store, &fence, &head(one, 1)).await, 1);
-    assert_eq!(bury(&store, &fence, &letter(two, 2)).await, 0, "this one parks nothing");
+    assert_eq!(bury(&store, &fence, &dead_letter(two, 2)).await, 0, "this one parks nothing");
     assert_eq!(bury(&store, &fence, &behind(one, 3)).await, 2);
     assert_eq!(bury(&store, &fence, &behind(one, 4)).await, 3);
     assert_eq!(bury(&store, &fence, &head(two, 5)).await, 1);
@@ -206,66 +221,74 @@ pub(crate) async fn parked_streams_are_counted<H: Harness>(harness: Arc<H>) {
     assert_eq!(parked("projection:orders").await, wanted);
     assert_eq!(parked("projection:other").await, [(two, 1)]);
     assert_eq!(parked("projection:none").await, []);
-    let letters =
+    let dead_letters =
         found(&store, &DeadLetterQuery { stream_id: Some(one), ..DeadLetterQuery::of("projection:orders") }).await;
-    let states: Vec<_> = letters.iter().map(|letter| (letter.state, letter.error_message.is_some())).collect();
+    let states: Vec<_> =
+        dead_letters.iter().map(|dead_letter| (dead_letter.state, dead_letter.error_message.is_some())).collect();
     assert_eq!(
         states,
         [(DeadLetterState::Dead, true), (DeadLetterState::Parked, false), (DeadLetterState::Parked, false)]
     );
-    let failed = Closing::ReplayFailed { letter: letters[0].id, by: "anna", error: "still full" };
+    let failed = Closing::ReplayFailed { dead_letter: dead_letters[0].id, by: "anna", error: "still full" };
     assert_eq!(close(&store, &fence, failed).await.parked_left, 3, "it stays parked");
-    assert_eq!(close(&store, &fence, Closing::Replayed { letter: letters[0].id, by: "anna" }).await.parked_left, 2);
-    let failed = Closing::ReplayFailed { letter: letters[1].id, by: "anna", error: "not this one" };
+    assert_eq!(
+        close(&store, &fence, Closing::Replayed { dead_letter: dead_letters[0].id, by: "anna" }).await.parked_left,
+        2
+    );
+    let failed = Closing::ReplayFailed { dead_letter: dead_letters[1].id, by: "anna", error: "not this one" };
     assert_eq!(close(&store, &fence, failed).await.parked_left, 2);
-    let state = detail(&store, letters[1].id).await.letter.state;
+    let state = detail(&store, dead_letters[1].id).await.dead_letter.state;
     assert_eq!(state, DeadLetterState::Dead, "what waited and then failed is dead like any other");
-    let discarded = Closing::Discarded { letter: letters[1].id, by: "anna", reason: "no need" };
+    let discarded = Closing::Discarded { dead_letter: dead_letters[1].id, by: "anna", reason: "no need" };
     assert_eq!(close(&store, &fence, discarded).await.parked_left, 1);
-    assert_eq!(close(&store, &fence, Closing::Replayed { letter: letters[2].id, by: "anna" }).await.parked_left, 0);
+    assert_eq!(
+        close(&store, &fence, Closing::Replayed { dead_letter: dead_letters[2].id, by: "anna" }).await.parked_left,
+        0
+    );
     assert_eq!(parked("projection:orders").await, [(two, 1)]);
     let again = harness.reopen(&store, Settings::default()).await;
     assert_eq!(again.parked("projection:orders").await.expect("they can be read"), [(two, 1)]);
 }
 
-pub(crate) async fn beginning_tells_whether_a_letter_is_open<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn beginning_tells_whether_a_dead_letter_is_open<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    bury(&store, &fence, &letter(new_stream(), 1)).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    bury(&store, &fence, &dead_letter(new_stream(), 1)).await;
     let id = found(&store, &DeadLetterQuery::default()).await[0].id;
     let open = async |id| {
-        let begun = within("beginning", store.begin(&fence, Some(id))).await.expect("it can be begun");
+        let begun =
+            within("beginning", store.begin(&fence, Opening::Handler, Some(id))).await.expect("it can be begun");
         store.rollback(begun.tx, false).await;
-        begun.letter_open
+        begun.dead_letter_open
     };
     assert!(open(id).await);
-    assert!(!open(Uuid::now_v7()).await, "there is no such letter");
-    close(&store, &fence, Closing::ReplayFailed { letter: id, by: "anna", error: "still full" }).await;
+    assert!(!open(Uuid::now_v7()).await, "there is no such dead letter");
+    close(&store, &fence, Closing::ReplayFailed { dead_letter: id, by: "anna", error: "still full" }).await;
     assert!(open(id).await, "one that failed again is open");
-    close(&store, &fence, Closing::Replayed { letter: id, by: "anna" }).await;
+    close(&store, &fence, Closing::Replayed { dead_letter: id, by: "anna" }).await;
     assert!(!open(id).await);
 }
 
 pub(crate) async fn requests_stay_open_until_they_are_finished<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let asks = [
-        Ask::Replay { letter: Uuid::now_v7() },
-        Ask::ReplayStream { stream_id: new_stream() },
-        Ask::ReplayAll,
-        Ask::Discard { letter: Uuid::now_v7(), reason: "no need".into() },
-        Ask::Rebuild,
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let kinds = [
+        RequestKind::Replay { dead_letter: Uuid::now_v7() },
+        RequestKind::ReplayStream { stream_id: new_stream() },
+        RequestKind::ReplayAll,
+        RequestKind::Discard { dead_letter: Uuid::now_v7(), reason: "no need".into() },
+        RequestKind::Rebuild,
     ];
-    let request = |name: &str, ask: Ask| Request {
+    let request = |name: &str, kind: RequestKind| Request {
         id: Uuid::now_v7(),
         subscriber_id: name.to_owned(),
-        ask,
+        kind,
         requested_by: "anna".to_owned(),
         requested_at: Utc::now(),
         outcome: None,
     };
-    let filed: Vec<Request> = asks.into_iter().map(|ask| request("projection:orders", ask)).collect();
-    let others = request("projection:other", Ask::ReplayAll);
+    let filed: Vec<Request> = kinds.into_iter().map(|kind| request("projection:orders", kind)).collect();
+    let others = request("projection:other", RequestKind::ReplayAll);
     for request in filed.iter().chain([&others, &filed[0]]) {
         within("filing", store.file_request(request)).await.expect("it can be filed");
     }
@@ -273,9 +296,9 @@ pub(crate) async fn requests_stay_open_until_they_are_finished<H: Harness>(harne
     let open = async |names: &[&str]| {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let requests = within("requests", again.open_requests(&names)).await.expect("they can be read");
-        requests.into_iter().map(|request| (request.id, request.ask, request.requested_by)).collect::<Vec<_>>()
+        requests.into_iter().map(|request| (request.id, request.kind, request.requested_by)).collect::<Vec<_>>()
     };
-    let as_filed = |request: &Request| (request.id, request.ask.clone(), request.requested_by.clone());
+    let as_filed = |request: &Request| (request.id, request.kind.clone(), request.requested_by.clone());
     assert_eq!(open(&["projection:orders"]).await, filed.iter().map(as_filed).collect::<Vec<_>>(), "the oldest first");
     assert_eq!(open(&["projection:other", "projection:none"]).await, [as_filed(&others)]);
     assert_eq!(open(&[]).await, []);
@@ -287,26 +310,28 @@ pub(crate) async fn requests_stay_open_until_they_are_finished<H: Harness>(harne
     assert_eq!((told.done, told.failed, told.error.as_deref()), (2, 1, Some("still full")));
     assert!(told.finished_at.is_some());
     let read = within("a request", again.request(filed[1].id)).await.expect("it can be read").expect("it is there");
-    assert_eq!((read.outcome, read.ask), (None, filed[1].ask.clone()));
+    assert_eq!((read.outcome, read.kind), (None, filed[1].kind.clone()));
     assert_eq!(within("a request", again.request(Uuid::now_v7())).await.expect("it can be looked for"), None);
 }
 
 pub(crate) async fn only_what_was_resolved_long_ago_is_purged<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let (other, _) = take(&store, "projection:other", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let (other, _) = take_over(&store, "projection:other", 0).await;
     for at in 1..=2 {
-        bury(&store, &fence, &letter(new_stream(), at)).await;
+        bury(&store, &fence, &dead_letter(new_stream(), at)).await;
     }
-    bury(&store, &other, &letter(new_stream(), 1)).await;
+    bury(&store, &other, &dead_letter(new_stream(), 1)).await;
     let (mine, others) = (
         found(&store, &DeadLetterQuery::of("projection:orders")).await,
         found(&store, &DeadLetterQuery::of("projection:other")).await,
     );
-    close(&store, &fence, Closing::Replayed { letter: mine[0].id, by: "anna" }).await;
-    close(&store, &other, Closing::Replayed { letter: others[0].id, by: "anna" }).await;
+    close(&store, &fence, Closing::Replayed { dead_letter: mine[0].id, by: "anna" }).await;
+    close(&store, &other, Closing::Replayed { dead_letter: others[0].id, by: "anna" }).await;
     let purge = async |before| {
-        within("purging", store.purge_letters("projection:orders", before)).await.expect("letters can be purged")
+        within("purging", store.purge_dead_letters("projection:orders", before))
+            .await
+            .expect("dead letters can be purged")
     };
     let hour = TimeDelta::hours(1);
     assert_eq!(purge(Utc::now() - hour).await, 0, "what was resolved later stays");
@@ -314,6 +339,6 @@ pub(crate) async fn only_what_was_resolved_long_ago_is_purged<H: Harness>(harnes
     let states = DeadLetterState::ALL.to_vec();
     let left = found(&store, &DeadLetterQuery { states, ..DeadLetterQuery::default() }).await;
     assert_eq!(left.len(), 2, "the open one stays, and the other subscriber's");
-    assert!(left.iter().all(|letter| letter.id != mine[0].id));
-    assert_eq!(store.letter(mine[0].id).await.expect("it can be looked for"), None);
+    assert!(left.iter().all(|dead_letter| dead_letter.id != mine[0].id));
+    assert_eq!(store.dead_letter(mine[0].id).await.expect("it can be looked for"), None);
 }

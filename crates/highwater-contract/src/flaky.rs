@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use highwater::backend::{
-    Backend, Begun, BoxFuture, Checkpoint, CheckpointWrite, Closed, Closing, Fence, Finding, Leader, LockHolder,
-    OpenTx, OpenWriter, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken,
-    Transactional, Unfinished, Wrapper,
+    Backend, Begun, BoxFuture, Checkpoint, CheckpointWrite, Closed, Closing, DeadLetter, DeadLetterDetail,
+    DeadLetterQuery, Fence, Finding, Leader, LockHolder, OpenTx, OpenWriter, Opening, Page, Planned, ReadLimit, Record,
+    Refused, Report, Request, StreamPage, StreamRead, Taken, Transactional, Unfinished, Wrapper,
 };
-use highwater::{Append, Appended, BoxError, Claim, DeadLetter, DeadLetterDetail, DeadLetterQuery, Error, EventTypes};
+use highwater::{Append, Appended, BoxError, Claim, Error, Filter};
 use uuid::Uuid;
 
 /// A call that is about to be made.
@@ -19,7 +19,7 @@ pub enum Call<'a> {
     Append,
     /// To read, or to ask where the log is.
     Read,
-    /// To make somebody the one who processes.
+    /// To make an instance the leader.
     TakeOver,
     /// To store checkpoints.
     StoreCheckpoints(&'a [CheckpointWrite]),
@@ -29,10 +29,10 @@ pub enum Call<'a> {
     Commit(&'a Fence, Closing<'a>),
     /// To say how a subscriber is.
     Report(&'a [Report]),
-    /// To look at checkpoints, letters or requests.
-    Look,
-    /// To pause somebody or to file a request.
-    Ask,
+    /// To look at checkpoints, dead letters or requests.
+    Inspect,
+    /// To pause a subscriber or to file a request.
+    Request,
 }
 
 /// What becomes of a call.
@@ -50,7 +50,7 @@ pub enum Verdict {
 
 type Judge = dyn Fn(Call<'_>) -> Verdict + Send + Sync;
 
-/// A backend in front of which somebody decides what becomes of every call. Its transactions are those of the backend
+/// A backend in front of which a function decides what becomes of every call. Its transactions are those of the backend
 /// behind it.
 #[derive(Clone)]
 pub struct Flaky<B> {
@@ -108,13 +108,8 @@ impl<B: Transactional> Wrapper for Flaky<B> {
         Box::pin(self.pass(Call::Read, self.inner.read_stream(stream_id, read)))
     }
 
-    fn read_all<'a>(
-        &'a self,
-        after: u64,
-        types: &'a EventTypes,
-        limit: ReadLimit,
-    ) -> BoxFuture<'a, Result<Page, Error>> {
-        Box::pin(self.pass(Call::Read, self.inner.read_all(after, types, limit)))
+    fn read_all<'a>(&'a self, after: u64, filter: &'a Filter, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.read_all(after, filter, limit)))
     }
 
     fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
@@ -133,6 +128,10 @@ impl<B: Transactional> Wrapper for Flaky<B> {
         Box::pin(self.pass(Call::Read, self.inner.open_writers()))
     }
 
+    fn newest_schema_version<'a>(&'a self, event_type: &'a str) -> BoxFuture<'a, Result<Option<u32>, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.newest_schema_version(event_type)))
+    }
+
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(self.pass(Call::TakeOver, self.inner.take_over(claim)))
     }
@@ -145,19 +144,19 @@ impl<B: Transactional> Wrapper for Flaky<B> {
     }
 
     fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.checkpoint(subscriber_id)))
+        Box::pin(self.pass(Call::Inspect, self.inner.checkpoint(subscriber_id)))
     }
 
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.checkpoints()))
+        Box::pin(self.pass(Call::Inspect, self.inner.checkpoints()))
     }
 
     fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        Box::pin(self.pass(Call::Ask, self.inner.set_paused(subscriber_id, paused)))
+        Box::pin(self.pass(Call::Request, self.inner.set_paused(subscriber_id, paused)))
     }
 
     fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.paused(subscriber_ids)))
+        Box::pin(self.pass(Call::Inspect, self.inner.paused(subscriber_ids)))
     }
 
     fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
@@ -165,55 +164,55 @@ impl<B: Transactional> Wrapper for Flaky<B> {
     }
 
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.reports()))
+        Box::pin(self.pass(Call::Inspect, self.inner.reports()))
     }
 
     fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.leaders()))
+        Box::pin(self.pass(Call::Inspect, self.inner.leaders()))
     }
 
     fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.lock_holders(subscriber_ids)))
+        Box::pin(self.pass(Call::Inspect, self.inner.lock_holders(subscriber_ids)))
     }
 
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.parked(subscriber_id)))
+        Box::pin(self.pass(Call::Inspect, self.inner.parked(subscriber_id)))
     }
 
-    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.letters(query)))
+    fn dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+        Box::pin(self.pass(Call::Inspect, self.inner.dead_letters(query)))
     }
 
-    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.count_letters(query)))
+    fn count_dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(self.pass(Call::Inspect, self.inner.count_dead_letters(query)))
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.letter(id)))
+    fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
+        Box::pin(self.pass(Call::Inspect, self.inner.dead_letter(id)))
     }
 
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.pass(Call::Ask, self.inner.file_request(request)))
+        Box::pin(self.pass(Call::Request, self.inner.file_request(request)))
     }
 
     fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.open_requests(subscriber_ids)))
+        Box::pin(self.pass(Call::Inspect, self.inner.open_requests(subscriber_ids)))
     }
 
     fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.request(id)))
+        Box::pin(self.pass(Call::Inspect, self.inner.request(id)))
     }
 
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.diagnose()))
+        Box::pin(self.pass(Call::Inspect, self.inner.diagnose()))
     }
 
     fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.planned()))
+        Box::pin(self.pass(Call::Inspect, self.inner.planned()))
     }
 
     fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.filling()))
+        Box::pin(self.pass(Call::Inspect, self.inner.filling()))
     }
 
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
@@ -225,15 +224,16 @@ impl<B: Transactional> Wrapper for Flaky<B> {
         after: Option<&'a Request>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(self.pass(Call::Look, self.inner.all_open_requests(after, limit)))
+        Box::pin(self.pass(Call::Inspect, self.inner.all_open_requests(after, limit)))
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Box::pin(self.pass(Call::Begin(fence), self.inner.begin(fence, letter)))
-    }
-
-    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Box::pin(self.pass(Call::Begin(fence), self.inner.begin_closing(fence, letter)))
+    fn begin<'a>(
+        &'a self,
+        fence: &'a Fence,
+        opening: Opening,
+        dead_letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun, Error>> {
+        Box::pin(self.pass(Call::Begin(fence), self.inner.begin(fence, opening, dead_letter)))
     }
 
     fn commit<'a>(

@@ -46,7 +46,7 @@ pub trait Harness: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// Does something inside the transaction that keeps it from being committed, and says nothing about it: as a handler
-    /// does that runs into an error of the database and goes on.
+    /// does that runs into an error of the database and continues.
     fn spoil(
         &self,
         store: &Self::Store,

@@ -12,7 +12,7 @@ mod generate;
 mod run;
 
 use highwater::backend::{Direction, ReadLimit, Record};
-use highwater::{Append, Appended, EventTypes};
+use highwater::{Append, Appended, EventTypes, Filter};
 use uuid::Uuid;
 
 pub use concurrent::concurrent;
@@ -32,6 +32,10 @@ pub enum Operation {
         from: u64,
         /// Which way.
         direction: Direction,
+        /// How many events of the log to leave out.
+        skip: usize,
+        /// Which types.
+        types: EventTypes,
         /// How much a page may hold.
         limit: ReadLimit,
     },
@@ -41,8 +45,8 @@ pub enum Operation {
         skip: usize,
         /// How many events to read at most.
         take: usize,
-        /// Which types.
-        types: EventTypes,
+        /// Which of them.
+        filter: Filter,
         /// How much a page may hold.
         limit: ReadLimit,
     },

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use highwater::backend::{
-    Backend, Checkpoints, Fence, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator,
-    LockHolder, Refused, lock,
+    Backend, Checkpoints, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Refused, lock,
 };
-use highwater::{Claim, Coordinator, Error, Invalid, LeadershipGuard, ProjectorCoordinator, ReliableDeliveryConfig};
+use highwater::{
+    Claim, Coordinator, Error, Invalid, LeadershipGuard, LocalCoordinator, ProjectorCoordinator, ReliableDeliveryConfig,
+};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
@@ -22,7 +23,7 @@ use crate::{Harness, Settings};
 /// Where most of this is about.
 const NAME: &str = "report:nightly";
 
-/// Leadership that does not make anybody wait.
+/// Leadership without long waits.
 fn config() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig { standby_interval: Duration::from_millis(10), ..ReliableDeliveryConfig::default() }
 }
@@ -46,7 +47,7 @@ async fn lead(coordinator: &Coordinator, name: &str) -> LeadershipGuard {
     within(&format!("leading {name:?}"), coordinator.acquire(&claim)).await.expect("one can lead")
 }
 
-/// Leads, unless somebody else does.
+/// Leads, unless another instance does.
 async fn attempt(coordinator: &Coordinator, name: &str) -> Option<LeadershipGuard> {
     let claim = Claim::of(name);
     within(&format!("trying for {name:?}"), coordinator.try_acquire(&claim)).await.expect("one can try")
@@ -54,10 +55,10 @@ async fn attempt(coordinator: &Coordinator, name: &str) -> Option<LeadershipGuar
 
 /// Checks that this one cannot lead.
 async fn assert_led(coordinator: &Coordinator, name: &str) {
-    assert!(attempt(coordinator, name).await.is_none(), "somebody else leads {name:?}");
+    assert!(attempt(coordinator, name).await.is_none(), "another instance leads {name:?}");
 }
 
-/// Waits for leadership beside what else goes on.
+/// Waits for leadership beside what else happens.
 fn waiting(coordinator: &Arc<Coordinator>, name: &str) -> tokio::task::JoinHandle<LeadershipGuard> {
     let (coordinator, name) = (Arc::clone(coordinator), name.to_owned());
     tokio::spawn(async move { lead(&coordinator, &name).await })
@@ -89,7 +90,7 @@ pub(crate) async fn of_fifty_who_wait_one_leads_at_a_time<H: Harness>(harness: A
         let (leading, terms) = (Arc::clone(&leading), Arc::clone(&terms));
         racers.spawn(async move {
             let guard = lead(&instance, NAME).await;
-            assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "somebody else leads at the same time");
+            assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "another instance leads at the same time");
             assert!(guard.is_held(), "who leads holds it");
             lock(&terms).push(guard.term());
             yield_now().await;
@@ -155,7 +156,7 @@ pub(crate) async fn who_leads_cannot_lead_twice<H: Harness>(harness: Arc<H>) {
     let guard = lead(&one, NAME).await;
     assert_led(&one, NAME).await;
     let claim = Claim::of(NAME);
-    assert!(timeout(QUIET, one.acquire(&claim)).await.is_err(), "who asks again waits like anybody else");
+    assert!(timeout(QUIET, one.acquire(&claim)).await.is_err(), "who asks again waits like all others");
     assert!(guard.is_held(), "asking again changes nothing");
     assert_led(&other, NAME).await;
     let again = waiting(&one, NAME);
@@ -173,7 +174,7 @@ pub(crate) async fn who_waits_leads_as_soon_as_it_is_free<H: Harness>(harness: A
     for _ in 0..3 {
         let guard = lead(&one, NAME).await;
         let mut next = waiting(&other, NAME);
-        assert!(timeout(QUIET, &mut next).await.is_err(), "somebody leads");
+        assert!(timeout(QUIET, &mut next).await.is_err(), "an instance leads");
         assert!(guard.is_held(), "who waits takes nothing away");
         let term = guard.term();
         guard.release().await;
@@ -184,7 +185,7 @@ pub(crate) async fn who_waits_leads_as_soon_as_it_is_free<H: Harness>(harness: A
     close([one, other]).await;
 }
 
-pub(crate) async fn whoever_goes_lets_others_lead<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn an_instance_that_goes_lets_others_lead<H: Harness>(harness: Arc<H>) {
     async fn turns_back(coordinator: &Coordinator) -> Result<(), Error> {
         let _guard = lead(coordinator, NAME).await;
         coordinator.acquire(&Claim::of("")).await?;
@@ -227,7 +228,7 @@ pub(crate) async fn a_release_is_done_when_it_returns<H: Harness>(harness: Arc<H
     close([one, other]).await;
 }
 
-pub(crate) async fn closing_lets_everything_go<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn closing_releases_everything<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let [one, other, third] = instances(&*harness, &store).await;
     let names = ["report:a", "report:b", "report:c"];
@@ -283,14 +284,14 @@ pub(crate) async fn a_claim_that_is_given_up_leaves_nothing<H: Harness>(harness:
         // Nobody leads.
         given_up(polls, moment, one.try_acquire(&claim)).await;
         given_up(polls, moment, one.acquire(&claim)).await;
-        // Somebody does, and goes before it is given up.
+        // Another instance leads, and goes before it is given up.
         let guard = lead(&other, NAME).await;
         tokio::join!(given_up(polls, moment, one.acquire(&claim)), async {
             yield_now().await;
             guard.release().await;
         });
         lead(&other, NAME).await.release().await;
-        // Somebody does, and stays.
+        // Another instance leads, and stays.
         let guard = lead(&other, NAME).await;
         given_up(polls, moment, one.acquire(&claim)).await;
         assert!(guard.is_held(), "who gives up takes nothing along");
@@ -300,30 +301,34 @@ pub(crate) async fn a_claim_that_is_given_up_leaves_nothing<H: Harness>(harness:
     close([one, other]).await;
 }
 
-pub(crate) async fn a_new_leader_goes_on_from_what_is_stored<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_new_leader_resumes_from_what_is_stored<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let instances: [_; 3] = instances(&*harness, &store).await;
     let mut guard = lead(&instances[0], NAME).await;
     assert!(guard.taken().fresh, "nobody led before");
     for turn in 1..=6 {
         let taken = guard.taken().clone();
-        assert_eq!(guard.term(), taken.term.number);
+        assert_eq!(guard.term(), taken.checkpoint.term.number);
         // It waits already when the checkpoint is stored: what it has seen until then is out of date.
         let mut next = waiting(&instances[turn % instances.len()], NAME);
-        assert!(timeout(QUIET / 5, &mut next).await.is_err(), "somebody leads");
-        let fence = Fence { subscriber_id: NAME.into(), term: taken.term, incarnation: taken.incarnation };
+        assert!(timeout(QUIET / 5, &mut next).await.is_err(), "an instance leads");
+        let fence = taken.checkpoint.fence();
         assert_eq!(put(&store, to(&fence, turn as u64 * 10)).await, None, "who leads may write");
         guard.release().await;
         let next = within("the next", next).await.expect("it comes through");
-        assert_eq!(next.taken().global_sequence, turn as u64 * 10, "where the one before has got to");
-        assert!(!next.taken().fresh && next.term() > taken.term.number, "{:?} after {taken:?}", next.taken());
+        assert_eq!(next.taken().checkpoint.global_sequence, turn as u64 * 10, "where the one before has got to");
+        assert!(
+            !next.taken().fresh && next.term() > taken.checkpoint.term.number,
+            "{:?} after {taken:?}",
+            next.taken()
+        );
         let superseded = Some(Refused::Superseded { term: next.term() });
         assert_eq!(put(&store, to(&fence, turn as u64 * 10 + 5)).await, superseded, "who led writes nothing");
         assert_eq!(position(&store, NAME).await, Some(turn as u64 * 10));
         guard = next;
     }
     let elsewhere = lead(&instances[0], "report:weekly").await;
-    assert!(elsewhere.term() > guard.term(), "whoever they are for");
+    assert!(elsewhere.term() > guard.term(), "whichever subscriber they are for");
     close(instances).await;
 }
 
@@ -336,23 +341,23 @@ pub(crate) async fn it_is_told_who_leads<H: Harness>(harness: Arc<H>) {
     assert_ne!(one.instance().id, other.instance().id, "each is another");
     let (first, second) = (lead(&one, NAME).await, lead(&other, "report:weekly").await);
     for store in [&store, &harness.reopen(&store, Settings::default()).await] {
-        let told = leader(store, NAME).await.expect("somebody leads");
+        let told = leader(store, NAME).await.expect("an instance leads");
         assert_eq!((&told.instance, told.term), (one.instance(), first.term()));
         assert_eq!((told.instance.label.as_deref(), told.instance.pid), (Some("eu"), std::process::id()));
         assert!(!told.instance.host.is_empty(), "it runs somewhere");
         assert_eq!(told.hold, LeaderHold::Held);
         assert!((Utc::now() - told.since).abs() < TimeDelta::minutes(1), "since a moment ago: {}", told.since);
-        let told = leader(store, "report:weekly").await.expect("somebody leads");
+        let told = leader(store, "report:weekly").await.expect("an instance leads");
         assert_eq!((&told.instance, told.term, told.hold), (other.instance(), second.term(), LeaderHold::Held));
     }
     let term = first.term();
     first.release().await;
     let gone = async || leader(&store, NAME).await.is_some_and(|told| told.hold == LeaderHold::Gone);
     eventually("it is told that nobody leads", gone).await;
-    let told = leader(&store, NAME).await.expect("somebody led");
+    let told = leader(&store, NAME).await.expect("an instance led");
     assert_eq!((&told.instance, told.term), (one.instance(), term), "who led last");
     let next = lead(&other, NAME).await;
-    let told = leader(&store, NAME).await.expect("somebody leads");
+    let told = leader(&store, NAME).await.expect("an instance leads");
     assert_eq!((&told.instance, told.term, told.hold), (other.instance(), next.term(), LeaderHold::Held));
     close([one, other]).await;
     eventually("it is told that nobody leads", gone).await;
@@ -365,7 +370,7 @@ pub(crate) async fn who_has_the_lock_and_no_term_does_not_lead_yet<H: Harness>(h
     let settings = LeadershipSettings::from(&config());
     let other = harness.reopen(&store, Settings::default()).await.candidate(&Instance::here(None), &settings);
     let held = within("the lock", other.hold(NAME)).await.expect("it is free");
-    let told = leader(&store, NAME).await.expect("somebody led");
+    let told = leader(&store, NAME).await.expect("an instance led");
     assert_eq!((&told.instance, told.hold), (one.instance(), LeaderHold::Gone), "another has the lock");
     within("giving it back", held.release(None)).await;
     within("closing", other.close()).await;
@@ -404,11 +409,11 @@ pub(crate) async fn without_coordination_everybody_leads_and_the_last_one_writes
     assert!(old.is_held() && new.is_held() && new.term() > old.term());
     let fence = |guard: &LeadershipGuard| {
         let taken = guard.taken();
-        Fence { subscriber_id: NAME.into(), term: taken.term, incarnation: taken.incarnation }
+        taken.checkpoint.fence()
     };
     assert_eq!(put(&store, to(&fence(&old), 5)).await, Some(Refused::Superseded { term: new.term() }));
     assert_eq!(put(&store, to(&fence(&new), 7)).await, None);
-    let told = leader(&store, NAME).await.expect("somebody leads");
+    let told = leader(&store, NAME).await.expect("an instance leads");
     assert_eq!((told.term, told.hold), (new.term(), LeaderHold::Unknown), "without a lock nobody can tell");
     assert_eq!(told.instance.pid, std::process::id());
     drop((old, new));

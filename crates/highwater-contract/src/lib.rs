@@ -22,7 +22,7 @@
 //!         store.clone().with_upcasters(settings.upcasters).with_limits(settings.limits)
 //!     }
 //!     async fn begin(&self, store: &MemoryEventStore, append: Append) -> Result<Box<dyn OpenAppend>, Error> {
-//!         let mut unit_of_work = store.unit_of_work();
+//!         let mut unit_of_work = store.begin().await?;
 //!         unit_of_work.append(append);
 //!         Ok(Box::new(unit_of_work))
 //!     }
@@ -95,4 +95,4 @@ pub use flaky::{Call, Flaky, Verdict};
 pub use harness::{Harness, OpenAppend, Settings};
 pub use memory::MemoryHarness;
 #[doc(hidden)]
-pub use support::{delivered, ignore_environment};
+pub use support::{assert_state_in_memory_is_refused, delivered, ignore_environment};

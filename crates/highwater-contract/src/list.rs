@@ -47,7 +47,7 @@ macro_rules! for_each_case {
                 a_late_commit_is_not_skipped_by_a_filter [6, 8];
                 a_slow_commit_is_not_given_up [6];
                 a_rollback_holds_nobody_back [6];
-                whoever_holds_readers_back_is_named [6];
+                a_writer_that_holds_readers_back_is_named [6];
                 typed_reading_waits_for_what_is_open [6];
                 an_open_append_is_committed_like_any_other [1, 4];
             }
@@ -66,6 +66,16 @@ macro_rules! for_each_case {
                 filtered_reading_resumes_anywhere [7, 8];
                 types_are_matched_whole_and_to_the_letter [8];
                 typed_reading_finds_rare_types [8];
+                a_stream_is_filtered_before_it_is_limited [7, 8];
+                a_stream_is_read_from_any_place_in_the_log [7];
+                the_end_of_what_was_asked_for_is_said_where_it_is [7, 8];
+            }
+            naming {
+                a_stream_keeps_the_name_that_its_first_event_brought [39];
+                a_stream_that_began_without_a_name_gets_one_later [39];
+                streams_are_listed_by_name [39];
+                events_are_filtered_by_the_kinds_of_their_streams [8, 39];
+                names_that_cannot_be_are_refused [11];
             }
             reading {
                 every_field_is_read_as_it_was_written [9];
@@ -106,6 +116,7 @@ macro_rules! for_each_case {
                 a_filter_finds_events_under_their_former_names [8, 13];
                 what_is_stored_never_changes [9, 13];
                 new_events_are_stored_with_the_current_schema_version [9, 13];
+                the_newest_schema_version_of_a_type_is_known [13];
                 upcasters_apply_to_what_was_stored_before_there_were_any [13, 15];
                 an_upcaster_that_fails_makes_the_event_undecodable [13];
             }
@@ -113,7 +124,7 @@ macro_rules! for_each_case {
                 a_state_is_folded_from_its_stream [9, 10];
                 what_was_decided_is_stored [1, 2];
                 a_decision_for_nothing_stores_nothing [1];
-                a_decision_is_made_again_when_somebody_was_faster [2, 14];
+                a_decision_is_made_again_when_another_writer_was_faster [2, 14];
             }
             writers {
                 opposite_orders_of_the_same_streams_all_come_through [5, 14];
@@ -131,7 +142,7 @@ macro_rules! for_each_case {
             keeping {
                 an_acknowledged_append_is_there_at_once [15];
                 a_log_that_is_opened_again_holds_everything [15];
-                a_log_that_is_opened_again_goes_on [3, 4, 5, 15];
+                a_log_that_is_opened_again_continues [3, 4, 5, 15];
                 the_head_is_the_last_committed_event [6, 15];
             }
             random {
@@ -178,25 +189,25 @@ macro_rules! for_each_case {
                 a_foreign_term_commits_nothing [17, 18];
                 a_closing_that_starts_elsewhere_is_refused [18];
                 what_cannot_be_committed_is_said_and_leaves_nothing [18];
-                a_letter_and_its_checkpoint_are_one [18, 22];
+                a_dead_letter_and_its_checkpoint_are_one [18, 22];
                 a_reset_is_one_with_what_it_empties [17, 24, 27];
-                a_reset_leaves_the_letters_before_it [24, 33];
+                a_reset_leaves_the_dead_letters_before_it [24, 33];
             }
             dead_letters {
-                a_letter_tells_everything [24];
-                letters_are_found_by_what_is_asked_for [24];
-                an_event_has_one_letter_which_is_opened_again [24];
-                what_is_done_with_a_letter_is_recorded [24];
+                a_dead_letter_tells_everything [24];
+                dead_letters_are_found_by_what_is_asked_for [24];
+                an_event_has_one_dead_letter_which_is_opened_again [24];
+                what_is_done_with_a_dead_letter_is_recorded [24];
                 parked_streams_are_counted [23, 24];
-                beginning_tells_whether_a_letter_is_open [18, 24];
+                beginning_tells_whether_a_dead_letter_is_open [18, 24];
                 requests_stay_open_until_they_are_finished [24];
                 only_what_was_resolved_long_ago_is_purged [24];
             }
             transfer {
                 a_store_is_filled_with_everything_as_it_is [34];
-                what_is_filled_goes_on_where_it_was [34];
+                what_is_filled_continues_where_it_was [34];
                 only_an_empty_store_is_filled [34];
-                a_filling_that_was_interrupted_goes_on [34];
+                a_filling_that_was_interrupted_is_resumed [34];
                 what_breaks_the_order_is_not_filled_in [34];
                 a_filling_locks_everybody_else_out [35];
                 only_one_fills_at_a_time [35];
@@ -213,11 +224,11 @@ macro_rules! for_each_case {
                 names_are_led_independently [28];
                 who_leads_cannot_lead_twice [28];
                 who_waits_leads_as_soon_as_it_is_free [28];
-                whoever_goes_lets_others_lead [29];
+                an_instance_that_goes_lets_others_lead [29];
                 a_release_is_done_when_it_returns [29];
-                closing_lets_everything_go [29];
+                closing_releases_everything [29];
                 a_claim_that_is_given_up_leaves_nothing [29];
-                a_new_leader_goes_on_from_what_is_stored [17, 30];
+                a_new_leader_resumes_from_what_is_stored [17, 30];
                 it_is_told_who_leads [30];
                 who_has_the_lock_and_no_term_does_not_lead_yet [30];
                 who_waits_is_told_who_leads [30];
@@ -231,6 +242,7 @@ macro_rules! for_each_case {
                 progress_is_stored_batch_by_batch [19, 21];
                 subscribers_go_at_their_own_pace [16, 19];
                 a_subscriber_gets_the_types_it_wants_and_moves_on [21];
+                a_subscriber_gets_the_kinds_it_wants_and_moves_on [39];
                 a_subscriber_may_start_at_the_end [16, 19];
                 a_subscriber_may_start_after_a_position [16, 19];
                 large_events_arrive_within_small_limits [19];
@@ -242,8 +254,9 @@ macro_rules! for_each_case {
             resuming {
                 after_a_crash_one_batch_comes_again_at_most [19, 21];
                 after_a_crash_one_event_comes_again_at_most [19, 21];
+                a_checkpoint_is_stored_in_time_however_many_events_wait [19];
                 after_a_crash_in_a_transaction_nothing_counts_twice [20];
-                checkpoints_that_cannot_be_stored_are_tried_again [16, 19];
+                checkpoints_that_cannot_be_stored_are_retried [16, 19];
             }
             counting {
                 a_lost_answer_counts_nothing_twice [18, 20];
@@ -252,45 +265,46 @@ macro_rules! for_each_case {
                 a_transaction_that_cannot_be_committed_is_a_failure [18, 22];
             }
             failing {
-                a_failure_that_passes_leaves_no_letter [22];
+                a_failure_that_passes_leaves_no_dead_letter [22];
                 an_event_that_keeps_failing_becomes_a_dead_letter [21, 22];
                 a_panic_is_a_failure [22];
                 a_handler_that_takes_too_long_is_a_failure [22];
-                a_permanent_error_is_not_tried_again [22];
+                a_permanent_error_is_not_retried [22];
                 any_error_can_be_kept [22];
                 an_event_that_cannot_be_decoded_becomes_a_dead_letter [22];
-                the_checkpoint_stays_until_the_letter_is_written [21, 22];
+                a_dead_letter_keeps_nobody_from_the_end_of_the_log [16, 22];
+                the_checkpoint_stays_until_the_dead_letter_is_written [21, 22];
                 a_subscriber_in_trouble_delays_nobody [22];
             }
             ordering {
                 a_halted_subscriber_stops_in_front_of_the_event [21, 23];
                 a_parked_stream_keeps_its_order [23];
                 a_head_that_fails_again_keeps_the_rest_waiting [23, 24];
-                a_letter_whose_answer_is_lost_parks_its_stream_all_the_same [18, 23];
+                a_dead_letter_whose_answer_is_lost_parks_its_stream_all_the_same [18, 23];
                 a_replay_whose_answer_is_lost_frees_its_stream_all_the_same [18, 24];
                 parked_streams_stay_parked_after_a_restart [23];
                 too_many_parked_events_halt_the_subscriber [23];
             }
-            desk {
-                letters_are_replayed_one_or_all_in_order [20, 24];
-                a_letter_that_fails_again_says_so [24];
-                a_letter_is_discarded_with_a_reason [24];
+            replaying {
+                dead_letters_are_replayed_one_or_all_in_order [20, 24];
+                a_dead_letter_that_fails_again_says_so [24];
+                a_dead_letter_is_discarded_with_a_reason [24];
                 requests_are_filed_anywhere_and_wait [24];
                 what_cannot_be_asked_for_is_refused [24];
             }
             controlling {
                 a_pause_lasts_until_it_is_ended [25];
                 a_pause_from_elsewhere_is_heeded [25];
-                whoever_is_unsubscribed_goes_on_later [25];
+                a_subscriber_that_is_unsubscribed_resumes_later [25];
                 a_shutdown_finishes_what_is_in_hand [25];
                 a_shutdown_does_not_wait_for_ever [25];
                 a_name_is_subscribed_once [25];
                 names_and_settings_that_cannot_be_used_are_refused [25];
             }
             waiting {
-                whoever_waits_is_told_when_it_is_there [26];
-                whoever_waits_in_vain_is_told_how_far_it_is [26];
-                whoever_waits_is_told_of_a_dead_letter [24, 26];
+                a_waiting_caller_is_told_when_it_is_there [26];
+                a_caller_that_waits_in_vain_is_told_how_far_it_is [26];
+                a_waiting_caller_is_told_of_a_dead_letter [24, 26];
                 caught_up_means_that_everything_is_handled [26];
                 lag_counts_against_what_is_committed [26, 32];
                 health_names_who_holds_readers_back_at_once [26];
@@ -298,11 +312,37 @@ macro_rules! for_each_case {
                 health_names_who_has_fallen_behind [26];
                 health_names_who_does_not_even_begin [26];
             }
+            viewing {
+                a_view_has_everything_on_every_instance [37];
+                a_view_leaves_out_nothing_that_is_committed_late [37];
+                a_view_starts_from_a_snapshot_of_this_log [37];
+                a_view_of_some_kinds_leaves_out_the_rest [37, 39];
+                a_view_that_cannot_fold_says_so [37];
+                a_view_waits_while_the_store_does_not_answer [37];
+                a_view_of_a_replaced_server_is_folded_anew [37];
+                a_view_ends_with_its_bus [37];
+            }
             rebuilding {
                 a_rebuild_counts_everything_anew [20, 27];
-                a_rebuild_archives_the_letters [24, 27];
+                a_rebuild_archives_the_dead_letters [24, 27];
                 what_cannot_be_reset_stays_as_it_is [27];
                 a_rebuild_whose_answer_is_lost_is_done_all_the_same [18, 27];
+            }
+            setting_up {
+                a_version_is_one_with_what_was_made [18, 38];
+                tables_are_set_up_once_before_the_first_event [38];
+                of_instances_that_start_at_once_one_sets_up [28, 38];
+                tables_of_another_version_halt_until_they_are_rebuilt [27, 38];
+                tables_of_another_version_are_rebuilt_where_that_is_chosen [27, 38];
+                an_older_instance_leaves_the_subscriber_to_newer_ones [38];
+                an_older_instance_stops_no_newer_one [17, 38];
+                who_stands_by_learns_that_the_leader_has_halted [26, 38];
+                a_rebuild_may_be_requested_before_the_code_is_there [24, 38];
+                a_setup_that_fails_is_retried_and_skips_nothing [21, 38];
+                a_setup_whose_answer_is_lost_is_not_done_twice [18, 38];
+                tables_that_would_lack_events_are_not_made [38];
+                who_waits_finds_the_tables [38];
+                a_version_belongs_to_the_tables_that_are_there [38];
             }
             fencing {
                 of_two_buses_the_newer_wins [17];
@@ -310,15 +350,15 @@ macro_rules! for_each_case {
             }
             instances {
                 one_instance_processes_and_the_others_stand_by [28, 30];
-                after_a_shutdown_another_instance_goes_on [28, 29];
-                after_an_unsubscription_another_instance_goes_on [28, 29];
+                after_a_shutdown_another_instance_takes_over [28, 29];
+                after_an_unsubscription_another_instance_takes_over [28, 29];
                 different_instances_lead_different_subscribers [28];
                 a_standby_says_how_far_the_leader_is [26, 30];
                 what_is_asked_of_a_standby_is_done_by_the_leader [24, 25, 30];
                 a_pause_outlasts_the_leader [25, 30];
                 a_takeover_whose_answer_is_lost_is_made_again [17, 29];
-                whoever_is_overtaken_stands_by_and_leads_again [17, 30];
-                whoever_has_lost_leadership_handles_nothing_more [29, 30];
+                a_leader_that_is_overtaken_stands_by_and_leads_again [17, 30];
+                a_leader_that_has_lost_leadership_handles_nothing_more [29, 30];
                 a_subscriber_that_nobody_leads_is_a_problem_that_names_who_has_its_lock [26, 30, 36];
                 however_often_leaders_die_everything_counts_once [19, 20, 29];
             }
@@ -335,7 +375,7 @@ macro_rules! for_each_case {
                 what_cannot_be_said_hinders_nobody [32];
                 an_overview_shows_every_subscriber [32];
                 it_is_explained_why_a_subscriber_is_where_it_is [32];
-                whoever_is_waited_for_is_named_from_outside [6, 32];
+                the_writer_that_is_waited_for_is_named_from_outside [6, 32];
             }
             steering {
                 a_checkpoint_is_moved_while_nobody_leads [33];
@@ -343,6 +383,16 @@ macro_rules! for_each_case {
                 a_forced_move_is_followed_by_who_leads [17, 33];
                 a_forced_move_gets_past_what_halts [23, 33];
                 what_cannot_be_moved_to_is_refused [33];
+            }
+            removing {
+                a_removal_is_one_with_everything_that_is_stored [17, 18, 33];
+                a_subscriber_that_is_gone_is_removed_and_starts_anew [33];
+                no_subscriber_is_removed_under_a_leader [17, 33];
+            }
+            leasing {
+                a_lease_is_shown_as_one_and_not_as_a_subscriber [32];
+                a_lease_that_stores_a_position_is_a_subscriber [16, 32];
+                leases_are_no_part_of_a_copy [34];
             }
             troubled {
                 nothing_is_lost_or_counted_twice_in_bad_weather [18, 19, 20, 21, 22, 23, 24];

@@ -8,6 +8,7 @@ pub(crate) mod filtering;
 pub(crate) mod idempotency;
 pub(crate) mod input;
 pub(crate) mod keeping;
+pub(crate) mod naming;
 pub(crate) mod paging;
 pub(crate) mod random;
 pub(crate) mod reading;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use highwater::backend::{BoxFuture, MemoryUnitOfWork};
-use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, MemoryEventStore, MemoryTx};
+use highwater::backend::BoxFuture;
+use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, MemoryEventStore, MemoryTx, MemoryUnitOfWork};
 use uuid::Uuid;
 
 use crate::support::Ledger;
@@ -28,7 +28,7 @@ impl Harness for MemoryHarness {
     }
 
     async fn begin(&self, store: &MemoryEventStore, append: Append) -> Result<Box<dyn OpenAppend>, Error> {
-        let mut unit_of_work = store.unit_of_work();
+        let mut unit_of_work = store.begin().await?;
         unit_of_work.append(append);
         Ok(Box::new(unit_of_work))
     }

@@ -1,9 +1,13 @@
 //! What the tests beside a backend share: notes to store, and patience with an end.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use highwater::backend::Log;
-use highwater::{Append, CheckpointMode, EventStore, ExpectedVersion, ReliableDeliveryConfig};
+use highwater::backend::{Log, Transactional};
+use highwater::{
+    Append, BoxError, CheckpointMode, Event, EventBus, EventStore, ExpectedVersion, ReliableDeliveryConfig,
+    TransactionalProjection, observer_fn,
+};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -83,4 +87,96 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
         assert!(Instant::now() < deadline, "did not happen in time: {what}");
         sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// What was logged as a warning or an error.
+///
+/// ```
+/// let warnings = highwater_contract::notes::Warnings::default();
+/// let _listening = tracing::subscriber::set_default(warnings.clone());
+/// assert_eq!(warnings.said(), "");
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Warnings(Arc<Mutex<String>>);
+
+impl Warnings {
+    /// All of it, one value a line.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.0.lock().expect("nothing panics with it").clone()
+    }
+}
+
+impl tracing::field::Visit for Warnings {
+    fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        *self.0.lock().expect("nothing panics with it") += &format!("{value:?}\n");
+    }
+}
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN && metadata.target().starts_with("highwater")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Handles everything in a transaction, and writes nothing.
+struct Idle(&'static str);
+
+impl<Tx: Send> TransactionalProjection<Note, Tx> for Idle {
+    fn subscriber_id(&self) -> &str {
+        self.0
+    }
+
+    async fn apply(&self, _: &mut Tx, _: &Event<Note>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// Two instances of a log, coordinated: the second joins, the work is spread, and the first leaves. All of that is ordinary, so
+/// nothing is logged as a warning. To be called on a runtime with one thread.
+pub async fn hands_over_without_a_warning<B: Transactional>(first: EventBus<B>, second: EventBus<B>) {
+    async fn subscribe<B: Transactional>(bus: &EventBus<B>) {
+        for name in ["projection:a", "projection:b"] {
+            bus.subscribe(Idle(name)).await.expect("it can be subscribed");
+        }
+        for name in ["projection:c", "projection:d"] {
+            let each = observer_fn(name, |_: Event<Note>| async { Ok(()) });
+            bus.subscribe(each).await.expect("it can be subscribed");
+        }
+    }
+    let leads = |bus: &EventBus<B>| bus.subscriptions().iter().filter(|one| one.state().is_live()).count();
+    let warnings = Warnings::default();
+    let _listening = tracing::subscriber::set_default(warnings.clone());
+    subscribe(&first).await;
+    eventually("the first leads all", async || leads(&first) == 4).await;
+    subscribe(&second).await;
+    eventually("each leads two", async || {
+        say(first.store(), "meanwhile").await;
+        (leads(&first), leads(&second)) == (2, 2)
+    })
+    .await;
+    first.shutdown().await.expect("all stop in time");
+    eventually("the second leads all", async || {
+        say(second.store(), "meanwhile").await;
+        leads(&second) == 4
+    })
+    .await;
+    second.shutdown().await.expect("all stop in time");
+    assert_eq!(warnings.said(), "");
 }

@@ -3,23 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use highwater::Error;
 use highwater::backend::{
-    Backend, Begun, Closed, Closing, DeadLetters, Fence, Leadership, NewDeadLetter, Term, Transactional,
+    Backend, Begun, Closed, Closing, DeadLetterQuery, DeadLetters, Fence, Leadership, NewDeadLetter, Opening, Term,
+    Transactional,
 };
-use highwater::{DeadLetterQuery, Error};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::checkpoints::{position, put, stored, take, to};
+use crate::checkpoints::{position, put, stored, take_over, to};
 use crate::support::{QUIET, new_stream, within};
 use crate::{Harness, Settings};
 
-const OWN: &str = "a transaction of this store";
+pub(crate) const OWN: &str = "a transaction of this store";
 
 pub(crate) type Tx<H> = <<H as Harness>::Store as Transactional>::Tx;
 
 pub(crate) async fn begin(store: &dyn Backend, fence: &Fence) -> Begun {
-    within("beginning", store.begin(fence, None)).await.expect("a transaction can be begun")
+    within("beginning", store.begin(fence, Opening::Handler, None)).await.expect("a transaction can be begun")
 }
 
 /// Opens a transaction, adds to a count and closes it.
@@ -41,7 +42,7 @@ pub(crate) async fn close(store: &dyn Backend, fence: &Fence, closing: Closing<'
     within("a commit", store.commit(begun.tx, fence, closing)).await.expect("nothing speaks against this closing")
 }
 
-fn advance(from: u64, to: u64) -> Closing<'static> {
+pub(crate) fn advance(from: u64, to: u64) -> Closing<'static> {
     Closing::Advance { from, to, event_id: None }
 }
 
@@ -49,8 +50,8 @@ fn counts<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
     counts.map(|(key, count)| (key.to_owned(), count)).into()
 }
 
-/// A letter for an event at that place.
-pub(crate) fn letter(stream_id: Uuid, global_sequence: u64) -> NewDeadLetter {
+/// A dead letter for an event at that place.
+pub(crate) fn dead_letter(stream_id: Uuid, global_sequence: u64) -> NewDeadLetter {
     NewDeadLetter {
         event_id: Uuid::now_v7(),
         global_sequence,
@@ -64,11 +65,11 @@ pub(crate) fn letter(stream_id: Uuid, global_sequence: u64) -> NewDeadLetter {
 
 pub(crate) async fn what_is_written_comes_with_the_checkpoint<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     let event_id = Uuid::now_v7();
     let mut begun = begin(&store, &fence).await;
     assert_eq!(begun.global_sequence, 0);
-    assert!(begun.letter_open, "no letter was asked about");
+    assert!(begun.dead_letter_open, "no dead letter was asked about");
     harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
     harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
     assert_eq!(harness.tallies(&store).await, counts([]), "nothing shows before the commit");
@@ -87,7 +88,7 @@ pub(crate) async fn what_is_written_comes_with_the_checkpoint<H: Harness>(harnes
 
 pub(crate) async fn what_is_taken_back_leaves_nothing<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     for how in 0..3 {
         let mut begun = begin(&store, &fence).await;
         harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
@@ -107,8 +108,8 @@ pub(crate) async fn what_is_taken_back_leaves_nothing<H: Harness>(harness: Arc<H
 
 pub(crate) async fn transactions_of_one_subscriber_exclude_each_other<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let (other, _) = take(&store, "projection:other", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let (other, _) = take_over(&store, "projection:other", 0).await;
     let first = begin(&store, &fence).await;
     let mut second = {
         let (store, fence) = (store.clone(), fence.clone());
@@ -129,29 +130,29 @@ pub(crate) async fn transactions_of_one_subscriber_exclude_each_other<H: Harness
     };
     within("a commit", store.commit(first.tx, &fence, advance(0, 8))).await.expect("it is committed");
     let seen = within("the second", second).await.expect("it comes through");
-    assert_eq!(seen, 8, "whoever begins sees what the one before committed");
+    assert_eq!(seen, 8, "the next transaction sees what the one before committed");
     within("another subscriber's", free).await.expect("it comes through");
 }
 
 pub(crate) async fn nobody_takes_over_under_an_open_transaction<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     let mut open = begin(&store, &fence).await;
     harness.tally(&store, open.tx.get().expect(OWN), "a").await.expect("a count can be kept");
     let mut taking = {
         let store = store.clone();
-        tokio::spawn(async move { take(&store, "projection:orders", 0).await.1 })
+        tokio::spawn(async move { take_over(&store, "projection:orders", 0).await.1 })
     };
     assert!(timeout(QUIET, &mut taking).await.is_err(), "a term is raised while a transaction of the last one is open");
     within("a commit", store.commit(open.tx, &fence, advance(0, 5))).await.expect("it is committed");
     let taken = within("taking over", taking).await.expect("it comes through");
-    assert_eq!(taken.global_sequence, 5, "whoever takes over sees what was committed before");
+    assert_eq!(taken.checkpoint.global_sequence, 5, "a new leader sees what was committed before");
     assert_eq!(harness.tallies(&store).await, counts([("a", 1)]));
 }
 
 pub(crate) async fn beginning_tells_what_is_true<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 3).await;
+    let (fence, _) = take_over(&store, "projection:orders", 3).await;
     let mut at = 3;
     for to_here in [4, 9, 10] {
         let begun = begin(&store, &fence).await;
@@ -167,10 +168,10 @@ pub(crate) async fn beginning_tells_what_is_true<H: Harness>(harness: Arc<H>) {
 
 pub(crate) async fn a_foreign_term_commits_nothing<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (old, _) = take(&store, "projection:orders", 0).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let event = letter(new_stream(), 4);
-    let closings = [advance(0, 4), Closing::Bury { letter: &event, from: 0 }];
+    let (old, _) = take_over(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let event = dead_letter(new_stream(), 4);
+    let closings = [advance(0, 4), Closing::Bury { dead_letter: &event, from: 0 }];
     for foreign in [old.clone(), Fence { term: Term { nonce: Uuid::now_v7(), ..fence.term }, ..fence.clone() }] {
         for closing in closings {
             let mut begun = begin(&store, &fence).await;
@@ -183,30 +184,30 @@ pub(crate) async fn a_foreign_term_commits_nothing<H: Harness>(harness: Arc<H>) 
             assert_eq!(harness.tallies(&store).await, counts([]));
         }
     }
-    assert_eq!(store.letters(&DeadLetterQuery::default()).await.expect("letters can be read"), []);
+    assert_eq!(store.dead_letters(&DeadLetterQuery::default()).await.expect("dead letters can be read"), []);
 }
 
 pub(crate) async fn a_closing_that_starts_elsewhere_is_refused<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 6).await;
-    let event = letter(new_stream(), 9);
+    let (fence, _) = take_over(&store, "projection:orders", 6).await;
+    let event = dead_letter(new_stream(), 9);
     for from in [5, 7] {
-        for closing in [advance(from, 9), Closing::Bury { letter: &event, from }] {
+        for closing in [advance(from, 9), Closing::Bury { dead_letter: &event, from }] {
             match tallied(&*harness, &store, &fence, "a", closing).await {
                 Err(Error::Fenced { .. }) => {}
-                other => panic!("the checkpoint is at 6, so nothing goes on from {from}: {other:?}"),
+                other => panic!("the checkpoint is at 6, so nothing resumes from {from}: {other:?}"),
             }
             assert_eq!(position(&store, "projection:orders").await, Some(6));
             assert_eq!(harness.tallies(&store).await, counts([]));
         }
     }
-    assert_eq!(store.letters(&DeadLetterQuery::default()).await.expect("letters can be read"), []);
-    tallied(&*harness, &store, &fence, "a", advance(6, 9)).await.expect("it goes on from where it is");
+    assert_eq!(store.dead_letters(&DeadLetterQuery::default()).await.expect("dead letters can be read"), []);
+    tallied(&*harness, &store, &fence, "a", advance(6, 9)).await.expect("it resumes from where it is");
 }
 
 pub(crate) async fn what_cannot_be_committed_is_said_and_leaves_nothing<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     let mut begun = begin(&store, &fence).await;
     harness.tally(&store, begun.tx.get().expect(OWN), "a").await.expect("a count can be kept");
     harness.spoil(&store, begun.tx.get().expect(OWN)).await;
@@ -219,26 +220,27 @@ pub(crate) async fn what_cannot_be_committed_is_said_and_leaves_nothing<H: Harne
     tallied(&*harness, &store, &fence, "a", advance(0, 5)).await.expect("the next one can");
 }
 
-pub(crate) async fn a_letter_and_its_checkpoint_are_one<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_dead_letter_and_its_checkpoint_are_one<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let event = letter(new_stream(), 5);
-    tallied(&*harness, &store, &fence, "a", Closing::Bury { letter: &event, from: 0 }).await.expect("it is committed");
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let event = dead_letter(new_stream(), 5);
+    let burying = Closing::Bury { dead_letter: &event, from: 0 };
+    tallied(&*harness, &store, &fence, "a", burying).await.expect("it is committed");
     let checkpoint = stored(&store, "projection:orders").await.expect("it is stored");
     assert_eq!((checkpoint.global_sequence, checkpoint.event_id), (5, Some(event.event_id)));
-    let letters = store.letters(&DeadLetterQuery::default()).await.expect("letters can be read");
-    assert_eq!(letters.iter().map(|letter| letter.event_id).collect::<Vec<_>>(), [event.event_id]);
+    let dead_letters = store.dead_letters(&DeadLetterQuery::default()).await.expect("dead letters can be read");
+    assert_eq!(dead_letters.iter().map(|dead_letter| dead_letter.event_id).collect::<Vec<_>>(), [event.event_id]);
     assert_eq!(harness.tallies(&store).await, counts([("a", 1)]));
 }
 
 pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
-    let (other, _) = take(&store, "projection:other", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
+    let (other, _) = take_over(&store, "projection:other", 0).await;
     tallied(&*harness, &store, &fence, "a", advance(0, 3)).await.expect("it is committed");
-    let (event, others) = (letter(new_stream(), 5), letter(new_stream(), 5));
-    close(&store, &fence, Closing::Bury { letter: &event, from: 3 }).await;
-    close(&store, &other, Closing::Bury { letter: &others, from: 0 }).await;
+    let (event, others) = (dead_letter(new_stream(), 5), dead_letter(new_stream(), 5));
+    close(&store, &fence, Closing::Bury { dead_letter: &event, from: 3 }).await;
+    close(&store, &other, Closing::Bury { dead_letter: &others, from: 0 }).await;
 
     let mut begun = begin(&store, &fence).await;
     harness.clear_tallies(&store, begun.tx.get().expect(OWN)).await.expect("counts can be forgotten");
@@ -248,7 +250,7 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
     let nonce = Uuid::now_v7();
     let mut begun = begin(&store, &fence).await;
     harness.clear_tallies(&store, begun.tx.get().expect(OWN)).await.expect("counts can be forgotten");
-    let closing = Closing::Reset { to: 1, by: "anna", nonce };
+    let closing = Closing::Reset { to: 1, by: "anna", nonce, setup_version: None };
     let closed = within("a commit", store.commit(begun.tx, &fence, closing)).await.expect("it is committed");
     assert!(closed.term.number > other.term.number, "a reset raises the term");
     assert_eq!(closed.term.nonce, nonce, "and is known again by its nonce");
@@ -263,9 +265,9 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
         [closed.term.number],
         "the same one still leads"
     );
-    let open = store.letters(&DeadLetterQuery::default()).await.expect("letters can be read");
-    let owners: Vec<&str> = open.iter().map(|letter| letter.subscriber_id.as_str()).collect();
-    assert_eq!(owners, ["projection:other"], "its letters are archived, and nobody else's");
+    let open = store.dead_letters(&DeadLetterQuery::default()).await.expect("dead letters can be read");
+    let owners: Vec<&str> = open.iter().map(|dead_letter| dead_letter.subscriber_id.as_str()).collect();
+    assert_eq!(owners, ["projection:other"], "its dead letters are archived, and nobody else's");
 
     assert!(put(&store, to(&fence, 9)).await.is_some(), "the old term writes nothing any more");
     let renewed = Fence { term: closed.term, ..fence };
@@ -273,26 +275,26 @@ pub(crate) async fn a_reset_is_one_with_what_it_empties<H: Harness>(harness: Arc
     assert_eq!(harness.tallies(&store).await, counts([("b", 1)]));
 }
 
-pub(crate) async fn a_reset_leaves_the_letters_before_it<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_reset_leaves_the_dead_letters_before_it<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let (fence, _) = take(&store, "projection:orders", 0).await;
+    let (fence, _) = take_over(&store, "projection:orders", 0).await;
     let stream = new_stream();
     let mut from = 0;
     for at in [2, 5, 6, 9] {
-        close(&store, &fence, Closing::Bury { letter: &letter(stream, at), from }).await;
+        close(&store, &fence, Closing::Bury { dead_letter: &dead_letter(stream, at), from }).await;
         from = at;
     }
     let open = async || {
-        let letters = store.letters(&DeadLetterQuery::default()).await.expect("letters can be read");
-        letters.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>()
+        let dead_letters = store.dead_letters(&DeadLetterQuery::default()).await.expect("dead letters can be read");
+        dead_letters.iter().map(|dead_letter| dead_letter.global_sequence).collect::<Vec<_>>()
     };
     let nonce = fence.term.nonce;
-    let closed = close(&store, &fence, Closing::Reset { to: 5, by: "anna", nonce }).await;
+    let closed = close(&store, &fence, Closing::Reset { to: 5, by: "anna", nonce, setup_version: None }).await;
     assert_eq!(open().await, [2, 5], "what comes anew is archived, and nothing else");
     assert_eq!(closed.term.nonce, nonce, "the same nonce may be kept");
     assert!(put(&store, to(&fence, 9)).await.is_some(), "the old term writes nothing any more, for all that");
     let renewed = Fence { term: closed.term, ..fence };
-    close(&store, &renewed, Closing::Reset { to: 20, by: "anna", nonce }).await;
+    close(&store, &renewed, Closing::Reset { to: 20, by: "anna", nonce, setup_version: None }).await;
     assert_eq!(position(&store, "projection:orders").await, Some(20), "on, past what was never seen");
     assert_eq!(open().await, [2, 5], "nothing of that comes anew");
 }

@@ -83,7 +83,7 @@ pub(crate) async fn many_appends_come_as_few_hints<H: Harness>(harness: Arc<H>) 
     for _ in 0..appends {
         last = store(&log, &deposits(stream_id, 1)).await.global_sequence;
     }
-    // Nobody listened meanwhile. What has piled up is taken in a few hints, not in one for each append.
+    // Nobody listened meanwhile. What has piled up comes in a few hints, not in one for each append.
     let mut hints = 0;
     let mut highest = 0;
     while highest < last {

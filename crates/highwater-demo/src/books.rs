@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::producer::Accepted;
-use crate::{DemoError, Desk, Value, sql};
+use crate::{Database, DemoError, Value, sql};
 
 /// One check: two numbers that must be the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ const BOOKS: [(&str, &str); 15] = [
     ("payments handled for the revenue", sql::BOOK_HANDLED_REVENUE),
     ("every order has its e-mail, sent once", sql::BOOK_EMAILS),
     ("no e-mail without an order", sql::BOOK_EMAILS_ONLY),
-    ("no dead letter is left", sql::BOOK_LETTERS),
+    ("no dead letter is left", sql::BOOK_DEAD_LETTERS),
     ("every subscriber has reached the end of the log", sql::BOOK_CHECKPOINTS),
     ("nobody else has a checkpoint", sql::BOOK_CHECKPOINTS_ONLY),
 ];
@@ -48,26 +48,27 @@ const AT_ONCE: usize = 1_000;
 
 /// Writes down what customers were told is stored. To be called once, with their own list: what is in the log must not have
 /// a say in it.
-pub(crate) async fn write_down(desk: &Desk, accepted: impl Iterator<Item = Accepted>) -> Result<(), DemoError> {
-    let sql = match desk {
-        Desk::Postgres(_) => sql::ACCEPTED_ADD_POSTGRES,
-        Desk::Sqlite(_) => sql::ACCEPTED_ADD_SQLITE,
+pub(crate) async fn write_down(database: &Database, accepted: impl Iterator<Item = Accepted>) -> Result<(), DemoError> {
+    let sql = match database {
+        Database::Postgres(_) => sql::ACCEPTED_ADD_POSTGRES,
+        Database::Sqlite(_) => sql::ACCEPTED_ADD_SQLITE,
     };
-    let mut accepted = accepted.map(|order| json!([order.order.to_string(), order.customer, order.cents])).peekable();
+    let mut accepted =
+        accepted.map(|order| json!([order.order.id().to_string(), order.customer, order.cents])).peekable();
     while accepted.peek().is_some() {
         let list = json!(accepted.by_ref().take(AT_ONCE).collect::<Vec<_>>()).to_string();
-        desk.execute(sql, &[Value::Text(&list)]).await.map_err(DemoError::sql("write down what was accepted"))?;
+        database.execute(sql, &[Value::Text(&list)]).await.map_err(DemoError::sql("write down what was accepted"))?;
     }
     Ok(())
 }
 
 /// Checks everything. `accepted`: orders of which customers were told that they are stored, all of them written down.
-pub(crate) async fn check(desk: &Desk, accepted: u64) -> Result<Vec<Book>, DemoError> {
+pub(crate) async fn check(database: &Database, accepted: u64) -> Result<Vec<Book>, DemoError> {
     let mut books = Vec::with_capacity(BOOKS.len());
     for (name, sql) in BOOKS {
         let values = [Value::Int(accepted as i64)];
         let values = if sql.contains("$1") { &values[..] } else { &[] };
-        let rows: Vec<(i64, i64)> = desk.rows(sql, values).await.map_err(DemoError::sql("check the books"))?;
+        let rows: Vec<(i64, i64)> = database.rows(sql, values).await.map_err(DemoError::sql("check the books"))?;
         let (expected, found) = rows.first().copied().ok_or(sqlx::Error::RowNotFound).map_err(DemoError::sql(name))?;
         books.push(Book { name, expected, found });
     }

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 use self::stage::Stage;
 use crate::company::{Company, Launch};
 use crate::producer::{self, Till, produce, register_customers};
-use crate::{Audience, DemoError, Desk, Happening, Place, Report, Shop, books, sql};
+use crate::{Audience, Database, DemoError, Happening, Place, Report, Shop, books, sql};
 
 /// How many instances there are.
 const INSTANCES: u32 = 3;
-/// How long what is left may take after the last order.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long nothing may move after the last order, until all is handled.
+const STILL_MAX: Duration = Duration::from_secs(20);
 
 /// What is to be done.
 #[derive(Debug, Clone)]
@@ -111,14 +111,14 @@ async fn play<S: Shop>(
 ) -> Result<Report, DemoError> {
     let store = S::open(place).await?;
     store.initialize().await?;
-    let desk = Desk::open(place).await?;
+    let database = Database::open(place).await?;
     for sql in sql::CREATE {
-        desk.execute(sql, &[]).await.map_err(DemoError::sql("create the shop's tables"))?;
+        database.execute(sql, &[]).await.map_err(DemoError::sql("create the shop's tables"))?;
     }
-    register_customers(&desk).await?;
+    register_customers(&database).await?;
     company.start(INSTANCES, launch, place).await?;
     let till = Arc::new(Till::default());
-    let mut stage = Stage::new(store.clone(), desk.clone(), company, audience, till.clone(), plan.seconds);
+    let mut stage = Stage::new(store.clone(), database.clone(), company, audience, till.clone(), plan.seconds);
     stage.opened(place)?;
     let orders = Task::new(produce(store, till.clone(), plan.rate, plan.seconds, plan.seed));
     through_the_day(&mut stage, orders).await?;
@@ -126,30 +126,30 @@ async fn play<S: Shop>(
     let took = stage.elapsed();
     stage.stop_instances().await?;
     if plan.corrupt {
-        desk.execute(sql::CORRUPT, &[]).await.map_err(DemoError::sql("damage a row"))?;
+        database.execute(sql::CORRUPT, &[]).await.map_err(DemoError::sql("damage a row"))?;
         stage.happened(&Happening::Corrupted)?;
     }
     let (killed, takeovers) = stage.seen().await?;
-    books::write_down(&desk, producer::orders(plan.seed).take(till.accepted() as usize)).await?;
+    books::write_down(&database, producer::orders(plan.seed).take(till.accepted() as usize)).await?;
     let report = Report {
         orders: till.accepted(),
-        events: count(&desk, sql::EVENTS).await?,
+        events: count(&database, sql::EVENTS).await?,
         took,
         held_back: till.was_closed.load(Ordering::Relaxed),
         killed,
         takeovers,
-        replayed: count(&desk, sql::LETTERS_REPLAYED).await?,
-        asked_again: count(&desk, sql::EMAILS_ASKED_AGAIN).await?,
-        shares: shares(&desk).await?,
-        books: books::check(&desk, till.accepted()).await?,
+        replayed: count(&database, sql::DEAD_LETTERS_REPLAYED).await?,
+        asked_again: count(&database, sql::EMAILS_ASKED_AGAIN).await?,
+        shares: shares(&database).await?,
+        books: books::check(&database, till.accepted()).await?,
         kept: plan.keep.then(|| place.arguments()),
         left: None,
     };
-    desk.close().await;
+    database.close().await;
     Ok(report)
 }
 
-/// Orders come in; half-way somebody dies, and a while later the bad addresses are repaired.
+/// Orders come in; half-way an instance dies, and a while later the bad addresses are repaired.
 async fn through_the_day<S: Shop>(
     stage: &mut Stage<'_, S>,
     mut orders: Task<Result<(), DemoError>>,
@@ -157,7 +157,7 @@ async fn through_the_day<S: Shop>(
     let (kill_at, repair_at) = (stage.total() / 2, stage.total() * 3 / 4);
     let (mut killed, mut repaired) = (false, false);
     while !orders.is_finished() {
-        stage.look().await?;
+        stage.next_scene().await?;
         if !killed && stage.elapsed() >= kill_at {
             killed = true;
             stage.kill_the_busiest().await?;
@@ -173,33 +173,37 @@ async fn through_the_day<S: Shop>(
 /// No more orders: waits until everything has been handled, the dead letters included.
 async fn catch_up<S: Shop>(stage: &mut Stage<'_, S>) -> Result<(), DemoError> {
     let since = Instant::now();
+    let (mut behind, mut moved) = (Vec::new(), since);
     stage.no_more_orders()?;
     loop {
-        let scene = stage.look().await?;
+        let scene = stage.next_scene().await?;
+        if scene.behind() != behind {
+            (behind, moved) = (scene.behind(), Instant::now());
+        }
         if scene.is_caught_up() && !stage.is_replaying() {
-            if scene.letters == 0 {
+            if scene.dead_letters == 0 {
                 return stage.happened(&Happening::CaughtUp { after: since.elapsed() });
             }
             // What was in hand while the addresses were repaired.
             stage.repair().await?;
         }
-        if since.elapsed() > CATCH_UP_TIMEOUT {
-            return Err(DemoError::NotCaughtUp { behind: scene.behind(), waited: CATCH_UP_TIMEOUT });
+        if moved.elapsed() > STILL_MAX {
+            return Err(DemoError::NotCaughtUp { behind, waited: STILL_MAX });
         }
     }
 }
 
-async fn count(desk: &Desk, sql: &'static str) -> Result<u64, DemoError> {
-    let rows: Vec<(i64,)> = desk.rows(sql, &[]).await.map_err(DemoError::sql("count"))?;
+async fn count(database: &Database, sql: &'static str) -> Result<u64, DemoError> {
+    let rows: Vec<(i64,)> = database.rows(sql, &[]).await.map_err(DemoError::sql("count"))?;
     Ok(rows.first().map_or(0, |(count,)| count.unsigned_abs()))
 }
 
-async fn shares(desk: &Desk) -> Result<Vec<(u32, u64)>, DemoError> {
-    let rows: Vec<(i64, i64)> = desk.rows(sql::SHARES, &[]).await.map_err(DemoError::sql("count"))?;
+async fn shares(database: &Database) -> Result<Vec<(u32, u64)>, DemoError> {
+    let rows: Vec<(i64, i64)> = database.rows(sql::SHARES, &[]).await.map_err(DemoError::sql("count"))?;
     Ok(rows.into_iter().map(|(instance, events)| (instance as u32, events.unsigned_abs())).collect())
 }
 
-/// A task that ends with whoever started it.
+/// A task that ends with the one that started it.
 struct Task<T>(JoinHandle<T>);
 
 impl<T: Send + 'static> Task<T> {

@@ -29,7 +29,7 @@ pub enum DemoError {
         /// Why not.
         source: io::Error,
     },
-    /// Whoever looks on cannot be shown anything.
+    /// The audience cannot be shown anything.
     #[error("cannot show how things are: {0}")]
     Show(io::Error),
     /// Not a database that the demo knows.
@@ -61,7 +61,7 @@ pub enum DemoError {
     #[error("no instance leads for any subscriber, so there is none to kill")]
     NobodyLeads,
     /// Not everything was handled in time.
-    #[error("not everything was handled within {waited:?} after the last order: {}", .behind.join(", "))]
+    #[error("for {waited:?} nothing more was handled, and not everything is: {}", .behind.join(", "))]
     NotCaughtUp {
         /// Who was behind, and how far.
         behind: Vec<String>,
@@ -79,7 +79,7 @@ pub enum DemoError {
         /// Why something is left.
         left: Box<DemoError>,
     },
-    /// Somebody wanted it to end.
+    /// The user wanted it to end.
     #[error("interrupted")]
     Interrupted,
 }

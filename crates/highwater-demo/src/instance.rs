@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::{DemoError, Desk, Emails, Fulfilment, Orders, Place, Revenue, Shop};
+use crate::{Database, DemoError, Emails, Fulfilment, Orders, Place, Revenue, Shop};
 
 /// What an instance says when it has subscribed to everything.
 pub(crate) const READY: &str = "ready";
@@ -24,8 +24,8 @@ pub(crate) struct Job {
     pub(crate) number: u32,
 }
 
-/// Runs one instance, as the demo starts it: until its standard input ends, because whoever started it does not want it any
-/// more or is gone, or until SIGTERM.
+/// Runs one instance, as the demo starts it: until its standard input ends, because the process that started it does not
+/// want it any more or is gone, or until SIGTERM.
 ///
 /// # Errors
 /// When it cannot start, or cannot stop in time.
@@ -47,7 +47,7 @@ pub async fn run_instance() -> Result<(), DemoError> {
 }
 
 /// Reads the job, and tells when there is nobody any more at the other end. On a thread, and not by the runtime: that would
-/// wait for the end of a read that is still going on.
+/// wait for a read that has not ended.
 fn listen() -> Result<(Job, oneshot::Receiver<()>), DemoError> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(DemoError::io("read the job"))?;
@@ -78,15 +78,15 @@ pub(crate) fn delivery(number: Option<u32>) -> ReliableDeliveryConfig {
 async fn serve<S: Shop>(job: Job, stop: impl Future<Output = ()>) -> Result<(), DemoError> {
     let (place, number) = (&job.place, job.number);
     let store = S::open(place).await?;
-    let desk = Desk::open(place).await?;
+    let database = Database::open(place).await?;
     let bus = EventBus::with_config(store.clone(), delivery(Some(number)));
     bus.subscribe(Revenue::<S>::new(number)).await?;
     bus.subscribe(Orders::<S>::new(number)).await?;
-    bus.subscribe(Emails::new(number, desk.clone())).await?;
+    bus.subscribe(Emails::new(number, database.clone())).await?;
     bus.subscribe(Fulfilment::new(number, store)).await?;
     writeln!(io::stdout(), "{READY}").map_err(DemoError::io("say that it is ready"))?;
     stop.await;
     bus.shutdown().await?;
-    desk.close().await;
+    database.close().await;
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::str::FromStr as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 
-use crate::desk::APPLICATION;
+use crate::database::APPLICATION;
 use crate::{DemoError, Place, sql};
 
 /// How the folders are called that go with their demo. What is kept is called otherwise, and never touched.
@@ -33,7 +33,7 @@ pub enum Leftover {
         /// Why not.
         reason: String,
     },
-    /// A schema. It is left alone: whose it is, somebody who may look there can tell.
+    /// A schema. It is left alone: whose it is, a user who may look there can tell.
     Schema(String),
 }
 
@@ -115,7 +115,7 @@ fn is_unique(name: &str, prefix: &str) -> bool {
     })
 }
 
-/// Removes a folder, unless its demo lives or it is somebody else's.
+/// Removes a folder, unless its demo lives or it is another user's.
 fn remove(folder: PathBuf) -> Option<Leftover> {
     let locked = match File::open(&folder) {
         Ok(opened) => opened.try_lock().map(|()| opened),

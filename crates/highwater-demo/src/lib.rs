@@ -7,11 +7,12 @@
 //! - [`run`] directs all of it and tells an [`Audience`] what there is to see. [`run_instance`] is one instance.
 //! - [`Order`], and what handles it: [`Revenue`], [`Orders`], [`Fulfilment`], [`Emails`]. They are what an application would
 //!   write, and know nothing of the demo around them.
-//! - [`Place`]: where the shop is. [`clear`]: what is left of those that were killed. [`Desk`]: plain SQL there, past the library. [`Book`]: a check.
+//! - [`Place`]: where the shop is. [`clear`]: what is left of those that were killed. [`Database`]: plain SQL there, past
+//!   the library. [`Book`]: a check.
 
 mod books;
 mod company;
-mod desk;
+mod database;
 mod director;
 mod error;
 mod instance;
@@ -26,7 +27,7 @@ mod subscribers;
 
 pub use books::Book;
 pub use company::Launch;
-pub use desk::{Desk, Value};
+pub use database::{Database, Value};
 pub use director::{Plan, run};
 pub use error::DemoError;
 pub use instance::run_instance;

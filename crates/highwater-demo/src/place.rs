@@ -77,7 +77,7 @@ impl Place {
         }
     }
 
-    /// Makes it. Refuses what is there already. What this returns says that somebody needs it, until it is dropped.
+    /// Makes it. Refuses what is there already. What this returns says that it is in use, until it is dropped.
     ///
     /// # Errors
     /// [`DemoError::FileExists`], [`DemoError::SchemaExists`], and when it cannot be made.

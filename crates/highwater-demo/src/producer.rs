@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use highwater::{Append, Error, ExpectedVersion, stream_id};
+use highwater::{Append, Error, ExpectedVersion, StreamId, stream_id};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
-use uuid::Uuid;
 
-use crate::{DemoError, Desk, Order, Shop, Value, sql};
+use crate::{Database, DemoError, Order, Shop, Value, sql};
 
 /// How often orders are placed: those that are due, together.
 const TICK: Duration = Duration::from_millis(10);
@@ -38,7 +37,7 @@ pub(crate) struct Till {
     pub(crate) closed: AtomicBool,
     /// Whether that ever happened.
     pub(crate) was_closed: AtomicBool,
-    /// Somebody orders right now.
+    /// A customer orders right now.
     pub(crate) now: Notify,
 }
 
@@ -54,11 +53,11 @@ impl Till {
 }
 
 /// Who the customers are.
-pub(crate) async fn register_customers(desk: &Desk) -> Result<(), DemoError> {
+pub(crate) async fn register_customers(database: &Database) -> Result<(), DemoError> {
     for customer in 1..=CUSTOMERS {
         let at = if customer % BAD_EVERY == 0 { " at " } else { "@" };
         let address = format!("customer-{customer}{at}example.org");
-        let added = desk.execute(sql::CUSTOMER_ADD, &[Value::Int(customer), Value::Text(&address)]).await;
+        let added = database.execute(sql::CUSTOMER_ADD, &[Value::Int(customer), Value::Text(&address)]).await;
         added.map_err(DemoError::sql("register a customer"))?;
     }
     Ok(())
@@ -67,7 +66,7 @@ pub(crate) async fn register_customers(desk: &Desk) -> Result<(), DemoError> {
 /// An order, as its customer remembers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Accepted {
-    pub(crate) order: Uuid,
+    pub(crate) order: StreamId,
     pub(crate) customer: i64,
     pub(crate) cents: i64,
 }

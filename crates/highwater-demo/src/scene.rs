@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Book;
 
-/// Whoever looks on.
+/// Who looks on.
 pub trait Audience {
     /// How things are: several times a second.
     ///
@@ -27,7 +27,7 @@ pub struct Scene {
     pub elapsed: Duration,
     /// For how long orders come in.
     pub total: Duration,
-    /// What goes on.
+    /// What happens at present.
     pub phase: Phase,
     /// Orders that were accepted.
     pub orders: u64,
@@ -35,10 +35,10 @@ pub struct Scene {
     pub head: u64,
     /// Events stored per second, lately.
     pub throughput: f64,
-    /// How far whoever is furthest behind is behind, in events.
+    /// How far the slowest subscriber is behind, in events.
     pub lag: u64,
     /// Dead letters that are open.
-    pub letters: u64,
+    pub dead_letters: u64,
     /// Whether orders are held back because the shop cannot keep up.
     pub held_back: bool,
     /// The instances.
@@ -48,7 +48,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Whether everything has been handled, by everybody.
+    /// Whether everything has been handled, by all.
     #[must_use]
     pub fn is_caught_up(&self) -> bool {
         self.subscribers.iter().all(|subscriber| subscriber.checkpoint.is_some_and(|reached| reached >= self.head))
@@ -56,16 +56,16 @@ impl Scene {
 
     /// Who is not, and how far behind.
     pub(crate) fn behind(&self) -> Vec<String> {
-        let letters = (self.letters > 0).then(|| format!("{} dead letters are open", self.letters));
+        let dead_letters = (self.dead_letters > 0).then(|| format!("{} dead letters are open", self.dead_letters));
         let behind = self.subscribers.iter().filter(|subscriber| subscriber.lag > 0);
         behind
             .map(|subscriber| format!("{} is {} events behind", subscriber.id, subscriber.lag))
-            .chain(letters)
+            .chain(dead_letters)
             .collect()
     }
 }
 
-/// What goes on.
+/// What happens at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Orders come in.
@@ -110,7 +110,7 @@ pub struct SubscriberView {
     /// How far it is behind, in events.
     pub lag: u64,
     /// Dead letters that are open.
-    pub letters: u64,
+    pub dead_letters: u64,
 }
 
 /// Something that has happened.
@@ -125,18 +125,18 @@ pub enum Happening {
     },
     /// An instance was killed.
     Killed(Killed),
-    /// Another instance goes on for a subscriber.
+    /// Another instance resumes for a subscriber.
     TakenOver(Takeover),
     /// Bad addresses were repaired.
     Repaired {
         /// How many.
         addresses: u64,
         /// Dead letters that were open then.
-        letters: u64,
+        dead_letters: u64,
     },
     /// Dead letters were handed over again.
     Replayed {
-        /// And taken in.
+        /// And handled.
         done: u64,
         /// And failed again.
         failed: u64,
@@ -168,7 +168,7 @@ pub struct Killed {
     pub at: i64,
 }
 
-/// Another instance went on.
+/// Another instance took over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Takeover {
     /// For whom.
@@ -192,7 +192,7 @@ pub struct Report {
     pub held_back: bool,
     /// Who was killed.
     pub killed: Killed,
-    /// How others went on.
+    /// How others took over.
     pub takeovers: Vec<Takeover>,
     /// Dead letters that were replayed.
     pub replayed: u64,

@@ -23,6 +23,13 @@ impl TransactionalProjection<Order, PgTx> for Revenue {
         "projection:revenue"
     }
 
+    async fn setup(&self, tx: &mut PgTx) -> Result<(), BoxError> {
+        let create =
+            "CREATE TABLE IF NOT EXISTS example_revenue (customer text PRIMARY KEY, cents bigint, orders bigint)";
+        sqlx::query(create).execute(&mut **tx).await?;
+        Ok(())
+    }
+
     // While it catches up, up to four thousand events share a transaction.
     async fn apply(&self, tx: &mut PgTx, event: &Event<Order>) -> Result<(), BoxError> {
         let Order::Placed { customer, cents } = &event.data;
@@ -56,8 +63,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = PgConfig { schema: "highwater_example".into(), ..PgConfig::default() };
     let store = PgEventStore::connect_with(&url, config).await?;
     store.initialize().await?;
-    let create = "CREATE TABLE IF NOT EXISTS example_revenue (customer text PRIMARY KEY, cents bigint, orders bigint)";
-    sqlx::query(create).execute(store.pool()).await?;
 
     for n in 0..2_000 {
         let customer = ["anna", "ben", "carla"][n % 3].to_owned();

@@ -1,4 +1,4 @@
--- Locked first, and what somebody else holds is left out: the others do not wait for it. Never back, as in
+-- Locked first, and what another transaction holds is left out: the others do not wait for it. Never back, as in
 -- checkpoint_store_one.
 WITH mine AS MATERIALIZED (
     SELECT c.subscriber_id, w.global_sequence, w.event_id

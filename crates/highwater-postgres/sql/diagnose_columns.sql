@@ -4,16 +4,13 @@ SELECT CASE WHEN a.attname IS NULL THEN format('%s.%s is missing', w.relation, w
         THEN format('%s.%s is of type %s and not %s', w.relation, w.name, format_type(a.atttypid, NULL), w.types[1])
     ELSE format('%s.%s may be NULL', w.relation, w.name) END
 FROM (
-    SELECT 'events' AS relation, c.name, c.types, true AS filled FROM (VALUES
-        ('global_sequence', ARRAY['bigint']), ('stream_version', ARRAY['bigint']),
-        ('created_at', ARRAY['timestamp with time zone']), ('id', ARRAY['uuid']), ('stream_id', ARRAY['uuid']),
-        ('schema_version', ARRAY['integer']), ('event_type', ARRAY['text']), ('data', ARRAY['json']),
-        ('metadata', ARRAY['json'])) AS c (name, types)
+    SELECT 'events' AS relation, c.name, c.types, c.filled FROM (VALUES {event_types}) AS c (name, types, filled)
     UNION ALL
     SELECT 'event_bus_checkpoints', c.name, c.types, c.filled FROM (VALUES
         ('subscriber_id', ARRAY['character varying', 'text'], true), ('last_global_sequence', ARRAY['bigint'], true),
         ('last_event_id', ARRAY['uuid'], false), ('updated_at', ARRAY['timestamp with time zone'], true),
-        ('term', ARRAY['bigint'], true), ('nonce', ARRAY['uuid'], true)) AS c (name, types, filled)
+        ('term', ARRAY['bigint'], true), ('nonce', ARRAY['uuid'], true),
+        ('setup_version', ARRAY['integer'], false)) AS c (name, types, filled)
     UNION ALL
     SELECT 'event_bus_dlq', c.name, c.types, true FROM (VALUES
         ('id', ARRAY['uuid']), ('subscriber_id', ARRAY['character varying', 'text']), ('event_id', ARRAY['uuid']),

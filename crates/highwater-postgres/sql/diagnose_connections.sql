@@ -1,4 +1,4 @@
--- How many connections there may be and are: of everybody, of this role, and to this database. -1: as many as there are.
+-- How many connections there may be and are: of all roles, of this role, and to this database. -1: as many as there are.
 -- Servers since 16 keep some back for roles that were granted them.
 SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
         - CASE WHEN EXISTS (SELECT FROM pg_roles p

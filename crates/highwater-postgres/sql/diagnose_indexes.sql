@@ -1,9 +1,10 @@
 -- Indexes of ours that are missing, known by what they are and not by their name; those that cannot be used; and those of
--- somebody else that nobody uses. $1 is the schema.
+-- another owner that nobody uses. $1 is the schema.
 WITH wanted (relation, columns, is_unique, predicate) AS (VALUES
     ('events', ARRAY['global_sequence'], true, NULL),
     ('events', ARRAY['id'], true, NULL),
     ('events', ARRAY['stream_id', 'stream_version'], true, NULL),
+    ('events', ARRAY['stream_name', 'stream_id'], false, '((stream_version = 1) AND (stream_name IS NOT NULL))'),
     ('event_bus_checkpoints', ARRAY['subscriber_id'], true, NULL),
     ('event_bus_pauses', ARRAY['subscriber_id'], true, NULL),
     ('event_bus_dlq', ARRAY['id'], true, NULL),

@@ -63,10 +63,10 @@ said (kind, which, wrong) AS (
             WHERE s.schemaname = $2 AND s.sequencename = 'event_bus_terms')
     LIMIT 5)
     UNION ALL
-    (SELECT 'letter', d.id::text, format('its state %L is not known', d.state)
+    (SELECT 'dead letter', d.id::text, format('its state %L is not known', d.state)
     FROM {schema}.event_bus_dlq d WHERE d.state NOT IN ('dead', 'parked', 'replayed', 'discarded', 'archived') LIMIT 5)
     UNION ALL
-    (SELECT 'letter', d.id::text, format('its event %s is not in the log', d.event_id)
+    (SELECT 'dead letter', d.id::text, format('its event %s is not in the log', d.event_id)
     FROM {schema}.event_bus_dlq d LEFT JOIN {schema}.events e ON e.id = d.event_id
     WHERE d.state IN ('dead', 'parked') AND e.id IS NULL LIMIT 5)
     UNION ALL

@@ -1,6 +1,6 @@
--- Whether the server ends whoever leaves a transaction open, also one of a role that nobody thought of: by a setting of this
--- database or of all roles, or by what sessions start with here, unless this role has a setting of its own. Servers before 17
--- do not know the second.
+-- Whether the server ends a session that leaves a transaction open, also one of a role that nobody thought of: by a setting
+-- of this database or of all roles, or by what sessions start with here, unless this role has its own setting. Servers
+-- before 17 do not know the second.
 SELECT s.name, quote_ident(current_database()) AS database, v.value !~ '^ *0+ *[a-z]* *$' AS bounded
 FROM pg_settings s
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- Attempts go with their letters.
+-- Attempts go with their dead letters.
 WITH checkpoints AS (DELETE FROM {schema}.event_bus_checkpoints),
 pauses AS (DELETE FROM {schema}.event_bus_pauses),
 letters AS (DELETE FROM {schema}.event_bus_dlq)

@@ -1,2 +1,2 @@
-SELECT global_sequence, id, stream_id, stream_version, event_type, schema_version, data, metadata, created_at
+SELECT {event}
 FROM {schema}.events WHERE id = ANY ($1)

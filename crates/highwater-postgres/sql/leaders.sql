@@ -1,5 +1,5 @@
--- Who leads, by subscriber; $1 is the schema. Somebody does who holds the lock on the session that it took over with: another
--- may have the lock by now, and not the term yet. The keys are as in leadership/key.rs.
+-- Who leads, by subscriber; $1 is the schema. The leader is the instance that holds the lock on the session that it took
+-- over with: another may have the lock by now, and not the term yet. The keys are as in leadership/key.rs.
 WITH held AS MATERIALIZED (
     SELECT k.pid, k.classid::bigint << 32 | k.objid::bigint AS key FROM pg_locks k
     WHERE k.locktype = 'advisory' AND k.objsubid = 2 AND k.granted

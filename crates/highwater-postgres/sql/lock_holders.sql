@@ -1,5 +1,5 @@
 -- Who has the locks of subscribers, whether it leads or not; $1 is the schema, $2 the subscribers. The keys are as in
--- leadership/key.rs. Role and name of a session are visible to everybody.
+-- leadership/key.rs. Role and name of a session are visible to every role.
 WITH held AS MATERIALIZED (
     SELECT k.pid, k.classid::bigint << 32 | k.objid::bigint AS key FROM pg_locks k
     WHERE k.locktype = 'advisory' AND k.objsubid = 2 AND k.granted

@@ -1,4 +1,4 @@
--- Locks are visible to everybody; what another role runs only with pg_read_all_stats. A prepared transaction has no
+-- Locks are visible to every role; what another role runs only with pg_read_all_stats. A prepared transaction has no
 -- process: it is found by its transaction id. Who has no id has written nothing, and may only have looked: currval,
 -- pg_sequences and a nextval that was refused take the lock that nextval takes. But drawing a number mostly needs no id either.
 SELECT l.virtualtransaction, l.pid, coalesce(a.usename::text, p.owner::text) AS role,

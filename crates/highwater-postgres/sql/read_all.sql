@@ -1,3 +1,3 @@
-SELECT global_sequence, id, stream_id, stream_version, event_type, schema_version, data, metadata, created_at
+SELECT {event}
 FROM {schema}.events WHERE global_sequence > $1 AND global_sequence <= $2 AND (SELECT {schema}.insist_on_life($4))
 ORDER BY global_sequence LIMIT $3

@@ -1,3 +1,3 @@
-SELECT global_sequence, id, stream_id, stream_version, event_type, schema_version, data, metadata, created_at
+SELECT {event}
 FROM {schema}.events WHERE stream_id = $1 AND stream_version <= $2
 ORDER BY stream_version DESC LIMIT $3

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! callers ──► queue ──► group ──► lane: one statement, one commit ──► answers
-//!                                   │ conflict: its callers singly, the rest again; double, deadlock: everybody singly
+//!                                   │ conflict: its callers singly, the rest again; double, deadlock: all singly
 //!                                   └ stream held by another transaction: its callers wait in the waiting room
 //! ```
 

@@ -123,14 +123,14 @@ pub(crate) fn term(row: &PgRow, first: usize) -> Result<Term, sqlx::Error> {
     Ok(Term { number: counted(row.try_get(first)?)?, nonce: row.try_get(first + 1)? })
 }
 
+/// The version of tables that were set up, if any were.
+fn version(row: &PgRow, column: usize) -> Result<Option<u32>, sqlx::Error> {
+    let found: Option<i32> = row.try_get(column)?;
+    found.map(u32::try_from).transpose().map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
 fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
-    Ok(Taken {
-        term: term(row, 0)?,
-        global_sequence: counted(row.try_get(2)?)?,
-        event_id: row.try_get(5)?,
-        fresh: row.try_get(3)?,
-        incarnation: life(row.try_get(4)?),
-    })
+    Ok(Taken { checkpoint: checkpoint(row)?, fresh: row.try_get(8)? })
 }
 
 fn checkpoint(row: &PgRow) -> Result<Checkpoint, sqlx::Error> {
@@ -146,5 +146,6 @@ fn readable(row: &PgRow, subscriber_id: String) -> Result<Checkpoint, sqlx::Erro
         updated_at: row.try_get(3)?,
         term: term(row, 4)?,
         incarnation: life(row.try_get(6)?),
+        setup_version: version(row, 7)?,
     })
 }

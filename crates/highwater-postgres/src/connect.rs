@@ -16,7 +16,7 @@ use crate::error::{failed, failed_in_life, in_time, is_starting, ours, sqlstate}
 use crate::hosts::Hosts;
 use crate::sql::Sql;
 use kept::IDLE_MAX;
-use server::{Incarnation, check, look};
+use server::{Incarnation, check, read_server};
 
 pub(crate) use kept::{Kept, Lent, Stock, answers};
 pub(crate) use server::{Server, fit};
@@ -135,10 +135,8 @@ impl Connector {
     ) -> Result<PgConnection, Error> {
         let mut connection = self.connect(purpose, lock_timeout).await?;
         let setting_up = sqlx::query(self.sql.asynchronous.clone()).execute(&mut connection);
-        in_time(self.timeout, "set up a connection in time", async {
-            setting_up.await.map_err(|e| failed("set up a connection", e))
-        })
-        .await?;
+        let done = in_time(self.timeout, "set up a connection in time", async { Ok(setting_up.await) }).await?;
+        done.map_err(|e| failed("set up a connection", e))?;
         Ok(connection)
     }
 
@@ -150,8 +148,7 @@ impl Connector {
             Err(error) if sqlstate(&error).as_deref() == Some("25006") => {
                 let mut tx = connection.begin_with(self.sql.life_begin.clone()).await.map_err(cannot_tell)?;
                 let number = ask_life(&mut tx, &self.sql).await.map_err(cannot_tell)?;
-                tx.commit().await.map_err(cannot_tell)?;
-                Ok(number)
+                tx.commit().await.map_err(cannot_tell).map(|()| number)
             }
             number => number.map_err(cannot_tell),
         }
@@ -159,12 +156,13 @@ impl Connector {
 
     /// Whether the server at the other end is the primary, of the cluster that was seen before.
     pub(crate) async fn still_primary(&self, connection: &mut PgConnection) -> Result<(), Error> {
-        self.recognise(&self.look(connection).await?)
+        self.recognise(&self.read_server(connection).await?)
     }
 
     /// The server at the other end.
-    pub(crate) async fn look(&self, connection: &mut PgConnection) -> Result<Server, Error> {
-        look(connection, &self.sql).await.map_err(|e| failed("identify the server", e))
+    pub(crate) async fn read_server(&self, connection: &mut PgConnection) -> Result<Server, Error> {
+        let reading = async { read_server(connection, &self.sql).await.map_err(|e| failed("identify the server", e)) };
+        in_time(self.timeout, "identify the server in time", reading).await
     }
 
     fn recognise(&self, server: &Server) -> Result<(), Error> {
@@ -194,7 +192,7 @@ type SetUp = for<'a> fn(&'a mut PgConnection, &'a Sql) -> BoxFuture<'a, Result<(
 
 /// A pool of the driver's, for transactions that others hold: its connections are asked whether they are still there only
 /// after a short rest, where the driver would ask every time. Those about which there are doubts are replaced. Among several
-/// hosts it is kept from a server that is not the primary: it tries again until its time is up, wherever it is directed
+/// hosts it is kept from a server that is not the primary: it retries until its time is up, wherever it is directed
 /// meanwhile.
 pub(crate) fn pool_options(
     hosts: &Hosts,
@@ -209,7 +207,7 @@ pub(crate) fn pool_options(
             let sql = sql.clone();
             Box::pin(async move {
                 set_up(connection, &sql).await?;
-                if several && let Err(error) = look(connection, &sql).await?.primary(true) {
+                if several && let Err(error) = read_server(connection, &sql).await?.primary(true) {
                     return Err(ours(error));
                 }
                 Ok(())

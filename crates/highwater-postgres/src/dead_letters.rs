@@ -3,8 +3,10 @@
 pub(crate) mod row;
 
 use chrono::{DateTime, Utc};
-use highwater::backend::{AskColumns, BoxFuture, DeadLetters, Request};
-use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, Error};
+use highwater::Error;
+use highwater::backend::{
+    BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Request, RequestColumns,
+};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, Row, SqlStr};
@@ -27,40 +29,40 @@ impl DeadLetters for PgEventStore {
         })
     }
 
-    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+    fn dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
         Box::pin(async move {
-            let rows = matching(&self.inner.sql.letters, query)
+            let rows = matching(&self.inner.sql.dead_letters, query)
                 .bind(query.after.map(|after| signed(after.global_sequence)))
                 .bind(query.after.map(|after| after.id))
                 .bind(i64::try_from(query.limit).unwrap_or(i64::MAX))
                 .fetch_all_in_time(&self.inner.own_pool)
                 .await;
-            let letters = rows.and_then(|rows| rows.iter().map(row::letter).collect());
-            letters.map_err(|e| failed("list dead letters", e))
+            let dead_letters = rows.and_then(|rows| rows.iter().map(row::dead_letter).collect());
+            dead_letters.map_err(|e| failed("list dead letters", e))
         })
     }
 
-    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+    fn count_dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            let row = matching(&self.inner.sql.letters_count, query).fetch_one_in_time(&self.inner.own_pool).await;
+            let row = matching(&self.inner.sql.dead_letters_count, query).fetch_one_in_time(&self.inner.own_pool).await;
             Ok(unsigned(row.and_then(|row| row.try_get(0)).map_err(|e| failed("count dead letters", e))?))
         })
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
+    fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move { self.detail(id).await.map_err(|e| failed("read a dead letter", e)) })
     }
 
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let ask = AskColumns::from(&request.ask);
+            let columns = RequestColumns::from(&request.kind);
             let filed = sqlx::query(self.inner.sql.request_file.clone())
                 .bind(request.id)
                 .bind(&request.subscriber_id)
-                .bind(ask.ask)
-                .bind(ask.letter)
-                .bind(ask.stream_id)
-                .bind(ask.reason)
+                .bind(columns.kind)
+                .bind(columns.dead_letter)
+                .bind(columns.stream_id)
+                .bind(columns.reason)
                 .bind(&request.requested_by)
                 .bind(request.requested_at)
                 .execute_in_time(&self.inner.own_pool)
@@ -87,9 +89,13 @@ impl DeadLetters for PgEventStore {
         })
     }
 
-    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+    fn purge_dead_letters<'a>(
+        &'a self,
+        subscriber_id: &'a str,
+        before: DateTime<Utc>,
+    ) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            let query = sqlx::query(self.inner.sql.letters_purge.clone()).bind(subscriber_id).bind(before);
+            let query = sqlx::query(self.inner.sql.dead_letters_purge.clone()).bind(subscriber_id).bind(before);
             let pool = self.inner.own_pool.within(SCAN_TIMEOUT);
             let done = query.execute_in_time(&pool).await.map_err(|e| self.failed("purge dead letters", e))?;
             Ok(done.rows_affected())
@@ -100,18 +106,18 @@ impl DeadLetters for PgEventStore {
 impl PgEventStore {
     async fn detail(&self, id: Uuid) -> Result<Option<DeadLetterDetail>, sqlx::Error> {
         let (sql, pool) = (&self.inner.sql, &self.inner.own_pool);
-        let Some(found) = sqlx::query(sql.letter.clone()).bind(id).fetch_optional_in_time(pool).await? else {
+        let Some(found) = sqlx::query(sql.dead_letter.clone()).bind(id).fetch_optional_in_time(pool).await? else {
             return Ok(None);
         };
-        let letter = row::letter(&found)?;
-        let record = self.find(letter.event_id).await?;
-        let attempts = sqlx::query(sql.letter_attempts.clone()).bind(id).fetch_all_in_time(pool).await?;
+        let dead_letter = row::dead_letter(&found)?;
+        let record = self.find(dead_letter.event_id).await?;
+        let attempts = sqlx::query(sql.dead_letter_attempts.clone()).bind(id).fetch_all_in_time(pool).await?;
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
-        Ok(Some(DeadLetterDetail { letter, record, attempts }))
+        Ok(Some(DeadLetterDetail { dead_letter, record, attempts }))
     }
 }
 
-/// A statement whose first arguments say which letters are meant.
+/// A statement whose first arguments say which dead letters are meant.
 fn matching<'q>(statement: &SqlStr, query: &'q DeadLetterQuery) -> Query<'q, Postgres, PgArguments> {
     let states: Vec<&str> = query.states.iter().map(|state| state.name()).collect();
     sqlx::query(statement.clone())

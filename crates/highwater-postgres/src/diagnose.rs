@@ -13,7 +13,7 @@ mod settings;
 mod words;
 
 use highwater::Error;
-use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, chain, diagnose_subscribers};
+use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, chain, diagnose_kinds, diagnose_subscribers};
 use sqlx::Row;
 
 use crate::error::{failed, in_time};
@@ -21,7 +21,7 @@ use crate::own_pool::{ANSWER_TIMEOUT, DoneInTime, InTime};
 use crate::row::unsigned;
 use crate::store::PgEventStore;
 
-type Look<'a> = (&'static str, BoxFuture<'a, Result<Vec<Finding>, Error>>);
+type Examination<'a> = (&'static str, BoxFuture<'a, Result<Vec<Finding>, Error>>);
 
 impl Diagnose for PgEventStore {
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
@@ -36,7 +36,7 @@ impl Diagnose for PgEventStore {
 impl PgEventStore {
     async fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let about_the_server: Vec<Look<'_>> = vec![
+        let about_the_server: Vec<Examination<'_>> = vec![
             ("connection", Box::pin(connection::round_trip(self))),
             ("server", Box::pin(connection::server(self))),
             ("encryption", Box::pin(connection::encryption(self))),
@@ -54,18 +54,19 @@ impl PgEventStore {
         if !self.is_complete().await.unwrap_or(false) {
             return findings;
         }
-        let about_the_log: Vec<Look<'_>> = vec![
+        let about_the_log: Vec<Examination<'_>> = vec![
             ("filling", Box::pin(layout::filling(self))),
             ("indexes", Box::pin(layout::indexes(self))),
             ("columns", Box::pin(layout::columns(self))),
             ("constraints", Box::pin(layout::constraints(self))),
             ("rows", Box::pin(contents::rows(self))),
+            ("stream names", Box::pin(diagnose_kinds(self))),
             ("rights", Box::pin(rights::rights(self))),
             ("writers", Box::pin(activity::writers(self))),
             ("vacuum", Box::pin(activity::vacuum(self))),
             ("growth", Box::pin(room::growth(self))),
             ("sequences", Box::pin(room::sequences(self))),
-            ("dead letters", Box::pin(delivery::letters(self))),
+            ("dead letters", Box::pin(delivery::dead_letters(self))),
             ("subscribers", Box::pin(diagnose_subscribers(self))),
         ];
         self.look_at(about_the_log, &mut findings).await;
@@ -73,7 +74,7 @@ impl PgEventStore {
     }
 
     /// Looks at one thing after the other; false when the server no longer answers, and it is useless to continue.
-    async fn look_at(&self, looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) -> bool {
+    async fn look_at(&self, looks: Vec<Examination<'_>>, findings: &mut Vec<Finding>) -> bool {
         for (topic, look) in looks {
             match in_time(ANSWER_TIMEOUT, "look in time", look).await {
                 Ok(found) => findings.extend(found),
@@ -99,9 +100,7 @@ fn not_seen(topic: &'static str, error: &Error) -> Finding {
         Error::Denied { .. } => {
             Finding::note(topic, found, "look with a role that may, as highwater_operator of docs/postgres-roles.sql")
         }
-        Error::Unavailable { .. } => {
-            Finding::warning(topic, found, "mend what the server complains of, and look again")
-        }
+        Error::Unavailable { .. } => Finding::warning(topic, found, "fix what the server complains of, and look again"),
         _ => Finding::bad(topic, found, "do what it says, and look again"),
     }
 }
@@ -147,7 +146,7 @@ impl PgEventStore {
         let last_value = unsigned(row.try_get("last_value").map_err(read_failed)?);
         if last_value < highest {
             problems.push(format!(
-                "the sequence stands at {last_value}, below the highest event {highest}: while nobody writes, \
+                "the sequence stands at {last_value}, below the highest event {highest}: while nothing writes, \
                  SELECT setval('{}', {highest})",
                 self.inner.schema.render("{schema_text}.events_global_sequence_seq"),
             ));

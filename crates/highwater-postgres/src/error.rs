@@ -35,7 +35,7 @@ pub(crate) fn is_starting(error: &Error) -> bool {
         Error::Unavailable { source, .. } => match source.downcast_ref() {
             Some(sqlx::Error::Io(error)) => error.kind() == std::io::ErrorKind::ConnectionRefused,
             Some(error) => matches!(sqlstate(error).as_deref(), Some("57P03" | "53300")),
-            // Of several hosts, each for a reason of its own.
+            // Of several hosts, each for its own reason.
             None => true,
         },
         _ => false,

@@ -21,11 +21,11 @@
 //!
 //! # What is where
 //!
-//! - [`PgEventStore`] implements [`Backend`](highwater::backend::Backend), and with it the contracts of the log, of wake-ups, of
-//!   checkpoints and of dead letters. [`PgConfig`] holds what can be chosen.
+//! - [`PgEventStore`] implements [`Backend`](highwater::backend::Backend), and with it every
+//!   contract: log, wake-ups, checkpoints, leadership, dead letters, transfer, diagnose and the fenced transaction. [`PgConfig`] holds what can be chosen.
 //! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
-//! - The functions `append`, `append_group`, `append_new` and `append_one` in the database are the only way in; see
-//!   `migrations/0002_append.sql` and `migrations/0007_append_new.sql`.
+//! - The functions `append`, `append_group`, `append_new` and `append_one` in the database store what the
+//!   library appends; see `migrations/0009_append_checked.sql`. A bare `INSERT` or `COPY` is seen by readers all the same.
 
 mod appender;
 mod checkpoints;
@@ -54,6 +54,8 @@ mod wakeups;
 mod write;
 
 pub use config::PgConfig;
+/// The sqlx that transactions and pools come from: version 0.9. Applications that use this one cannot mix two.
+pub use sqlx;
 pub use store::PgEventStore;
 pub use unit_of_work::{Announcement, PgTx, UnitOfWork};
 

@@ -9,13 +9,16 @@ use highwater::Error;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 
-use crate::error::{failed, sqlstate};
+use crate::error::{failed, in_time, sqlstate};
+use crate::own_pool::ANSWER_TIMEOUT;
 use crate::store::PgEventStore;
 
 /// How long a migration waits for a table that a transaction holds, and how often it tries. Appends queue behind it for as long
 /// as it waits, and rest as long until the next try.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const TRIES_MAX: u32 = 15;
+
+const LOOK: &str = "look at the layout of the database";
 
 struct Migration {
     version: i32,
@@ -38,7 +41,7 @@ struct Adopt {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: [Migration; 11] = [
     Migration {
         version: 1,
         name: "events",
@@ -123,6 +126,24 @@ const MIGRATIONS: [Migration; 9] = [
         creates: &[],
         oldest: 3,
     },
+    Migration {
+        version: 10,
+        name: "setup",
+        does: "adds to checkpoints which version of a read model's tables is set up",
+        sql: include_str!("../migrations/0010_setup.sql"),
+        adopt: None,
+        creates: &[],
+        oldest: 3,
+    },
+    Migration {
+        version: 11,
+        name: "stream_names",
+        does: "gives events the names of their streams, and lists them by an index: readers and appends wait while the table is read once",
+        sql: include_str!("../migrations/0011_stream_names.sql"),
+        adopt: None,
+        creates: &[],
+        oldest: 3,
+    },
 ];
 
 const LATEST: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -146,11 +167,11 @@ impl PgEventStore {
     /// [`Error::Unfit`] when the database was laid out by a newer version of the library, or when what the order rests on
     /// has been tampered with; [`Error::Denied`] when there is something to do and the role may not.
     pub async fn initialize(&self) -> Result<(), Error> {
-        // Whoever stops waiting in the middle leaves a transaction open: it ends with the connection. There is no time-out: a
-        // large table takes long, and so does another instance that is at it.
+        // A caller that stops waiting in the middle leaves a transaction open: it ends with the connection. Migrating has no
+        // time-out: a large table takes long, and so does another instance that is at it.
         let mut lent = self.inner.own_pool.lend().await?;
         let mut tries = 1;
-        while self.layout(lent.kept.connection()).await?.version < LATEST {
+        while in_time(ANSWER_TIMEOUT, LOOK, self.layout(lent.kept.connection())).await?.version < LATEST {
             match self.migrate(lent.kept.connection()).await {
                 Err(Error::Unavailable { source, .. }) if is_held(&*source) && tries < TRIES_MAX => {
                     tracing::warn!(error = %source, tries, "another transaction holds a table to be migrated; retrying");
@@ -211,7 +232,7 @@ impl PgEventStore {
     }
 
     async fn layout(&self, connection: &mut PgConnection) -> Result<Layout, Error> {
-        let failed = |e| failed("look at the layout of the database", e);
+        let failed = |e| failed(LOOK, e);
         let row = sqlx::query(self.inner.sql.layout.clone())
             .bind(self.inner.schema.as_str())
             .fetch_one(&mut *connection)

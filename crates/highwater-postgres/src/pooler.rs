@@ -11,7 +11,7 @@ use sqlx::postgres::{PgConnection, PgListener};
 use sqlx::{Connection, Row, SqlStr};
 
 use crate::connect::Connector;
-use crate::error::{failed, sqlstate};
+use crate::error::{failed, in_time, sqlstate};
 use crate::sql::Sql;
 
 /// How often the first connection is asked while the second is busy.
@@ -82,10 +82,13 @@ pub(crate) async fn session(
     sql: &Sql,
 ) -> Result<Session, Error> {
     let mut second = way.connect(purpose, None).await?;
-    let found = is_own_session(first, &mut second, sql).await;
-    let found = found.map_err(|e| failed("see whether a connection is a session of its own", e))?;
-    second.close().await.map_err(|e| failed("close a connection", e))?;
-    Ok(found)
+    let asking = async {
+        let found = is_own_session(first, &mut second, sql).await;
+        let found = found.map_err(|e| failed("see whether a connection is a session of its own", e))?;
+        second.close().await.map_err(|e| failed("close a connection", e))?;
+        Ok(found)
+    };
+    in_time(way.timeout(), "see in time whether a connection is a session of its own", asking).await
 }
 
 /// Refuses a connection that a pooler lends out: what is locked on it would soon be another client's, and nobody would know.

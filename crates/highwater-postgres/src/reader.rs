@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::backend::{Page, ReadLimit, Record};
-use highwater::{Error, EventTypes};
+use highwater::{Error, Filter};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Postgres, Row};
 
@@ -53,8 +53,8 @@ impl Readers {
     }
 
     /// One page; see [`highwater::backend::Log::read_all`].
-    pub(crate) async fn read(&self, after: u64, types: &EventTypes, limit: ReadLimit) -> Result<Page, Error> {
-        self.with_reader(async |reader| reader.read(&self.sql, after, types, limit).await).await
+    pub(crate) async fn read(&self, after: u64, filter: &Filter, limit: ReadLimit) -> Result<Page, Error> {
+        self.with_reader(async |reader| reader.read(&self.sql, after, filter, limit).await).await
     }
 
     /// How far the order is settled; see [`highwater::backend::Log::frontier`].
@@ -99,15 +99,9 @@ impl Readers {
 
 impl Reader {
     /// A page, and whether the connection may be used again.
-    async fn read(
-        &mut self,
-        sql: &Sql,
-        after: u64,
-        types: &EventTypes,
-        limit: ReadLimit,
-    ) -> Result<(Page, bool), Error> {
+    async fn read(&mut self, sql: &Sql, after: u64, filter: &Filter, limit: ReadLimit) -> Result<(Page, bool), Error> {
         let limit = ReadLimit { events: limit.events.clamp(1, EVENTS_MAX), ..limit };
-        if self.known.frontier.settled() <= after && *types == EventTypes::All {
+        if self.known.frontier.settled() <= after && *filter == Filter::ALL {
             let (records, reusable) = self.read_contiguous(sql, after, limit).await?;
             if let Some(records) = records {
                 if reusable && after > self.known.frontier.settled() {
@@ -125,7 +119,7 @@ impl Reader {
         if settled <= after {
             return Ok((self.page(Vec::new(), after), true));
         }
-        self.read_settled(sql, after, settled, types, limit).await
+        self.read_settled(sql, after, settled, filter, limit).await
     }
 
     fn page(&mut self, records: Vec<Record>, complete_to: u64) -> Page {
@@ -153,7 +147,7 @@ impl Reader {
             next += 1;
             record.global_sequence == next
         };
-        let (records, stopped) = row::take(rows, limit, expected, contiguous).await.map_err(read_failed)?;
+        let (records, stopped) = row::take_page(rows, limit, expected, contiguous).await.map_err(read_failed)?;
         if let Some(last) = records.last().filter(|_| after <= self.known.frontier.settled()) {
             self.known.frontier.settle(last.global_sequence);
         }
@@ -195,24 +189,29 @@ impl Reader {
         sql: &Sql,
         after: u64,
         settled: u64,
-        types: &EventTypes,
+        filter: &Filter,
         limit: ReadLimit,
     ) -> Result<(Page, bool), Error> {
-        let (statement, names, up_to) = match types {
-            EventTypes::All => (&sql.read_all, None, settled),
-            EventTypes::Only(names) => {
-                (&sql.read_all_of_types, Some(names), settled.min(after.saturating_add(SCAN_MAX)))
-            }
+        let types = filter.types.names();
+        let statement = match (types, &filter.kinds) {
+            (None, None) => &sql.read_all,
+            (Some(_), None) => &sql.read_all_of_types,
+            (_, Some(_)) => &sql.read_all_of_kinds,
         };
+        let scans_to = if *filter == Filter::ALL { settled } else { after.saturating_add(SCAN_MAX) };
+        let up_to = settled.min(scans_to);
         let mut query =
             sqlx::query(statement.clone()).bind(signed(after)).bind(signed(up_to)).bind(limit.events as i64);
         query = query.bind(self.known.life.cast_signed());
-        if let Some(names) = names {
-            query = query.bind(names);
+        if *filter != Filter::ALL {
+            query = query.bind(types);
+        }
+        if let Some(kinds) = &filter.kinds {
+            query = query.bind(kinds);
         }
         let expected = self.known.expected;
         let (records, stopped) =
-            row::take(query.fetch(self.connection()), limit, expected, |_| true).await.map_err(read_failed)?;
+            row::take_page(query.fetch(self.connection()), limit, expected, |_| true).await.map_err(read_failed)?;
         let full = stopped != Stopped::End || records.len() >= limit.events;
         let complete_to = records.last().filter(|_| full).map_or(up_to, |last| last.global_sequence);
         Ok((self.page(records, complete_to), matches!(stopped, Stopped::End | Stopped::Unwanted)))

@@ -2,17 +2,18 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
+use highwater::StreamName;
 use highwater::backend::columns;
 pub(crate) use highwater::backend::columns::{signed, unsigned};
 use highwater::backend::{ReadLimit, Record};
-use sqlx::Row;
 use sqlx::postgres::PgRow;
+use sqlx::{Row, ValueRef};
 use uuid::Uuid;
 
 /// PostgreSQL counts microseconds from the year 2000.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
-/// Reads a row with the columns that every `sql/read_*.sql` selects, in their order.
+/// Reads a row of `{event}`: its columns, in their order.
 ///
 /// The columns' types are fixed by the migrations and statements of ours are always prepared, so values arrive in the
 /// binary format and are taken from it directly: looking each type up again would take a fifth of the time of a long read.
@@ -24,15 +25,16 @@ pub(crate) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
 fn numbered(row: &PgRow, number: i64) -> Result<Record, sqlx::Error> {
     Ok(Record {
         global_sequence: positive(number)?,
-        id: Uuid::from_bytes(fixed(row, 1)?),
-        stream_id: Uuid::from_bytes(fixed(row, 2)?),
-        stream_version: positive(i64::from_be_bytes(fixed(row, 3)?))?,
-        event_type: columns::named(text(row, 4)?).map_err(sqlx::Error::Decode)?,
-        schema_version: u32::try_from(i32::from_be_bytes(fixed(row, 5)?))
+        stream_id: Uuid::from_bytes(fixed(row, 1)?),
+        stream_version: positive(i64::from_be_bytes(fixed(row, 2)?))?,
+        stream_name: name(row, 3)?,
+        id: Uuid::from_bytes(fixed(row, 4)?),
+        event_type: columns::named(text(row, 5)?).map_err(sqlx::Error::Decode)?,
+        schema_version: u32::try_from(i32::from_be_bytes(fixed(row, 6)?))
             .map_err(|why| sqlx::Error::Decode(why.into()))?,
-        data: json(row, 6)?,
-        metadata: json(row, 7)?,
-        created_at: time(i64::from_be_bytes(fixed(row, 8)?))?,
+        data: json(row, 7)?,
+        metadata: json(row, 8)?,
+        created_at: time(i64::from_be_bytes(fixed(row, 9)?))?,
     })
 }
 
@@ -54,8 +56,20 @@ fn json(row: &PgRow, column: usize) -> Result<String, sqlx::Error> {
 }
 
 fn text(row: &PgRow, column: usize) -> Result<String, sqlx::Error> {
-    let text = std::str::from_utf8(bytes(row, column)?).map_err(|error| sqlx::Error::Decode(error.into()))?;
-    Ok(text.to_owned())
+    utf8(bytes(row, column)?).map(str::to_owned)
+}
+
+/// The name of a stream, if it has one.
+fn name(row: &PgRow, column: usize) -> Result<Option<StreamName>, sqlx::Error> {
+    let value = row.try_get_raw(column)?;
+    if value.is_null() {
+        return Ok(None);
+    }
+    utf8(value.as_bytes().map_err(sqlx::Error::Decode)?).map(|name| Some(name.into()))
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, sqlx::Error> {
+    std::str::from_utf8(bytes).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 /// "infinity" and times beyond what chrono holds are errors: no event of ours has one.
@@ -98,7 +112,7 @@ pub(crate) enum Stopped {
 
 /// Takes records as they arrive, until `limit.bytes` is reached or a record is not `wanted`. Room is made for as many as are
 /// `expected`. Records before one that cannot be read are still returned.
-pub(crate) async fn take(
+pub(crate) async fn take_page(
     mut rows: impl Stream<Item = Result<PgRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,
     expected: usize,

@@ -11,6 +11,24 @@ const LIFE: &str = "((SELECT l.number FROM {schema}.server_life l) \
 const SEQUENCE: &str =
     "hashtextextended(pg_relation_filepath('{schema_text}.events_global_sequence_seq') COLLATE \"C\", 0)";
 
+/// The columns of an event, in the order that `row.rs` reads them, with their types. Those from [`OWN`] on are the event's
+/// own, in the order that the functions in the database take them.
+const EVENT: [(&str, &str); 10] = [
+    ("global_sequence", "bigint"),
+    ("stream_id", "uuid"),
+    ("stream_version", "bigint"),
+    ("stream_name", "text"),
+    ("id", "uuid"),
+    ("event_type", "text"),
+    ("schema_version", "integer"),
+    ("data", "json"),
+    ("metadata", "json"),
+    ("created_at", "timestamp with time zone"),
+];
+const OWN: usize = 4;
+/// The one that may be NULL.
+const NULLABLE: &str = "stream_name";
+
 /// A schema name that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SchemaName(String);
@@ -44,10 +62,11 @@ impl SchemaName {
         format!("\"{}\"", self.0.replace('"', "\"\""))
     }
 
-    /// Fills a statement's `{schema}` (an identifier), `{schema_text}` (the same inside a string literal), `{life}` (the
-    /// number of the server's life, NULL where it has none yet) and `{sequence}` (which sequence it is).
+    /// Fills a statement's `{schema}` (an identifier), `{schema_text}` (the same inside a string literal), `{life}` (the number of the
+    /// server's life, NULL where it has none yet), `{sequence}` (which sequence it is), and what follows from the columns of an
+    /// event: see [`with_columns`].
     pub(crate) fn render(&self, sql: &str) -> String {
-        let sql = sql.replace("{life}", LIFE).replace("{sequence}", SEQUENCE);
+        let sql = with_columns(sql).replace("{life}", LIFE).replace("{sequence}", SEQUENCE);
         let ident = self.ident();
         let text = ident.replace('\'', "''");
         // In one pass: a name may itself look like a placeholder.
@@ -76,6 +95,26 @@ impl SchemaName {
     }
 }
 
+/// Fills `{event}` (the columns of an event), `{event_arrays}` (an array of each, as parameters from `$1` on), `{event_types}`
+/// (name and type of each and whether it is never NULL, as rows) and `{own:N}` (the columns that are the event's own, as parameters from `$N` on).
+fn with_columns(sql: &str) -> String {
+    let each = |write: &dyn Fn(usize, &str, &str) -> String| {
+        EVENT.iter().enumerate().map(|(place, (name, kind))| write(place, name, kind)).collect::<Vec<_>>().join(", ")
+    };
+    let mut filled = sql
+        .replace("{event}", &each(&|_, name, _| name.to_owned()))
+        .replace("{event_arrays}", &each(&|place, _, kind| format!("${}::{kind}[]", place + 1)))
+        .replace("{event_types}", &each(&|_, name, kind| format!("('{name}', ARRAY['{kind}'], {})", name != NULLABLE)));
+    if let Some((before, rest)) = filled.split_once("{own:")
+        && let Some((first, after)) = rest.split_once('}')
+        && let Ok(first) = first.parse::<usize>()
+    {
+        let own: Vec<String> = (first..first + EVENT.len() - OWN).map(|number| format!("${number}")).collect();
+        filled = format!("{before}{}{after}", own.join(", "));
+    }
+    filled
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +130,13 @@ mod tests {
     fn a_name_that_looks_like_a_placeholder_is_filled_in_once() {
         let name = SchemaName::new("{schema}").unwrap();
         assert_eq!(name.render("{schema}.a '{schema_text}.b' {other}"), r#""{schema}".a '"{schema}".b' {other}"#);
+    }
+
+    #[test]
+    fn parameters_follow_from_the_columns_of_an_event() {
+        assert_eq!(with_columns("f($1, {own:2})"), "f($1, $2, $3, $4, $5, $6, $7)");
+        assert!(with_columns("unnest({event_arrays})").starts_with("unnest($1::bigint[], $2::uuid[], "));
+        assert!(with_columns("({event})").starts_with("(global_sequence, stream_id, "));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use highwater::backend::AppendQueue;
+use highwater::backend::{AppendQueue, KindsWritten};
 use highwater::{Error, Invalid};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
@@ -13,7 +13,7 @@ use crate::appender;
 use crate::checkpoints::Writer;
 use crate::config::PgConfig;
 use crate::connect::{self, Connector, Server};
-use crate::error::{failed, in_time};
+use crate::error::failed;
 use crate::hosts::{self, Hosts, Watch};
 use crate::own_pool::OwnPool;
 use crate::reader::Readers;
@@ -56,6 +56,7 @@ pub(crate) struct Inner {
     pub(crate) settled: Arc<Settled>,
     pub(crate) checkpoints: Writer,
     pub(crate) appender: AppendQueue,
+    pub(crate) kinds: KindsWritten,
     pub(crate) wakeups: PgWakeups,
     /// How many may be taken over at once: half of the pool.
     pub(crate) taking_over: Semaphore,
@@ -83,22 +84,22 @@ impl PgEventStore {
     pub async fn connect_with(url: &str, config: PgConfig) -> Result<Self, Error> {
         let options =
             hosts::parse(url).ok_or_else(|| Invalid::Setting { name: "database", reason: hosts::FORM.to_owned() })?;
-        Self::connect_to_any(options, config).await
+        Self::connect_to_any_with(options, config).await
     }
 
     /// Connects with the driver's own options, for applications that build them.
     ///
     /// # Errors
     /// As [`connect_with`](Self::connect_with).
-    pub async fn connect_to(options: PgConnectOptions, config: PgConfig) -> Result<Self, Error> {
-        Self::connect_to_any(vec![options], config).await
+    pub async fn connect_to_with(options: PgConnectOptions, config: PgConfig) -> Result<Self, Error> {
+        Self::connect_to_any_with(vec![options], config).await
     }
 
     /// The same for several hosts of one cluster, of which one is the primary.
     ///
     /// # Errors
     /// As [`connect_with`](Self::connect_with).
-    pub async fn connect_to_any(options: Vec<PgConnectOptions>, config: PgConfig) -> Result<Self, Error> {
+    pub async fn connect_to_any_with(options: Vec<PgConnectOptions>, config: PgConfig) -> Result<Self, Error> {
         config.validate()?;
         let schema = SchemaName::new(&config.schema)?;
         let sql = Arc::new(Sql::new(&schema));
@@ -111,8 +112,7 @@ impl PgEventStore {
         let own_pool = OwnPool::new(connector.clone(), config.pool_connections_max);
         let server = {
             let mut lent = own_pool.lend().await?;
-            let looking = connector.look(lent.kept.connection());
-            let server = in_time(config.connect_timeout, "identify the server in time", looking).await?;
+            let server = connector.read_server(lent.kept.connection()).await?;
             lent.give_back();
             server
         };
@@ -151,6 +151,7 @@ impl PgEventStore {
             settled,
             checkpoints,
             appender,
+            kinds: KindsWritten::default(),
             wakeups,
             taking_over: Semaphore::new((pool_connections_max / 2).max(1)),
             hosts,
@@ -192,7 +193,7 @@ async fn direct(connector: &Connector, server: &Server, config: &PgConfig) -> Re
     let options = hosts::parse(url).ok_or_else(|| refused(hosts::FORM.to_owned()))?;
     let direct = connector.by_way_of(Hosts::new(options)?);
     let mut connection = direct.connect("leadership", None).await?;
-    match direct.look(&mut connection).await?.differs_from(server) {
+    match direct.read_server(&mut connection).await?.differs_from(server) {
         Some(difference) => Err(refused(format!("it leads to another place than the store's own URL: {difference}"))),
         None => Ok(direct),
     }

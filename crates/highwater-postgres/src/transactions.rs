@@ -6,9 +6,9 @@ mod pool;
 use std::sync::Arc;
 
 use highwater::Error;
-use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx, Transactional};
+use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx, Opening, Transactional};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row};
 use uuid::Uuid;
 
 use crate::checkpoints::{held, term};
@@ -38,12 +38,17 @@ impl Backend for PgEventStore {
         Box::pin(PgEventStore::initialize(self))
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Box::pin(self.begin_fenced(fence, letter))
+    fn is_durable(&self) -> bool {
+        true
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Box::pin(self.begin_on(&self.inner.closings, CLOSINGS_BUSY, fence, letter))
+    fn begin<'a>(
+        &'a self,
+        fence: &'a Fence,
+        opening: Opening,
+        dead_letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun, Error>> {
+        Box::pin(self.begin_fenced(fence, opening, dead_letter))
     }
 
     fn commit<'a>(
@@ -75,17 +80,11 @@ impl Backend for PgEventStore {
 }
 
 impl PgEventStore {
-    async fn begin_fenced(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun, Error> {
-        self.begin_on(&self.inner.deliveries, DELIVERIES_BUSY, fence, letter).await
-    }
-
-    async fn begin_on(
-        &self,
-        pool: &PgPool,
-        busy: &'static str,
-        fence: &Fence,
-        letter: Option<Uuid>,
-    ) -> Result<Begun, Error> {
+    async fn begin_fenced(&self, fence: &Fence, opening: Opening, dead_letter: Option<Uuid>) -> Result<Begun, Error> {
+        let (pool, busy) = match opening {
+            Opening::Handler => (&self.inner.deliveries, DELIVERIES_BUSY),
+            Opening::Closing => (&self.inner.closings, CLOSINGS_BUSY),
+        };
         // Both with a time-out, and no transaction begins on a connection that came too late.
         let beginning = tokio::time::timeout(ANSWER_TIMEOUT + self.inner.config.connect_timeout, pool.begin()).await;
         let beginning = beginning.unwrap_or_else(|elapsed| Err(sqlx::Error::Io(elapsed.into())));
@@ -93,8 +92,10 @@ impl PgEventStore {
             sqlx::Error::PoolTimedOut => Error::Unavailable { action: busy, source: error.into() },
             error => failed("begin a transaction", error),
         })?;
-        match tokio::time::timeout(ANSWER_TIMEOUT, self.enter(&mut tx, fence, letter)).await {
-            Ok(Ok((global_sequence, letter_open))) => Ok(Begun { tx: OpenTx::new(tx), global_sequence, letter_open }),
+        match tokio::time::timeout(ANSWER_TIMEOUT, self.enter(&mut tx, fence, dead_letter)).await {
+            Ok(Ok((global_sequence, dead_letter_open))) => {
+                Ok(Begun { tx: OpenTx::new(tx), global_sequence, dead_letter_open })
+            }
             Ok(Err(error)) => {
                 roll_back(tx).await;
                 Err(error)
@@ -106,7 +107,7 @@ impl PgEventStore {
 
     /// Locks the checkpoint, then checks which term may write it: in this order, so that a writer that was still committing
     /// has ended.
-    async fn enter(&self, tx: &mut PgTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
+    async fn enter(&self, tx: &mut PgTx, fence: &Fence, dead_letter: Option<Uuid>) -> Result<(u64, bool), Error> {
         let failed = |e| self.noted(failed_in_life("begin a transaction", e));
         let row = sqlx::query(self.inner.sql.fence_lock.clone())
             .bind(&*fence.subscriber_id)
@@ -118,9 +119,9 @@ impl PgEventStore {
             })?;
         let Some(row) = row else { return Err(fenced(fence, None)) };
         let global_sequence = check(&row, fence).map_err(failed)??;
-        let Some(letter) = letter else { return Ok((global_sequence, true)) };
-        let open = sqlx::query_scalar(self.inner.sql.letter_is_open.clone())
-            .bind(letter)
+        let Some(dead_letter) = dead_letter else { return Ok((global_sequence, true)) };
+        let open = sqlx::query_scalar(self.inner.sql.dead_letter_is_open.clone())
+            .bind(dead_letter)
             .bind(&*fence.subscriber_id)
             .fetch_one(&mut **tx)
             .await

@@ -28,7 +28,7 @@ impl Transfer for PgEventStore {
             let connection = self.lock_filling().await?;
             let mut filling = PgFilling::new(self.clone(), connection, source.to_owned());
             match self.unfinished().await? {
-                Some(unfinished) if unfinished.source == source => filling.go_on(unfinished.filled_to).await?,
+                Some(unfinished) if unfinished.source == source => filling.resume(unfinished.filled_to).await?,
                 Some(other) => return Err(other.into_error()),
                 None => filling.begin().await?,
             }

@@ -11,7 +11,7 @@ use crate::connect;
 use crate::error::{append_failed, failed, in_time, is_lost, sqlstate};
 use crate::own_pool::ANSWER_TIMEOUT;
 use crate::store::PgEventStore;
-use crate::write::{self, Within};
+use crate::write::{self, NotAppended};
 
 /// How long the end of a transaction may take before its outcome counts as unknown. A server that waits for a replica takes
 /// long, and one that has vanished never answers.
@@ -78,16 +78,17 @@ impl PgEventStore {
         self.guard(tx).await?;
         let appended = match self.store_on(tx, &prepared).await {
             Ok(appended) => appended,
-            Err(Within::Error(error)) => return Err(error),
-            Err(Within::Failed(error)) => return Err(self.explain_failure(error, &prepared).await?.1),
+            Err(NotAppended::Error(error)) => return Err(error),
+            Err(NotAppended::Failed(error)) => return Err(self.explain_failure(error, &prepared).await?.1),
         };
         highwater::backend::appended_in_handler(appended.global_sequence);
         let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
         Ok((appended, announcement))
     }
 
-    fn prepare(&self, append: &Append) -> Result<Prepared, Error> {
-        Ok(Prepared::new(append, &self.inner.config.limits, &self.inner.config.upcasters)?)
+    pub(crate) fn prepare(&self, append: &Append) -> Result<Prepared, Error> {
+        let config = &self.inner.config;
+        Ok(Prepared::new(append, &config.limits, &config.upcasters, &self.inner.kinds)?)
     }
 
     async fn guard(&self, tx: &mut Transaction<'_, Postgres>) -> Result<(), Error> {
@@ -100,11 +101,11 @@ impl PgEventStore {
 
     /// Stores one append in a transaction of the caller's. Nothing is committed yet, so the outcome is known also when no
     /// answer comes.
-    async fn store_on(&self, tx: &mut Transaction<'_, Postgres>, append: &Prepared) -> Result<Appended, Within> {
+    async fn store_on(&self, tx: &mut Transaction<'_, Postgres>, append: &Prepared) -> Result<Appended, NotAppended> {
         let wait = self.inner.config.append_timeout;
         let storing = write::store_within(tx, &self.inner.sql, append, wait);
         tokio::time::timeout(wait + ANSWER_TIMEOUT, storing).await.unwrap_or_else(|elapsed| {
-            Err(Within::Error(Error::Unavailable { action: "append in time", source: elapsed.into() }))
+            Err(NotAppended::Error(Error::Unavailable { action: "append in time", source: elapsed.into() }))
         })
     }
 
@@ -112,7 +113,7 @@ impl PgEventStore {
     /// outside: the positions of the append if it is stored already, and else the error.
     async fn explain_failure(&self, error: sqlx::Error, append: &Prepared) -> Result<(Option<Appended>, Error), Error> {
         match sqlstate(&error).as_deref() {
-            Some("55P03") => Ok((None, Error::StreamHeld { waited: self.inner.config.append_timeout })),
+            Some("55P03") => Ok((None, append.held(self.inner.config.append_timeout))),
             Some("23505") => {
                 let looking = async |connection: &mut PgConnection| {
                     let stored = write::stored_before(connection, &self.inner.sql, append).await?;
@@ -183,8 +184,8 @@ impl<'c> UnitOfWork<'c> {
         for append in &prepared {
             match self.store.store_on(&mut self.tx, append).await {
                 Ok(appended) => done.push(appended),
-                Err(Within::Error(error)) => return Err(self.roll_back(error).await),
-                Err(Within::Failed(error)) => return self.stored_before(error, &prepared, append).await,
+                Err(NotAppended::Error(error)) => return Err(self.roll_back(error).await),
+                Err(NotAppended::Failed(error)) => return self.stored_before(error, &prepared, append).await,
             }
         }
         if done.iter().any(|appended| appended.repeated) {

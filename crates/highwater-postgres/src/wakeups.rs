@@ -46,7 +46,7 @@ pub(crate) struct PgWakeups {
     /// The way to a dedicated session.
     direct: Connector,
     listening: Once,
-    hearing: Arc<Hearing>,
+    status: Arc<ListenStatus>,
     /// What other instances say about leadership.
     leadership: broadcast::Sender<Arc<str>>,
     /// Closed when the store is gone: the listener ends then.
@@ -55,7 +55,7 @@ pub(crate) struct PgWakeups {
 
 /// Whether notifications of other processes arrive.
 #[derive(Debug, Default)]
-struct Hearing {
+struct ListenStatus {
     lost: Mutex<Option<Lost>>,
 }
 
@@ -66,7 +66,7 @@ struct Lost {
     why: String,
 }
 
-impl Hearing {
+impl ListenStatus {
     /// Logged once, and again only when the reason changes, not with every attempt that fails.
     fn lost(&self, why: String) {
         let mut lost = lock(&self.lost);
@@ -81,7 +81,7 @@ impl Hearing {
 
     fn restored(&self) {
         if lock(&self.lost).take().is_some() {
-            tracing::info!("hearing from other processes again");
+            tracing::info!("LISTEN is back; no longer polling");
         }
     }
 
@@ -140,11 +140,11 @@ impl PgWakeups {
         let (released, releases) = mpsc::channel(LEADERSHIP_HINTS);
         let announcer = Announcer { hints: watch::Sender::new(0), outgoing: watch::Sender::new(0), released };
         let hosts = connector.hosts().clone();
-        let mouth = Mouth { connector, sql, channel: channel.clone(), connection: None };
-        tokio::spawn(mouth.run(announcer.outgoing.subscribe(), releases));
-        let (listening, hearing, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
+        let notifier = Notifier { connector, sql, channel: channel.clone(), connection: None };
+        tokio::spawn(notifier.run(announcer.outgoing.subscribe(), releases));
+        let (listening, status, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
         let leadership = broadcast::Sender::new(LEADERSHIP_HINTS);
-        Self { announcer, channel, hosts, direct, listening, hearing, leadership, alive }
+        Self { announcer, channel, hosts, direct, listening, status, leadership, alive }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {
@@ -153,16 +153,16 @@ impl PgWakeups {
 
     fn listen(&self, sql: &Arc<Sql>) {
         self.listening.call_once(|| {
-            let ear = Ear {
+            let listener = Listener {
                 sql: sql.clone(),
                 channel: self.channel.clone(),
                 hints: self.announcer.hints.clone(),
                 leadership: self.leadership.clone(),
-                hearing: self.hearing.clone(),
+                status: self.status.clone(),
                 hosts: self.hosts.clone(),
                 direct: self.direct.clone(),
             };
-            tokio::spawn(listen(ear, self.alive.subscribe()));
+            tokio::spawn(listen(listener, self.alive.subscribe()));
         });
     }
 }
@@ -192,19 +192,19 @@ impl Wakeups for PgEventStore {
 
     /// Nothing before a reader waits: there is no listener then.
     fn push_degraded(&self) -> Option<String> {
-        self.inner.wakeups.hearing.why_not()
+        self.inner.wakeups.status.why_not()
     }
 }
 
 /// Tells other processes.
-struct Mouth {
+struct Notifier {
     connector: Connector,
     sql: Arc<Sql>,
     channel: String,
     connection: Option<Kept>,
 }
 
-impl Mouth {
+impl Notifier {
     /// Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
     async fn run(mut self, mut outgoing: watch::Receiver<u64>, mut releases: mpsc::Receiver<String>) {
         let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
@@ -261,19 +261,19 @@ impl Mouth {
 }
 
 /// What listening needs, whichever connection it is done on.
-struct Ear {
+struct Listener {
     sql: Arc<Sql>,
     channel: String,
     hints: watch::Sender<u64>,
     leadership: broadcast::Sender<Arc<str>>,
-    hearing: Arc<Hearing>,
+    status: Arc<ListenStatus>,
     /// Those of the store, which is the first to know that the primary has moved.
     hosts: Hosts,
     direct: Connector,
 }
 
 /// Why listening failed.
-enum Deaf {
+enum ListenError {
     Lost(String),
     /// No notification would ever arrive through it.
     Pooler(String),
@@ -281,25 +281,25 @@ enum Deaf {
     Moved,
 }
 
-impl From<sqlx::Error> for Deaf {
+impl From<sqlx::Error> for ListenError {
     fn from(error: sqlx::Error) -> Self {
         pooler::told_by(&error).map_or_else(|| Self::Lost(error.to_string()), Self::Pooler)
     }
 }
 
 /// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
-async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
+async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
     let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
     let for_ever = async {
         loop {
-            let pause = match ear.hear(&mut wait).await {
-                Deaf::Moved => continue,
-                Deaf::Lost(error) => {
-                    ear.hearing.lost(error);
+            let pause = match listener.receive(&mut wait).await {
+                ListenError::Moved => continue,
+                ListenError::Lost(error) => {
+                    listener.status.lost(error);
                     wait.next_delay()
                 }
-                Deaf::Pooler(found) => {
-                    ear.hearing.lost(pooler::explain(&found));
+                ListenError::Pooler(found) => {
+                    listener.status.lost(pooler::explain(&found));
                     RECONNECT.1
                 }
             };
@@ -313,12 +313,12 @@ async fn listen(ear: Ear, mut alive: watch::Receiver<()>) {
     }
 }
 
-impl Ear {
+impl Listener {
     /// Listens until the connection is lost.
-    async fn hear(&self, wait: &mut Backoff) -> Deaf {
+    async fn receive(&self, wait: &mut Backoff) -> ListenError {
         let mut moves = self.hosts.watch_moves();
         if let Err(error) = self.direct.locate("listen").await {
-            return Deaf::Lost(chain(&error));
+            return ListenError::Lost(chain(&error));
         }
         moves.mark_unchanged();
         let pool = PgPoolOptions::new()
@@ -327,16 +327,16 @@ impl Ear {
             .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
         // The pool is dropped and not closed: that would wait for a server which may never answer again.
         tokio::select! {
-            deaf = self.hear_on(&pool, wait) => deaf.map_or_else(|deaf| deaf, |never| match never {}),
-            _ = moves.changed() => Deaf::Moved,
+            error = self.receive_on(&pool, wait) => error.map_or_else(|error| error, |never| match never {}),
+            _ = moves.changed() => ListenError::Moved,
         }
     }
 
-    async fn hear_on(&self, pool: &PgPool, wait: &mut Backoff) -> Result<Infallible, Deaf> {
+    async fn receive_on(&self, pool: &PgPool, wait: &mut Backoff) -> Result<Infallible, ListenError> {
         let listener = tokio::time::timeout(self.direct.timeout(), self.start(pool)).await;
-        let mut listener = listener.map_err(|elapsed| Deaf::Lost(elapsed.to_string()))??;
+        let mut listener = listener.map_err(|elapsed| ListenError::Lost(elapsed.to_string()))??;
         wait.reset();
-        self.hearing.restored();
+        self.status.restored();
         let mut due = tokio::time::interval_at(Instant::now() + PING.0, PING.0);
         loop {
             let heard = tokio::select! {
@@ -358,17 +358,17 @@ impl Ear {
     }
 
     /// Makes sure that the other end is there, and by the same answer that no hint is higher than what has been issued.
-    async fn ping(&self, listener: &mut PgListener) -> Result<(), Deaf> {
+    async fn ping(&self, listener: &mut PgListener) -> Result<(), ListenError> {
         let hinted = *self.hints.borrow();
         let asking = sqlx::query_scalar(self.sql.last_value.clone()).fetch_one(listener);
-        let issued: i64 = tokio::time::timeout(PING.1, asking)
-            .await
-            .map_err(|_| Deaf::Lost(format!("the listening connection has not answered within {:?}", PING.1)))??;
+        let issued: i64 = tokio::time::timeout(PING.1, asking).await.map_err(|_| {
+            ListenError::Lost(format!("the listening connection has not answered within {:?}", PING.1))
+        })??;
         cap(&self.hints, hinted, unsigned(issued));
         Ok(())
     }
 
-    async fn start(&self, pool: &PgPool) -> Result<PgListener, Deaf> {
+    async fn start(&self, pool: &PgPool) -> Result<PgListener, ListenError> {
         let mut listener = PgListener::connect_with(pool).await?;
         listener.eager_reconnect(false);
         self.make_sure_of_session(&mut listener, pool).await?;
@@ -382,13 +382,13 @@ impl Ear {
     }
 
     /// Listening through a pooler that shares sessions gives no error, and no notification ever arrives.
-    async fn make_sure_of_session(&self, listener: &mut PgListener, pool: &PgPool) -> Result<(), Deaf> {
+    async fn make_sure_of_session(&self, listener: &mut PgListener, pool: &PgPool) -> Result<(), ListenError> {
         let mut other = PgConnection::connect_with(&pool.connect_options()).await?;
         let session = pooler::is_own_session(listener, &mut other, &self.sql).await?;
         other.close().await?;
         match session {
             Session::Own => Ok(()),
-            Session::Lent(found) => Err(Deaf::Pooler(found)),
+            Session::Lent(found) => Err(ListenError::Pooler(found)),
         }
     }
 }
@@ -414,13 +414,13 @@ mod tests {
 
     #[test]
     fn a_loss_dates_from_its_beginning_and_is_told_by_its_latest_reason() {
-        let hearing = Hearing::default();
-        assert_eq!(hearing.why_not(), None);
-        hearing.lost("refused".to_owned());
-        let since = hearing.why_not().unwrap().replace("refused", "");
-        hearing.lost("a pooler".to_owned());
-        assert_eq!(hearing.why_not(), Some(format!("{since}a pooler")));
-        hearing.restored();
-        assert_eq!(hearing.why_not(), None);
+        let status = ListenStatus::default();
+        assert_eq!(status.why_not(), None);
+        status.lost("refused".to_owned());
+        let since = status.why_not().unwrap().replace("refused", "");
+        status.lost("a pooler".to_owned());
+        assert_eq!(status.why_not(), Some(format!("{since}a pooler")));
+        status.restored();
+        assert_eq!(status.why_not(), None);
     }
 }

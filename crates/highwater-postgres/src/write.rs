@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use highwater::backend::{Position, Prepared, already_stored};
-use highwater::{Appended, Error, ExpectedVersion};
+use highwater::{Appended, Error, ExpectedVersion, StreamName};
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;
@@ -14,7 +14,8 @@ use uuid::Uuid;
 use crate::error::{append_failed, failed, sqlstate};
 use crate::row::{self, counted, positive, signed};
 use crate::sql::Sql;
-use columns::{Columns, Json};
+use columns::Columns;
+pub(crate) use columns::{Events, Statement};
 
 /// How often an append is retried because another writer took its version. Each time one writer succeeds.
 const ATTEMPTS_MAX: u32 = 50;
@@ -55,17 +56,10 @@ fn expectation(expected: ExpectedVersion) -> Option<i64> {
 
 async fn store_one(connection: &mut PgConnection, sql: &Sql, append: &Prepared) -> Result<Outcome, sqlx::Error> {
     let ((stream_id, expected), record) = (append.streams[0], &append.records[0]);
-    let answer: Option<Vec<i64>> = sqlx::query_scalar(sql.append_one.clone())
-        .bind(stream_id)
-        .bind(expectation(expected))
-        .bind(record.id)
-        .bind(&record.event_type)
-        .bind(append.schema_versions[0])
-        .bind(&record.data)
-        .bind(&record.metadata)
-        .bind(record.created_at)
-        .fetch_one(connection)
-        .await?;
+    let statement = sqlx::query(sql.append_one.clone()).bind(stream_id).bind(expectation(expected));
+    let statement = statement.bind(record.stream_name.as_ref().map(StreamName::as_str));
+    let statement = Events::bind_one_to(statement, record, append.schema_versions[0]);
+    let answer: Option<Vec<i64>> = statement.fetch_one(connection).await?.try_get(0)?;
     match answer.as_deref() {
         None => Ok(Outcome::Held(vec![stream_id])),
         Some(&[head]) => Ok(Outcome::Conflict(HashMap::from([(stream_id, counted(head)?)]))),
@@ -103,17 +97,11 @@ async fn store_new(
     appends: &[&Prepared],
     columns: &Columns<'_>,
 ) -> Result<Outcome, sqlx::Error> {
-    let sequences: Vec<i64> = sqlx::query_scalar(sql.append_new.clone())
+    let statement = sqlx::query(sql.append_new.clone())
         .bind(columns.stream_ids())
         .bind(columns.steps.iter().map(|step| i64::from(*step)).collect::<Vec<_>>())
-        .bind(&columns.ids)
-        .bind(&columns.event_types)
-        .bind(&columns.schema_versions)
-        .bind(columns.data.iter().copied().map(Json).collect::<Vec<_>>())
-        .bind(columns.metadata.iter().copied().map(Json).collect::<Vec<_>>())
-        .bind(&columns.created_at)
-        .fetch_one(connection)
-        .await?;
+        .bind(columns.stream_names());
+    let sequences: Vec<i64> = columns.events.bind_json_to(statement).fetch_one(connection).await?.try_get(0)?;
     Ok(Outcome::Stored(columns.answers(appends, &vec![0; columns.streams.len()], &sequences)?))
 }
 
@@ -124,20 +112,14 @@ async fn store_group(
     columns: &Columns<'_>,
     wait: Option<Duration>,
 ) -> Result<Outcome, sqlx::Error> {
-    let row = sqlx::query(sql.append_group.clone())
+    let statement = sqlx::query(sql.append_group.clone())
         .bind(&columns.streams)
         .bind(&columns.expected)
+        .bind(columns.names.iter().any(Option::is_some).then_some(&columns.names))
         .bind(wait.map(|wait| i32::try_from(wait.as_millis()).unwrap_or(i32::MAX).max(1)))
         .bind(&columns.event_streams)
-        .bind(&columns.steps)
-        .bind(&columns.ids)
-        .bind(&columns.event_types)
-        .bind(&columns.schema_versions)
-        .bind(&columns.data)
-        .bind(&columns.metadata)
-        .bind(&columns.created_at)
-        .fetch_one(connection)
-        .await?;
+        .bind(&columns.steps);
+    let row = columns.events.bind_to(statement).fetch_one(connection).await?;
     let heads: Vec<i64> = row.try_get(0)?;
     if let Some(held) = row.try_get::<Option<Vec<Uuid>>, _>(1)? {
         // Were none of them ours, we would ask again without end.
@@ -238,27 +220,27 @@ pub(crate) async fn store_within(
     sql: &Sql,
     append: &Prepared,
     wait: Duration,
-) -> Result<Appended, Within> {
-    let outcome = store(connection, sql, &[append], Some(wait)).await.map_err(Within::Failed)?;
+) -> Result<Appended, NotAppended> {
+    let outcome = store(connection, sql, &[append], Some(wait)).await.map_err(NotAppended::Failed)?;
     match outcome {
-        Outcome::Stored(answers) => only(answers).map_err(Within::Failed),
-        Outcome::Held(_) => Err(Within::Error(Error::StreamHeld { waited: wait })),
+        Outcome::Stored(answers) => only(answers).map_err(NotAppended::Failed),
+        Outcome::Held(_) => Err(NotAppended::Error(append.held(wait))),
         Outcome::Conflict(heads) => match stored_before(connection, sql, append).await {
             Ok(Some(appended)) => Ok(appended),
             Ok(None) => Err(append.conflict(&heads).map_or_else(
                 || {
                     let why = "the server speaks of a conflict where all streams are as expected";
-                    Within::Failed(sqlx::Error::Decode(why.into()))
+                    NotAppended::Failed(sqlx::Error::Decode(why.into()))
                 },
-                Within::Error,
+                NotAppended::Error,
             )),
-            Err(error) => Err(Within::Error(error)),
+            Err(error) => Err(NotAppended::Error(error)),
         },
     }
 }
 
 /// Why an append within a transaction failed.
-pub(crate) enum Within {
+pub(crate) enum NotAppended {
     /// It was told why.
     Error(Error),
     /// The statement failed, and the transaction with it.

@@ -1,3 +1,2 @@
--- For several events the last line is repeated.
-INSERT INTO events (stream_version, created_at, id, stream_id, schema_version, event_type, data, metadata) VALUES
-(?, ?, ?, ?, ?, ?, ?, ?)
+-- A row without a number is given the next one.
+INSERT INTO events ({columns}) VALUES {rows}

@@ -59,10 +59,10 @@ said (kind, which, wrong) AS (
     SELECT 'term', 'counter', 'it stands at ' || coalesce(quote(max(last)), 'nothing') || ', and cannot be counted on from'
     FROM event_bus_terms HAVING count(*) <> 1 OR typeof(max(last)) <> 'integer' OR max(last) NOT BETWEEN 0 AND 4611686018427387903
     UNION ALL
-    SELECT 'letter', lower(hex(id)), 'its state ' || quote(state) || ' is not known'
+    SELECT 'dead letter', lower(hex(id)), 'its state ' || quote(state) || ' is not known'
     FROM event_bus_dlq WHERE state NOT IN ('dead', 'parked', 'replayed', 'discarded', 'archived')
     UNION ALL
-    SELECT 'letter', lower(hex(id)), 'its event ' || lower(hex(event_id)) || ' is not in the log'
+    SELECT 'dead letter', lower(hex(id)), 'its event ' || lower(hex(event_id)) || ' is not in the log'
     FROM event_bus_dlq d
     WHERE state IN ('dead', 'parked') AND NOT EXISTS (SELECT 1 FROM events e WHERE e.id = d.event_id)
     UNION ALL

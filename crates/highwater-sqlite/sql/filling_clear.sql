@@ -1,4 +1,4 @@
--- Where subscribers are, and what concerns them. Attempts go with their letters.
+-- Where subscribers are, and what concerns them. Attempts go with their dead letters.
 DELETE FROM event_bus_checkpoints;
 DELETE FROM event_bus_pauses;
 DELETE FROM event_bus_dlq;

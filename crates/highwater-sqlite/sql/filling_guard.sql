@@ -1,4 +1,4 @@
--- Keeps everybody out but the transactions of whoever fills. The text is a plain one: SQLite before 3.47 cannot read a
+-- Keeps all writers out but the transactions that fill. The text is a plain one: SQLite before 3.47 cannot read a
 -- database at all in which it is put together.
 CREATE TRIGGER filling_refuses_insert_on_events BEFORE INSERT ON events WHEN (SELECT f.open FROM filling f) IS NOT 1 BEGIN
     SELECT RAISE(ABORT, 'this store is being filled with what another one holds: see its table "filling"') FROM filling;

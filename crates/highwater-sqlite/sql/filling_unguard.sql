@@ -1,4 +1,4 @@
--- Lets everybody in again.
+-- Lets all writers in again.
 DROP TRIGGER IF EXISTS filling_refuses_insert_on_events;
 DROP TRIGGER IF EXISTS filling_refuses_update_on_events;
 DROP TRIGGER IF EXISTS filling_refuses_delete_on_events;

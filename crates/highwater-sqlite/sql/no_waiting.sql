@@ -1,2 +1,2 @@
--- For connections that write: whoever wants to asks again in its own time.
+-- For connections that write: each writer asks again in its own time.
 PRAGMA busy_timeout = 0

@@ -1,3 +1,3 @@
-SELECT global_sequence, CAST(id || stream_id AS BLOB), stream_version, event_type, schema_version, data, metadata, created_at
+SELECT {event}
 FROM events WHERE global_sequence > $1 AND global_sequence <= $2 AND event_type IN (SELECT t.value FROM json_each($4) t)
 ORDER BY global_sequence LIMIT $3

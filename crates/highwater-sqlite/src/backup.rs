@@ -43,7 +43,7 @@ impl Unfinished {
         match renameat_with(CWD, &self.0, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => std::mem::forget(self),
             // Not every file system can do that.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            Err(error) if [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP].contains(&error) => {
                 std::fs::hard_link(&self.0, to)?;
                 drop(self);
             }

@@ -8,7 +8,6 @@ use highwater::backend::{
 use highwater::{Claim, Error};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use uuid::Uuid;
 
 use crate::error::failed;
 use crate::row::{about, array, counted, micros, now, signed, time, time_if_any, unsigned};
@@ -136,9 +135,9 @@ fn report(row: &SqliteRow) -> Result<Option<Report>, sqlx::Error> {
 }
 
 async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sqlx::Error> {
-    let fresh: bool = sqlx::query_scalar(sql::known).bind(&*claim.subscriber_id).fetch_one(&mut *tx).await?;
+    let known: bool = sqlx::query_scalar(sql::known).bind(&*claim.subscriber_id).fetch_one(&mut *tx).await?;
     let (term, now) = (draw_term(tx).await?, now());
-    let (at, event_id): (i64, Option<Uuid>) = sqlx::query_as(sql::checkpoint_take_over)
+    let row = sqlx::query(sql::checkpoint_take_over)
         .bind(&*claim.subscriber_id)
         .bind(signed(claim.start))
         .bind(now)
@@ -158,8 +157,7 @@ async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sq
         .bind(claim.session)
         .execute(&mut *tx)
         .await?;
-    let term = Term { number: term, nonce: claim.nonce };
-    Ok(Taken { term, global_sequence: counted(at)?, event_id, fresh: !fresh, incarnation: 0 })
+    Ok(Taken { checkpoint: checkpoint(&row)?, fresh: !known })
 }
 
 /// A term that was never given before.
@@ -209,5 +207,6 @@ fn readable(row: &SqliteRow, subscriber_id: String) -> Result<Checkpoint, sqlx::
         updated_at: time(row.try_get(3)?)?,
         term: term(row, 4)?,
         incarnation: 0,
+        setup_version: row.try_get(6)?,
     })
 }

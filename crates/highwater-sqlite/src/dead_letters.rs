@@ -3,8 +3,10 @@
 pub(crate) mod row;
 
 use chrono::{DateTime, Utc};
-use highwater::backend::{AskColumns, BoxFuture, DeadLetters, Request};
-use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, Error};
+use highwater::Error;
+use highwater::backend::{
+    BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Request, RequestColumns,
+};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Row, Sqlite};
@@ -27,27 +29,27 @@ impl DeadLetters for SqliteEventStore {
         })
     }
 
-    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
+    fn dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
         Box::pin(async move {
-            let rows = matching(sql::letters, query)
+            let rows = matching(sql::dead_letters, query)
                 .bind(query.after.map(|after| signed(after.global_sequence)))
                 .bind(query.after.map(|after| after.id))
                 .bind(i64::try_from(query.limit).unwrap_or(i64::MAX))
                 .fetch_all(&self.inner.pool)
                 .await;
-            let letters = rows.and_then(|rows| rows.iter().map(row::letter).collect());
-            letters.map_err(|e| failed("list dead letters", e))
+            let dead_letters = rows.and_then(|rows| rows.iter().map(row::dead_letter).collect());
+            dead_letters.map_err(|e| failed("list dead letters", e))
         })
     }
 
-    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
+    fn count_dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            let row = matching(sql::letters_count, query).fetch_one(&self.inner.pool).await;
+            let row = matching(sql::dead_letters_count, query).fetch_one(&self.inner.pool).await;
             Ok(unsigned(row.and_then(|row| row.try_get(0)).map_err(|e| failed("count dead letters", e))?))
         })
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
+    fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move { self.detail(id).await.map_err(|e| failed("read a dead letter", e)) })
     }
 
@@ -74,11 +76,15 @@ impl DeadLetters for SqliteEventStore {
         })
     }
 
-    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>> {
+    fn purge_dead_letters<'a>(
+        &'a self,
+        subscriber_id: &'a str,
+        before: DateTime<Utc>,
+    ) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(self.write("purge dead letters", PATIENCE, async move |tx| {
             let before = micros(before);
             sqlx::query(sql::requests_purge).bind(subscriber_id).bind(before).execute(&mut *tx).await?;
-            let purged = sqlx::query(sql::letters_purge).bind(subscriber_id).bind(before).execute(tx).await?;
+            let purged = sqlx::query(sql::dead_letters_purge).bind(subscriber_id).bind(before).execute(tx).await?;
             Ok(purged.rows_affected())
         }))
     }
@@ -87,30 +93,30 @@ impl DeadLetters for SqliteEventStore {
 impl SqliteEventStore {
     async fn detail(&self, id: Uuid) -> Result<Option<DeadLetterDetail>, sqlx::Error> {
         let pool = &self.inner.pool;
-        let Some(found) = sqlx::query(sql::letter).bind(id).fetch_optional(pool).await? else { return Ok(None) };
-        let letter = row::letter(&found)?;
-        let record = self.find(letter.event_id).await?;
-        let attempts = sqlx::query(sql::letter_attempts).bind(id).fetch_all(pool).await?;
+        let Some(found) = sqlx::query(sql::dead_letter).bind(id).fetch_optional(pool).await? else { return Ok(None) };
+        let dead_letter = row::dead_letter(&found)?;
+        let record = self.find(dead_letter.event_id).await?;
+        let attempts = sqlx::query(sql::dead_letter_attempts).bind(id).fetch_all(pool).await?;
         let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
-        Ok(Some(DeadLetterDetail { letter, record, attempts }))
+        Ok(Some(DeadLetterDetail { dead_letter, record, attempts }))
     }
 }
 
 /// A statement that stores a request.
 pub(crate) fn filing<'q>(statement: &'static str, request: &'q Request) -> Query<'q, Sqlite, SqliteArguments> {
-    let ask = AskColumns::from(&request.ask);
+    let columns = RequestColumns::from(&request.kind);
     sqlx::query(statement)
         .bind(request.id)
         .bind(&request.subscriber_id)
-        .bind(ask.ask)
-        .bind(ask.letter)
-        .bind(ask.stream_id)
-        .bind(ask.reason)
+        .bind(columns.kind)
+        .bind(columns.dead_letter)
+        .bind(columns.stream_id)
+        .bind(columns.reason)
         .bind(&request.requested_by)
         .bind(micros(request.requested_at))
 }
 
-/// A statement whose first arguments say which letters are meant.
+/// A statement whose first arguments say which dead letters are meant.
 fn matching<'q>(statement: &'static str, query: &'q DeadLetterQuery) -> Query<'q, Sqlite, SqliteArguments> {
     sqlx::query(statement)
         .bind(&query.subscriber_id)

@@ -7,11 +7,11 @@ mod file;
 mod layout;
 
 use highwater::Error;
-use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, diagnose_subscribers};
+use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, diagnose_kinds, diagnose_subscribers};
 
 use crate::store::SqliteEventStore;
 
-type Look<'a> = (&'static str, BoxFuture<'a, Result<Vec<Finding>, Error>>);
+type Examination<'a> = (&'static str, BoxFuture<'a, Result<Vec<Finding>, Error>>);
 
 impl Diagnose for SqliteEventStore {
     fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
@@ -26,7 +26,7 @@ impl Diagnose for SqliteEventStore {
 impl SqliteEventStore {
     async fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let about_the_file: Vec<Look<'_>> = vec![
+        let about_the_file: Vec<Examination<'_>> = vec![
             ("durability", Box::pin(file::durability(self))),
             ("write-ahead log", Box::pin(file::write_ahead_log(self))),
             ("writers", Box::pin(file::writers(self))),
@@ -39,12 +39,13 @@ impl SqliteEventStore {
         findings.extend(layout);
         // What is not there is not checked; the layout reports it.
         if complete {
-            let about_the_log: Vec<Look<'_>> = vec![
+            let about_the_log: Vec<Examination<'_>> = vec![
                 ("journal", Box::pin(file::journal(self))),
                 ("streams", Box::pin(file::streams(self))),
                 ("rows", Box::pin(file::rows(self))),
+                ("stream names", Box::pin(diagnose_kinds(self))),
                 ("filling", Box::pin(delivery::filling(self))),
-                ("dead letters", Box::pin(delivery::letters(self))),
+                ("dead letters", Box::pin(delivery::dead_letters(self))),
                 ("subscribers", Box::pin(diagnose_subscribers(self))),
             ];
             look_at(about_the_log, &mut findings).await;
@@ -53,7 +54,7 @@ impl SqliteEventStore {
     }
 }
 
-async fn look_at(looks: Vec<Look<'_>>, findings: &mut Vec<Finding>) {
+async fn look_at(looks: Vec<Examination<'_>>, findings: &mut Vec<Finding>) {
     for (topic, look) in looks {
         match look.await {
             Ok(found) => findings.extend(found),

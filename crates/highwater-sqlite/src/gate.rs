@@ -1,5 +1,5 @@
 //! The right to write. SQLite has one writer at a time: within a process they queue here, in order, and none burns time
-//! polling; between processes SQLite's own lock decides, and it is tried again and again.
+//! polling; between processes SQLite's own lock decides, and it is retried again and again.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -37,12 +37,12 @@ pub(crate) struct Gate(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     place: Arc<Semaphore>,
-    holder: Mutex<Option<Holder>>,
+    holder: Mutex<Option<GateHolder>>,
     entered: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Holder {
+struct GateHolder {
     /// The task that was handed the transaction, to end it at will. A transaction that is not handed out ends by itself.
     handed_to: Option<Who>,
     /// Each gets another: the same task may have had it before.
@@ -90,7 +90,7 @@ impl Gate {
         Self(gate)
     }
 
-    fn holder(&self) -> MutexGuard<'_, Option<Holder>> {
+    fn holder(&self) -> MutexGuard<'_, Option<GateHolder>> {
         lock(&self.0.holder)
     }
 
@@ -110,7 +110,7 @@ impl Gate {
             }
         };
         let number = self.0.entered.fetch_add(1, Ordering::Relaxed);
-        *self.holder() = Some(Holder { handed_to: None, number, what: what.into(), since: Instant::now() });
+        *self.holder() = Some(GateHolder { handed_to: None, number, what: what.into(), since: Instant::now() });
         Ok(Permit { gate: self.clone(), _place: place })
     }
 
@@ -240,7 +240,7 @@ async fn file_of(connection: &mut SqliteConnection) -> Option<PathBuf> {
     }
 }
 
-/// Waits a little before the lock is tried again, if that is what was wrong. The file is needed only to name the holder of
+/// Waits a little before the lock is retried, if that is what was wrong. The file is needed only to name the holder of
 /// the lock.
 pub(crate) async fn ask_again(
     error: sqlx::Error,
@@ -253,7 +253,7 @@ pub(crate) async fn ask_again(
     }
     if started.elapsed() >= patience {
         let action = "write: another process has kept the database's lock all the time; see who has it open";
-        let source = match file().await.as_deref().and_then(holder::Holder::of) {
+        let source = match file().await.as_deref().and_then(holder::LockingProcess::of) {
             Some(holder) => format!("{holder} has it now: {error}").into(),
             None => error.into(),
         };

@@ -12,11 +12,11 @@ const LOOKS: u32 = 5;
 
 /// The process that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub(crate) struct LockingProcess {
     pub(crate) pid: u32,
 }
 
-impl Holder {
+impl LockingProcess {
     /// The process that writes to a database right now, as far as it can be seen from here: processes of other containers
     /// may be invisible. Nothing is opened, which would drop our own locks.
     pub(crate) fn of(database: &Path) -> Option<Self> {
@@ -75,7 +75,7 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
 }
 
 /// `process 4711 (sqlite3)`
-impl fmt::Display for Holder {
+impl fmt::Display for LockingProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pid == std::process::id() {
             return write!(f, "this very process ({})", self.pid);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_locked_a_whole_file_is_its_owner_and_who_waits_for_it_is_not() {
+    fn the_process_that_has_locked_a_whole_file_is_its_owner_and_one_that_waits_is_not() {
         assert_eq!(owner("5: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF", 1234), Some(4711));
         assert_eq!(
             owner("5: FLOCK  ADVISORY  READ 4711 08:01:1234 0 EOF", 1234),

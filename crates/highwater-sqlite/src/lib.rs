@@ -38,6 +38,12 @@
 //! While a transaction is open no other subscriber or process can write; also when its process is stopped meanwhile, and
 //! then no standby can take over from it either. Errors and `diagnose` name that process.
 
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!(
+    "highwater-sqlite is written for Linux and macOS: its locks, their rights and its backups rest on what Unix does with files; \
+     elsewhere use highwater-postgres, or the memory backend of highwater for tests"
+);
+
 mod appender;
 mod backup;
 mod checkpoints;
@@ -62,6 +68,8 @@ mod wakeups;
 mod write;
 
 pub use config::{SqliteConfig, Synchronous};
+/// The sqlx that transactions and pools come from: version 0.9. Applications that use this one cannot mix two.
+pub use sqlx;
 pub use store::SqliteEventStore;
 pub use unit_of_work::{Announcement, SqliteTx, UnitOfWork};
 

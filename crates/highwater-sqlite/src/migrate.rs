@@ -29,7 +29,7 @@ struct Migration {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "events",
@@ -65,6 +65,20 @@ const MIGRATIONS: [Migration; 5] = [
         sql: include_str!("../migrations/0005_filling.sql"),
         oldest: 5,
     },
+    Migration {
+        version: 6,
+        name: "setup",
+        does: "adds to checkpoints which version of a read model's tables is set up",
+        sql: include_str!("../migrations/0006_setup.sql"),
+        oldest: 5,
+    },
+    Migration {
+        version: 7,
+        name: "stream_names",
+        does: "gives events the names of their streams, and lists them by an index: writers wait while the table is read once",
+        sql: include_str!("../migrations/0007_stream_names.sql"),
+        oldest: 7,
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -73,7 +87,7 @@ const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 ///
 /// # Errors
 /// [`Error::Unfit`] when it belongs to another application, or is too new.
-pub(crate) async fn look(connection: &mut SqliteConnection, path: &Path) -> Result<i64, Error> {
+pub(crate) async fn read_layout(connection: &mut SqliteConnection, path: &Path) -> Result<i64, Error> {
     let look_failed = |e| failed("look at the database", e);
     let unfit = |why: String| Error::Unfit { reason: format!("{} {why}", path.display()) };
     let (application_id, ours, tables): (i64, i64, i64) =
@@ -128,7 +142,7 @@ impl SqliteEventStore {
     /// What `initialize` would do. Nothing is locked, and nothing is tried.
     pub(crate) async fn plan(&self) -> Result<Vec<Planned>, Error> {
         let mut connection = self.inner.pool.acquire().await.map_err(|e| failed("look at the database", e))?;
-        let version = look(&mut connection, &self.inner.path).await?;
+        let version = read_layout(&mut connection, &self.inner.path).await?;
         let missing = MIGRATIONS.iter().filter(|migration| migration.version > version);
         let planned = |migration: &Migration| {
             Planned::new(u32::try_from(migration.version).unwrap_or(u32::MAX), migration.name, migration.does)
@@ -145,7 +159,7 @@ impl SqliteEventStore {
         let connect_failed = |e| failed("initialize", e);
         // One that waits: while another process switches to write-ahead logging even looking is not possible for a moment.
         let mut connection = self.inner.connector.connect().await.map_err(connect_failed)?;
-        if look(&mut connection, &self.inner.path).await? >= LATEST {
+        if read_layout(&mut connection, &self.inner.path).await? >= LATEST {
             return Ok(());
         }
         let _permit = self.inner.gate.enter("initialize", PATIENCE).await?;
@@ -164,7 +178,7 @@ impl SqliteEventStore {
     async fn migrate(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
         let migrate_failed = |e| failed("initialize", e);
         // Checked again: another process may have done it while we waited.
-        let version = look(connection, &self.inner.path).await?;
+        let version = read_layout(connection, &self.inner.path).await?;
         if version == 0 {
             sqlx::query(sql::claim_file).execute(&mut *connection).await.map_err(migrate_failed)?;
         }

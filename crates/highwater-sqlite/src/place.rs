@@ -4,10 +4,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use highwater::{Error, Invalid};
-use rustix::fs::{Access, access, statfs};
+use rustix::fs::{Access, StatFs, access, statfs};
 use rustix::io::Errno;
 
-/// File systems that reach over a network or into another program, by the numbers that `statfs` knows them by.
+/// File systems that reach over a network or into another program, by the numbers that Linux knows them by.
+#[cfg(any(target_os = "linux", test))]
 const NETWORK: [(u64, &str); 12] = [
     (0x6969, "nfs"),
     (0x517b, "smb"),
@@ -107,13 +108,26 @@ pub(crate) fn check(path: &Path, create: bool, allow_network: bool) -> Result<()
         writable(path, Access::READ_OK | Access::WRITE_OK)?;
         one_name(path)?;
     }
-    let kind = statfs(folder).map_err(|error| cannot_open(folder, error.into()))?.f_type;
-    judge(path, kind as u64, allow_network)
+    let found = statfs(folder).map_err(|error| cannot_open(folder, error.into()))?;
+    judge(path, network_of(&found), allow_network)
 }
 
-/// Whether a file system of this kind will do.
-fn judge(path: &Path, kind: u64, allow_network: bool) -> Result<(), Error> {
-    match network(kind) {
+/// What a file system is called, if it reaches over a network or into another program.
+#[cfg(target_os = "linux")]
+fn network_of(found: &StatFs) -> Option<&'static str> {
+    network(found.f_type as u64)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn network_of(found: &StatFs) -> Option<&'static str> {
+    // Numbers say nothing lasting there, but the mount knows whether it is local.
+    const MNT_LOCAL: u32 = 0x1000;
+    (found.f_flags & MNT_LOCAL == 0).then_some("not local")
+}
+
+/// Whether such a file system will do.
+fn judge(path: &Path, network: Option<&str>, allow_network: bool) -> Result<(), Error> {
+    match network {
         Some(name) if !allow_network => Err(Error::Unfit {
             reason: format!(
                 "{} lies on a network file system ({name}), where SQLite's locks and shared memory cannot be relied on \
@@ -133,8 +147,8 @@ fn one_name(path: &Path) -> Result<(), Error> {
     }
     Err(Error::Unfit {
         reason: format!(
-            "{} has {names} names (hard links), and whoever opens it by another one would not see what is written by this \
-             one: acknowledged events would be lost; remove the others, or use symbolic links",
+            "{} has {names} names (hard links), and a process that opens it by another one would not see what is written by \
+             this one: acknowledged events would be lost; remove the others, or use symbolic links",
             path.display()
         ),
     })
@@ -152,6 +166,7 @@ fn writable(path: &Path, how: Access) -> Result<(), Error> {
     }
 }
 
+#[cfg(any(target_os = "linux", test))]
 fn network(kind: u64) -> Option<&'static str> {
     // The numbers have 32 bits; what is above them depends on the sign.
     NETWORK.iter().find(|(number, _)| *number == kind & 0xffff_ffff).map(|(_, name)| *name)
@@ -202,19 +217,19 @@ mod tests {
         assert_eq!(network(0x6573_5546), Some("fuse"));
         for local in [0xef53, 0x0102_1994, 0x9123_683e, 0x5846_5342, 0x2fc1_2fc1, 0x794c_7630] {
             assert_eq!(network(local), None, "ext4, tmpfs, btrfs, xfs, zfs, overlay are local");
-            judge(Path::new("/shop.db"), local, false).unwrap();
+            judge(Path::new("/shop.db"), network(local), false).unwrap();
         }
     }
 
     #[test]
     fn a_network_file_system_is_refused_with_words_unless_it_is_forced() {
         let path = Path::new("/mnt/shop.db");
-        let refused = judge(path, 0x6969, false).unwrap_err();
+        let refused = judge(path, network(0x6969), false).unwrap_err();
         let said = refused.to_string();
         assert!(matches!(refused, Error::Unfit { .. }));
         for word in ["/mnt/shop.db", "(nfs)", "local disk", "PostgreSQL", "allow_network_file_system"] {
             assert!(said.contains(word), "{said}");
         }
-        judge(path, 0x6969, true).unwrap();
+        judge(path, network(0x6969), true).unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
+use highwater::StreamName;
 use highwater::backend::columns;
 pub(crate) use highwater::backend::columns::{signed, unsigned};
 use highwater::backend::{ReadLimit, Record};
@@ -9,9 +10,13 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
-/// Reads a row with the columns that every `sql/read_*.sql` selects, in their order. The columns' types are fixed by the
-/// migrations (the tables are STRICT), so they are not looked up again. Both ids are one column: the driver makes a copy of
-/// each, and that is most of what reading costs.
+/// The columns of an event: `{event}` in a statement. Both ids are one column: the driver makes a copy of each column, and
+/// that is most of what reading costs.
+pub(crate) const COLUMNS: &str = "global_sequence, CAST(id || stream_id AS BLOB), stream_version, event_type, \
+    schema_version, data, metadata, created_at, stream_name";
+
+/// Reads a row of [`COLUMNS`], in their order. Their types are fixed by the migrations (the tables are STRICT), so they are
+/// not looked up again.
 pub(crate) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
     let number = row.try_get_unchecked(0)?;
     about(numbered(row, number), || format!("event {number}"))
@@ -29,6 +34,7 @@ fn numbered(row: &SqliteRow, number: i64) -> Result<Record, sqlx::Error> {
         data: row.try_get_unchecked(5)?,
         metadata: row.try_get_unchecked(6)?,
         created_at: time(row.try_get_unchecked(7)?)?,
+        stream_name: row.try_get_unchecked::<Option<&str>, _>(8)?.map(StreamName::from),
     })
 }
 
@@ -99,7 +105,7 @@ pub(crate) fn ids(ids: impl IntoIterator<Item = Uuid>) -> String {
 /// Takes records as they arrive, until `limit.bytes` is reached. True when the result was over. Room is made for as many as
 /// are `expected`. Records before one that cannot be read are still returned: a caller that asks for the next page gets the
 /// reason.
-pub(crate) async fn take(
+pub(crate) async fn take_page(
     mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,
     expected: usize,

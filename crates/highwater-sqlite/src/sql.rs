@@ -1,8 +1,24 @@
 //! Every statement of this crate, loaded in one place. One statement a file, in `sql/`.
 
+use std::sync::LazyLock;
+
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
+use crate::row::COLUMNS;
+use crate::write::Columns;
+
 macro_rules! statements {
+    (events: $($name:ident),* $(,)?) => {
+        $(
+            /// As in the file of that name, with the columns of an event filled in.
+            #[expect(non_upper_case_globals, reason = "they are named as the files are, and as in the other dialect")]
+            pub(crate) static $name: LazyLock<SqlStr> = LazyLock::new(|| {
+                let text = include_str!(concat!("../sql/", stringify!($name), ".sql"));
+                // Safe: the text is ours.
+                AssertSqlSafe(filled(text)).into_sql_str()
+            });
+        )*
+    };
     ($($name:ident),* $(,)?) => {
         $(
             /// As in the file of that name.
@@ -10,6 +26,13 @@ macro_rules! statements {
             pub(crate) const $name: &str = include_str!(concat!("../sql/", stringify!($name), ".sql"));
         )*
     };
+}
+
+/// A statement with what follows from the columns of an event: `{event}` as it is read, `{columns}` as it is stored, and `{own}`,
+/// the parameters from `$3` on of those that are the event's own.
+fn filled(text: &str) -> String {
+    let own: Vec<String> = (3..Columns::NAMES.len()).map(|number| format!("${number}")).collect();
+    text.replace("{event}", COLUMNS).replace("{columns}", &Columns::NAMES.join(", ")).replace("{own}", &own.join(", "))
 }
 
 /// How many rows go into one statement: powers of two, so that any number is made of few, and each is prepared once.
@@ -20,21 +43,12 @@ pub(crate) const ROWS: [usize; 8] = [128, 64, 32, 16, 8, 4, 2, 1];
 pub(crate) struct Inserts([SqlStr; ROWS.len()]);
 
 impl Inserts {
-    /// The one for appends.
-    pub(crate) fn append() -> Self {
-        Self::new(include_str!("../sql/append.sql"))
-    }
-
-    /// The one for records that have their numbers.
-    pub(crate) fn filling_records() -> Self {
-        Self::new(include_str!("../sql/filling_records.sql"))
-    }
-
-    fn new(text: &str) -> Self {
-        let one = text.trim_end();
-        let (_, row) = one.rsplit_once('\n').expect("the statement ends with a line of parameters");
+    pub(crate) fn new() -> Self {
+        let row = format!("({})", ["?"; Columns::NAMES.len()].join(", "));
+        let of =
+            |rows: usize| include_str!("../sql/append.sql").replace("{rows}", &vec![row.as_str(); rows].join(", "));
         // Safe: the text is ours.
-        Self(ROWS.map(|rows| AssertSqlSafe(format!("{one}{}", format!(", {row}").repeat(rows - 1))).into_sql_str()))
+        Self(ROWS.map(|rows| AssertSqlSafe(filled(&of(rows))).into_sql_str()))
     }
 
     /// The statement for as many of so many rows as fit, and how many that are.
@@ -45,7 +59,18 @@ impl Inserts {
 }
 
 statements! {
-    append_one,
+    events: append_one,
+    find_ids,
+    read_all,
+    read_all_of_kinds,
+    read_all_of_types,
+    read_stream_backwards,
+    read_stream_backwards_filtered,
+    read_stream_forwards,
+    read_stream_forwards_filtered,
+}
+
+statements! {
     backup,
     begin,
     checkpoint,
@@ -68,7 +93,9 @@ statements! {
     fence_lock,
     fence_move,
     fence_opened,
+    fence_remove,
     fence_reset,
+    fence_set_up,
     fence_term,
     file,
     filling,
@@ -80,12 +107,11 @@ statements! {
     filling_end,
     filling_found,
     filling_guard,
-    filling_letters,
+    filling_dead_letters,
     filling_open,
     filling_pauses,
     filling_requests,
     filling_unguard,
-    find_ids,
     head,
     heads,
     instance_enter,
@@ -95,21 +121,22 @@ statements! {
     known,
     layout,
     leader_enter,
+    leader_remove,
     leaders,
-    letter,
-    letter_attempt,
-    letter_attempts,
-    letter_bury,
-    letter_discarded,
-    letter_failed,
-    letter_is_open,
-    letter_replayed,
-    letters,
-    letters_archive,
-    letters_archive_attempts,
-    letters_count,
-    letters_parking,
-    letters_purge,
+    dead_letter,
+    dead_letter_attempt,
+    dead_letter_attempts,
+    dead_letter_bury,
+    dead_letter_discarded,
+    dead_letter_failed,
+    dead_letter_is_open,
+    dead_letter_replayed,
+    dead_letters,
+    dead_letters_archive,
+    dead_letters_archive_attempts,
+    dead_letters_count,
+    dead_letters_parking,
+    dead_letters_purge,
     migrations,
     migrations_create,
     migrations_record,
@@ -117,10 +144,7 @@ statements! {
     parked,
     pause,
     paused,
-    read_all,
-    read_all_of_types,
-    read_stream_backwards,
-    read_stream_forwards,
+    report_remove,
     reports,
     reports_store,
     request,
@@ -129,12 +153,15 @@ statements! {
     requests_all_open,
     requests_open,
     requests_purge,
+    requests_remove,
     resume,
     rollback,
     savepoint,
     savepoint_back,
     savepoint_release,
+    schema_version_newest,
     still_open,
+    streams,
     term_draw,
     wal,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::Error;
-use highwater::backend::{AppendQueue, Prepared};
+use highwater::backend::{AppendQueue, KindsWritten, Prepared};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection, SqlitePool};
 use tokio::sync::Mutex;
@@ -46,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) gate: Gate,
     pub(crate) appends: Arc<Inserts>,
     pub(crate) appender: AppendQueue,
+    pub(crate) kinds: KindsWritten,
     pub(crate) wakeups: SqliteWakeups,
 }
 
@@ -71,7 +72,7 @@ impl SqliteEventStore {
         place::check(&path, config.create, config.allow_network_file_system)?;
         let connector = Connector::new(&path, config.synchronous);
         let mut first = connector.create().await.map_err(|e| failed("open the database", e))?;
-        let looked = match migrate::look(&mut first, &path).await {
+        let looked = match migrate::read_layout(&mut first, &path).await {
             Ok(0) => Ok(()),
             // A copy may have been made without.
             Ok(_) => migrate::log_ahead(&mut first, &path).await,
@@ -82,7 +83,7 @@ impl SqliteEventStore {
         looked?;
         closed.map_err(|e| failed("open the database", e))?;
         let gate = Gate::of(&path);
-        let appends = Arc::new(Inserts::append());
+        let appends = Arc::new(Inserts::new());
         let wakeups = SqliteWakeups::new(connector.clone(), config.watch_interval);
         let appender = appender::start(&connector, &gate, &appends, &config, &wakeups.hints());
         let inner = Inner {
@@ -95,6 +96,7 @@ impl SqliteEventStore {
             gate,
             appends,
             appender,
+            kinds: KindsWritten::default(),
             wakeups,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -115,7 +117,8 @@ impl SqliteEventStore {
     }
 
     pub(crate) fn prepare(&self, append: &highwater::Append) -> Result<Prepared, Error> {
-        Ok(Prepared::new(append, &self.inner.config.limits, &self.inner.config.upcasters)?)
+        let config = &self.inner.config;
+        Ok(Prepared::new(append, &config.limits, &config.upcasters, &self.inner.kinds)?)
     }
 
     /// Writes something small that needs no transaction of a caller's, durably.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::Error;
-use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx, Transactional};
+use highwater::backend::{Backend, Begun, BoxFuture, Closed, Closing, Fence, OpenTx, Opening, Transactional};
 use sqlx::Row;
 use uuid::Uuid;
 
@@ -34,17 +34,24 @@ impl Backend for SqliteEventStore {
         Box::pin(SqliteEventStore::initialize(self))
     }
 
-    /// There is one writer at a time, whatever it does.
-    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Backend::begin(self, fence, letter)
+    fn is_durable(&self) -> bool {
+        true
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
+    /// There is one writer at a time, whatever it does.
+    fn begin<'a>(
+        &'a self,
+        fence: &'a Fence,
+        _: Opening,
+        dead_letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(async move {
             let what = format!("a transaction of delivery for {}", fence.subscriber_id);
             let mut tx = self.write_transaction(what, PATIENCE).await?;
-            match enter(&mut tx, fence, letter).await {
-                Ok((global_sequence, letter_open)) => Ok(Begun { tx: OpenTx::new(tx), global_sequence, letter_open }),
+            match enter(&mut tx, fence, dead_letter).await {
+                Ok((global_sequence, dead_letter_open)) => {
+                    Ok(Begun { tx: OpenTx::new(tx), global_sequence, dead_letter_open })
+                }
                 Err(error) => {
                     tx.take_back().await;
                     Err(error)
@@ -77,7 +84,7 @@ impl Backend for SqliteEventStore {
 }
 
 /// Records the transaction, and checks which term may write.
-async fn enter(tx: &mut SqliteTx, fence: &Fence, letter: Option<Uuid>) -> Result<(u64, bool), Error> {
+async fn enter(tx: &mut SqliteTx, fence: &Fence, dead_letter: Option<Uuid>) -> Result<(u64, bool), Error> {
     let begin_failed = |e| failed("begin a transaction", e);
     let number = tx.number;
     let row = sqlx::query(sql::fence_lock).bind(&*fence.subscriber_id).bind(number).fetch_optional(&mut **tx).await;
@@ -91,8 +98,8 @@ async fn enter(tx: &mut SqliteTx, fence: &Fence, letter: Option<Uuid>) -> Result
         return Err(Error::Interrupted { reason });
     }
     let global_sequence = unsigned(row.try_get(0).map_err(begin_failed)?);
-    let Some(letter) = letter else { return Ok((global_sequence, true)) };
-    let open = sqlx::query_scalar(sql::letter_is_open).bind(letter).bind(&*fence.subscriber_id);
+    let Some(dead_letter) = dead_letter else { return Ok((global_sequence, true)) };
+    let open = sqlx::query_scalar(sql::dead_letter_is_open).bind(dead_letter).bind(&*fence.subscriber_id);
     Ok((global_sequence, open.fetch_one(&mut **tx).await.map_err(begin_failed)?))
 }
 

@@ -22,7 +22,7 @@ impl Transfer for SqliteEventStore {
             let lock = self.lock_filling().await?;
             let mut filling = SqliteFilling::new(self.clone(), lock, source.to_owned());
             match unfinished(&self.inner.pool).await? {
-                Some(unfinished) if unfinished.source == source => filling.go_on(unfinished.filled_to).await?,
+                Some(unfinished) if unfinished.source == source => filling.resume(unfinished.filled_to).await?,
                 Some(other) => return Err(other.into_error()),
                 None => filling.begin().await?,
             }

@@ -90,7 +90,7 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
             let mut connection = connector.connect().await?;
             let lookout = Lookout::start(&hints, connector.path(), interval)?;
             *lock(&trouble) = None;
-            Err::<(), sqlx::Error>(look(&hints, &mut connection, &lookout).await)
+            Err::<(), sqlx::Error>(watch_version(&hints, &mut connection, &lookout).await)
         };
         let Err(error) = watching.await else { return };
         tracing::debug!(%error, "cannot see what other processes write; trying until it works");
@@ -102,11 +102,11 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
 /// The version changes whenever another connection has committed, whatever it was. It is queried before the log is read:
 /// what is committed in between is seen now or changes it again. The query costs two thread switches, so as long as the
 /// write-ahead log is untouched it is not queried.
-async fn look(hints: &Hints, connection: &mut SqliteConnection, lookout: &Lookout) -> sqlx::Error {
+async fn watch_version(hints: &Hints, connection: &mut SqliteConnection, lookout: &Lookout) -> sqlx::Error {
     let mut before = None;
     loop {
         hints.wanted().await;
-        lookout.go_on();
+        lookout.resume();
         tokio::select! {
             () = lookout.touched.notified() => {}
             () = hints.wanted.notified() => continue,
@@ -155,7 +155,7 @@ impl Lookout {
     }
 
     /// There is a listener again.
-    fn go_on(&self) {
+    fn resume(&self) {
         self.thread.unpark();
     }
 }

@@ -1,21 +1,27 @@
 //! Storing appends in a transaction: what every way of appending shares.
 
+mod columns;
+
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use highwater::backend::{Position, Prepared, already_stored};
-use highwater::{Appended, Error, ExpectedVersion};
+use highwater::backend::{NewRecord, Position, Prepared, already_stored};
+use highwater::{Appended, Error, ExpectedVersion, StreamName};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, Row};
 use uuid::Uuid;
 
 use crate::error::{Code, code, failed};
-use crate::row::{self, counted, micros, signed, unsigned};
+use crate::row::{self, counted, signed, unsigned};
 use crate::sql::{self, Inserts, ROWS};
+pub(crate) use columns::Columns;
 
 /// Where streams are, as far as the transaction has looked, with what it has stored itself.
 #[derive(Debug)]
 pub(crate) struct Heads {
     heads: HashMap<Uuid, u64>,
+    /// What those are called that have a name.
+    names: HashMap<Uuid, StreamName>,
     /// Whether the table has triggers, so that what they leave of an append has to be checked.
     triggers: bool,
 }
@@ -29,8 +35,15 @@ impl Heads {
         streams.dedup();
         let (heads, triggers): (String, bool) =
             sqlx::query_as(sql::heads).bind(row::ids(streams.iter().copied())).fetch_one(connection).await?;
-        let heads: Vec<u64> = serde_json::from_str(&heads).map_err(|error| sqlx::Error::Decode(error.into()))?;
-        Ok(Self { heads: streams.into_iter().zip(heads).collect(), triggers })
+        let found: Vec<(u64, Option<Cow<'_, str>>)> =
+            serde_json::from_str(&heads).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let mut names = HashMap::new();
+        let named = |(stream, (head, name)): (Uuid, (u64, Option<Cow<'_, str>>))| {
+            names.extend(name.map(|name| (stream, StreamName::from(&*name))));
+            (stream, head)
+        };
+        let heads = streams.into_iter().zip(found).map(named).collect();
+        Ok(Self { heads, names, triggers })
     }
 }
 
@@ -74,9 +87,12 @@ pub(crate) async fn number<'a>(
         // Ids come before versions: the append may be stored already.
         return stored_before(connection, append).await?.map(Err).ok_or(conflict);
     }
-    let next = |record: &highwater::backend::NewRecord| {
+    let next = |record: &NewRecord| {
         let head = heads.heads.entry(record.stream_id).or_default();
         *head += 1;
+        if let Some(name) = &record.stream_name {
+            heads.names.entry(record.stream_id).or_insert_with(|| name.clone());
+        }
         *head
     };
     Ok(Ok(Numbered { append, versions: append.records.iter().map(next).collect() }))
@@ -90,7 +106,7 @@ pub(crate) async fn insert(
     heads: &Heads,
     appends: &[Numbered<'_>],
 ) -> Result<Vec<Appended>, NotInserted> {
-    let mut numbers = insert_rows(connection, sql, appends).await?.into_iter();
+    let mut numbers = insert_rows(connection, sql, heads, appends).await?.into_iter();
     let mut done = Vec::with_capacity(appends.len());
     for Numbered { append, versions } in appends {
         let positions: Vec<Position> = versions
@@ -110,6 +126,7 @@ pub(crate) async fn insert(
 async fn insert_rows(
     connection: &mut SqliteConnection,
     sql: &Inserts,
+    heads: &Heads,
     appends: &[Numbered<'_>],
 ) -> Result<Vec<u64>, NotInserted> {
     let mut rows = appends.iter().flat_map(|numbered| {
@@ -121,18 +138,10 @@ async fn insert_rows(
     while left > 0 {
         let (statement, count) = sql.for_some_of(left);
         let mut arguments = SqliteArguments::default();
-        arguments.reserve(count * 8, 0);
+        arguments.reserve(count * Columns::NAMES.len(), 0);
         for ((record, schema_version), version) in rows.by_ref().take(count) {
-            let added = arguments
-                .add(signed(*version))
-                .and_then(|()| arguments.add(micros(record.created_at)))
-                .and_then(|()| arguments.add(record.id))
-                .and_then(|()| arguments.add(record.stream_id))
-                .and_then(|()| arguments.add(*schema_version))
-                .and_then(|()| arguments.add(record.event_type.as_str()))
-                .and_then(|()| arguments.add(record.data.as_str()))
-                .and_then(|()| arguments.add(record.metadata.as_str()));
-            added.map_err(sqlx::Error::Encode)?;
+            let name = heads.names.get(&record.stream_id);
+            Columns::new(record, *schema_version, *version, name).add_to(&mut arguments)?;
         }
         let done = sqlx::query_with(statement, arguments).execute(&mut *connection).await?;
         let (stored, last) = (done.rows_affected(), unsigned(done.last_insert_rowid()));
@@ -152,12 +161,15 @@ async fn insist_on_rows(
     append: &Prepared,
     positions: &[Position],
 ) -> Result<(), NotInserted> {
-    let rows = sqlx::query(sql::find_ids).bind(row::ids(append.ids())).fetch_all(connection).await?;
+    let rows = sqlx::query(sql::find_ids.clone()).bind(row::ids(append.ids())).fetch_all(connection).await?;
     let stored = rows.iter().map(row::record).collect::<Result<Vec<_>, _>>()?;
-    let stored: HashSet<_> =
-        stored.iter().map(|it| (it.id, it.stream_id, it.stream_version, it.global_sequence)).collect();
-    let as_sent = append.records.iter().zip(positions).filter(|(sent, position)| {
-        stored.contains(&(sent.id, sent.stream_id, position.stream_version, position.global_sequence))
+    let stored: HashSet<_> = stored
+        .iter()
+        .map(|it| (it.id, it.stream_id, it.stream_version, it.global_sequence, &*it.event_type, &*it.data))
+        .collect();
+    let as_sent = append.records.iter().zip(positions).filter(|(sent, at)| {
+        let as_sent = (sent.id, sent.stream_id, at.stream_version, at.global_sequence, &*sent.event_type, &*sent.data);
+        stored.contains(&as_sent)
     });
     match (append.records.len(), as_sent.count()) {
         (sent, stored) if sent == stored => Ok(()),
@@ -173,19 +185,12 @@ pub(crate) async fn store_alone(
     connection: &mut SqliteConnection,
     append: &Prepared,
 ) -> Result<Option<Appended>, sqlx::Error> {
-    let ((stream_id, expected), record) = (append.streams[0], &append.records[0]);
+    let ((_, expected), record) = (append.streams[0], &append.records[0]);
+    let mut arguments = SqliteArguments::default();
+    arguments.add(expectation(expected)).map_err(sqlx::Error::Encode)?;
+    Columns::new(record, append.schema_versions[0], 0, None).add_own_to(&mut arguments)?;
     // To its end: the end of the statement shows what is committed, not its first row.
-    let rows = sqlx::query(sql::append_one)
-        .bind(stream_id)
-        .bind(micros(record.created_at))
-        .bind(record.id)
-        .bind(append.schema_versions[0])
-        .bind(&record.event_type)
-        .bind(&record.data)
-        .bind(&record.metadata)
-        .bind(expectation(expected))
-        .fetch_all(connection)
-        .await?;
+    let rows = sqlx::query_with(sql::append_one.clone(), arguments).fetch_all(connection).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (stream_version, global_sequence) = (counted(row.try_get(0)?)?, counted(row.try_get(1)?)?);
     Ok(Appended::new(vec![Position { stream_version, global_sequence }], false))
@@ -255,8 +260,11 @@ pub(crate) async fn stored_before(
     append: &Prepared,
 ) -> Result<Option<Appended>, Error> {
     let look_failed = |e| failed("look up event ids", e);
-    let rows =
-        sqlx::query(sql::find_ids).bind(row::ids(append.ids())).fetch_all(connection).await.map_err(look_failed)?;
+    let rows = sqlx::query(sql::find_ids.clone())
+        .bind(row::ids(append.ids()))
+        .fetch_all(connection)
+        .await
+        .map_err(look_failed)?;
     let found = rows.iter().map(row::record).collect::<Result<Vec<_>, _>>().map_err(look_failed)?;
     already_stored(&append.records, &found)
 }

@@ -1,14 +1,14 @@
 //! Working on dead letters: cargo run --example dead_letters
 //!
-//! A projection cannot take an event in. It goes to the dead letters, and so do the later events of its stream, while other
-//! streams go on. Somebody looks, mends what was wrong, and has them replayed in order.
+//! A projection cannot handle an event. It goes to the dead letters, and so do the later events of its stream, while other
+//! streams continue. An operator looks, fixes what was wrong, and has them replayed in order.
 
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater::DeadLetterQuery;
+use highwater::operations::DeadLetterQuery;
 use highwater::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ struct Balances {
 }
 
 impl Projection<Account> for Balances {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         "projection:balances"
     }
@@ -35,11 +37,11 @@ impl Projection<Account> for Balances {
     async fn apply(&self, event: &Event<Account>) -> Result<(), BoxError> {
         match &event.data {
             Account::Deposited { currency, .. } if currency == "JPY" && !self.knows_yen.load(Ordering::Relaxed) => {
-                // Trying again will not teach it: straight to the dead letters.
+                // Retrying will not help: straight to the dead letters.
                 Err(highwater::Permanent::new("no exchange rate for JPY").into())
             }
             data => {
-                println!("  took in {data:?}");
+                println!("  handled {data:?}");
                 Ok(())
             }
         }
@@ -66,19 +68,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     subscription.caught_up().await?;
 
     // From any process: list, show with payload and error, replay, discard. What is done is recorded in this name.
-    let letters = bus.dead_letters().by("carla");
+    let dead_letters = bus.dead_letters().by("carla");
     let query = DeadLetterQuery::of("projection:balances");
-    println!("{} letters:", letters.count(&query).await?);
-    for letter in letters.list(&query).await? {
-        let detail = letters.show(letter.id).await?;
-        let error = letter.error_message.as_deref().unwrap_or("waits behind the one before");
-        println!("  {} {}: {error}", letter.state.name(), detail.record.map_or_else(String::new, |record| record.data));
+    println!("{} dead letters:", dead_letters.count(&query).await?);
+    for dead_letter in dead_letters.list(&query).await? {
+        let detail = dead_letters.show(dead_letter.id).await?;
+        let error = dead_letter.error_message.as_deref().unwrap_or("waits behind the one before");
+        println!(
+            "  {} {}: {error}",
+            dead_letter.state.name(),
+            detail.record.map_or_else(String::new, |record| record.data)
+        );
     }
 
     println!("after the rate was entered:");
     balances.knows_yen.store(true, Ordering::Relaxed);
-    let outcome = letters.replay_all("projection:balances").await?.done().await?;
-    println!("{} replayed, {} failed again, {} left", outcome.done, outcome.failed, letters.count(&query).await?);
+    let outcome = dead_letters.replay_all("projection:balances").await?.done().await?;
+    println!("{} replayed, {} failed again, {} left", outcome.done, outcome.failed, dead_letters.count(&query).await?);
     bus.shutdown().await?;
     Ok(())
 }

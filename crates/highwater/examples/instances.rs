@@ -16,6 +16,8 @@ enum Order {
 struct Printer(&'static str);
 
 impl Projection<Order> for Printer {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         "projection:printer"
     }
@@ -63,7 +65,7 @@ async fn main() -> Result<(), Error> {
     };
     println!("second: standing by; instance {} leads with term {}", leader.instance.id, leader.term);
 
-    // The first one stops: it finishes what is in hand and lets the other go on.
+    // The first one stops: it finishes what is in hand and lets the other take over.
     first.shutdown().await?;
     place(&store, &second, 499).await?;
     println!("second: leading with term {:?}", printer(&second).state().term());

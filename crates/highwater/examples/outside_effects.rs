@@ -39,13 +39,15 @@ struct Confirmations {
 }
 
 impl Projection<Order> for Confirmations {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         "projection:confirmations"
     }
 
     async fn apply(&self, event: &Event<Order>) -> Result<(), BoxError> {
         let Order::Placed { email } = &event.data;
-        // The event's id, not a new one: whoever sees it again knows it again.
+        // The event's id, not a new one: a receiver that sees it again recognises it.
         self.mail.send(event.id, email)?;
         let mut crashes = self.crashes.lock().map_err(|error| error.to_string())?;
         if *crashes > 0 {

@@ -23,6 +23,8 @@ struct Fulfilment {
 }
 
 impl Projection<Shop> for Fulfilment {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         "saga:fulfilment"
     }
@@ -61,8 +63,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let order = stream_id("order", "17");
     store.append(&Append::to(order).event(Shop::OrderPlaced { cents: 1_299 })).await?;
     saga.caught_up().await?;
-    let payment = stream_id("payment", &order.to_string());
-    store.append(&Append::to(payment).event(Shop::PaymentReceived { order })).await?;
+    let payment = stream_id("payment", &order.id().to_string());
+    store.append(&Append::to(payment).event(Shop::PaymentReceived { order: order.id() })).await?;
     saga.caught_up().await?;
 
     // Everything is delivered once more, as after a crash: nothing is asked for or shipped a second time.

@@ -6,25 +6,9 @@ use std::sync::Arc;
 
 use chrono::{Datelike, SubsecRound, Utc};
 use serde::Serialize;
-use uuid::{Uuid, uuid};
+use uuid::Uuid;
 
-use crate::{Event, Invalid, Limits, Metadata, NewRecord, Upcasters, codec};
-
-/// Under which stream names become ids. Never changes: it would move every named stream.
-const STREAM_NAMES: Uuid = uuid!("6f0c1c52-6a0e-5b0e-9a57-0c8e2f4d7a11");
-
-/// The stable id of a stream that people call by a name: `stream_id("order", "17")`.
-///
-/// ```
-/// use highwater::stream_id;
-/// assert_eq!(stream_id("order", "17"), stream_id("order", "17"));
-/// assert_ne!(stream_id("order-1", "7"), stream_id("order", "1-7"));
-/// ```
-#[must_use]
-pub fn stream_id(category: &str, name: &str) -> Uuid {
-    // The length keeps ("ab", "c") and ("a", "bc") apart.
-    Uuid::new_v5(&STREAM_NAMES, format!("{}:{category}:{name}", category.len()).as_bytes())
-}
+use crate::{Event, Invalid, Limits, Metadata, NewRecord, StreamId, StreamName, codec};
 
 /// What an append expects of a stream before it is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -84,6 +68,8 @@ impl fmt::Display for ExpectedVersion {
 #[derive(Debug, Clone)]
 pub struct Append {
     streams: Vec<(Uuid, ExpectedVersion)>,
+    /// What the caller calls each of them.
+    names: Vec<Option<StreamName>>,
     /// Where the next event goes: an index into `streams`.
     current: usize,
     /// Shared, so that sending an append copies none of it.
@@ -96,17 +82,19 @@ pub struct Append {
 }
 
 impl Append {
-    /// An append to `stream_id`, expecting nothing of it.
+    /// An append to a stream, expecting nothing of it.
     #[must_use]
-    pub fn to(stream_id: Uuid) -> Self {
-        Self {
-            streams: vec![(stream_id, ExpectedVersion::Any)],
+    pub fn to(stream: impl Into<StreamId>) -> Self {
+        let empty = Self {
+            streams: Vec::new(),
+            names: Vec::new(),
             current: 0,
             events: Arc::default(),
             metadata: "{}".to_owned(),
             answer: None,
             invalid: None,
-        }
+        };
+        empty.and_to(stream)
     }
 
     /// What the current stream must be like for any of this to be stored.
@@ -118,12 +106,25 @@ impl Append {
 
     /// Continues with another stream: the events that follow go there, and are stored together with those before.
     #[must_use]
-    pub fn and_to(mut self, stream_id: Uuid) -> Self {
-        let known = self.streams.iter().position(|(id, _)| *id == stream_id);
+    pub fn and_to(mut self, stream: impl Into<StreamId>) -> Self {
+        let stream = stream.into();
+        let known = self.streams.iter().position(|(id, _)| *id == stream);
         self.current = known.unwrap_or_else(|| {
-            self.streams.push((stream_id, ExpectedVersion::Any));
+            self.streams.push((stream.id(), ExpectedVersion::Any));
+            self.names.push(None);
             self.streams.len() - 1
         });
+        match stream.name() {
+            Ok(Some(name)) if self.names[self.current].is_none() => {
+                // One name a stream: what was added before has it as well.
+                for event in Arc::make_mut(&mut self.events).iter_mut().filter(|event| event.stream_id == stream) {
+                    event.stream_name = Some(name.clone());
+                }
+                self.names[self.current] = Some(name);
+            }
+            Ok(_) => {}
+            Err(invalid) => self.refuse(invalid),
+        }
         self
     }
 
@@ -143,10 +144,7 @@ impl Append {
     /// Adds an event. What cannot be stored is reported when the append is sent, and then nothing of it is stored.
     #[must_use]
     pub fn event<D: Serialize>(self, data: D) -> Self {
-        let id = match &self.answer {
-            Some((cause, step)) => Uuid::new_v5(cause, format!("{step}/{}", self.events.len()).as_bytes()),
-            None => Uuid::now_v7(),
-        };
+        let id = self.next_id();
         self.event_with_id(id, data)
     }
 
@@ -154,18 +152,7 @@ impl Append {
     #[must_use]
     pub fn event_with_id<D: Serialize>(mut self, id: Uuid, data: D) -> Self {
         match codec::encode(&data) {
-            Ok(encoded) => {
-                let event = NewRecord {
-                    id,
-                    stream_id: self.streams[self.current].0,
-                    event_type: encoded.event_type.to_owned(),
-                    schema_version: 0,
-                    data: encoded.data,
-                    metadata: self.metadata.clone(),
-                    created_at: Utc::now().trunc_subsecs(6),
-                };
-                self.push(event);
-            }
+            Ok(encoded) => self.add(id, encoded.event_type.to_owned(), encoded.data),
             Err(invalid) => self.refuse(invalid),
         }
         self
@@ -177,14 +164,56 @@ impl Append {
         data.into_iter().fold(self, Self::event)
     }
 
+    /// Adds an event by its type and the JSON text of its data, for callers that have no Rust type for it: gateways, tools,
+    /// adapters. The text is checked, and stored as it is written.
+    ///
+    /// ```
+    /// use highwater::{Append, stream_id};
+    /// let append = Append::to(stream_id("order", "17")).raw("Placed", r#"{ "cents": 1299 }"#).raw("Shipped", "null");
+    /// assert_eq!(append.event_ids().count(), 2);
+    /// ```
+    #[must_use]
+    pub fn raw(self, event_type: impl Into<String>, json: impl Into<String>) -> Self {
+        let id = self.next_id();
+        self.raw_with_id(id, event_type, json)
+    }
+
+    /// [`raw`](Self::raw), with an id that the caller chose.
+    #[must_use]
+    pub fn raw_with_id(mut self, id: Uuid, event_type: impl Into<String>, json: impl Into<String>) -> Self {
+        let data = json.into();
+        match codec::check_json("the data", &data) {
+            Ok(()) => self.add(id, event_type.into(), data),
+            Err(invalid) => self.refuse(invalid),
+        }
+        self
+    }
+
+    /// Gives the event that was added last this schema version. Without it, or with 0, an event is stored with the current
+    /// version of its type, as the store's [`Upcasters`](crate::Upcasters) have it.
+    #[must_use]
+    pub fn schema_version(mut self, schema_version: u32) -> Self {
+        match Arc::make_mut(&mut self.events).last_mut() {
+            Some(event) => event.schema_version = schema_version,
+            None => {
+                let reason = "it belongs to an event, and none was added before it".to_owned();
+                self.refuse(Invalid::Setting { name: "schema_version", reason });
+            }
+        }
+        self
+    }
+
     /// Adds a record as it is, for tools that move events without knowing their types. Its `stream_id` is where it
     /// goes.
     #[must_use]
     pub fn record(mut self, mut record: NewRecord) -> Self {
-        self = self.and_to(record.stream_id);
+        self = self.and_to(record.stream());
+        if let Some(name) = record.stream_name.as_ref().filter(|name| !name.is_sound()) {
+            self.refuse(name.refused(record.stream_id));
+        }
+        record.stream_name.clone_from(&self.names[self.current]);
         record.created_at = record.created_at.trunc_subsecs(6);
-        let sound = codec::check_text("the data", &record.data)
-            .and_then(|()| codec::check_json(&record.data))
+        let sound = codec::check_json("the data", &record.data)
             .and_then(|()| codec::check_text("the metadata", &record.metadata))
             .and_then(|()| Metadata::from_json(&record.metadata).map(drop));
         match sound {
@@ -218,18 +247,7 @@ impl Append {
         &self.streams
     }
 
-    /// Its events, checked against `limits` and complete but for the numbers that the log gives: what a backend stores.
-    ///
-    /// # Errors
-    /// The first thing that is wrong with it.
-    pub fn records(&self, limits: &Limits, upcasters: &Upcasters) -> Result<Vec<NewRecord>, Invalid> {
-        let complete =
-            |event: &NewRecord| NewRecord { schema_version: upcasters.version_to_store(event), ..event.clone() };
-        Ok(self.checked(limits)?.iter().map(complete).collect())
-    }
-
-    /// The same without a copy, for backends that need none. What is stored as `schema_version` is
-    /// for [`Upcasters::version_to_store`] to say.
+    /// Its events, checked against `limits`: what a [`Prepared`](crate::backend::Prepared) append is made of.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
@@ -241,12 +259,12 @@ impl Append {
     /// An append of events that are complete already: each to its stream, at its version.
     pub(crate) fn of_events<D: Serialize>(events: &[Event<D>]) -> Result<Self, Invalid> {
         let Some(first) = events.first() else { return Err(Invalid::EmptyAppend) };
-        let mut append = Self::to(first.stream_id);
+        let mut append = Self::to(first.stream());
         // Per stream of the append, the version its next event must have; 0 when that is left open.
         let mut wanted: Vec<u64> = Vec::new();
         for event in events {
             let encoded = codec::encode(&event.data)?;
-            append = append.and_to(event.stream_id);
+            append = append.and_to(event.stream());
             match wanted.get_mut(append.current) {
                 None => {
                     let version = event.stream_version;
@@ -258,8 +276,9 @@ impl Append {
                 }
                 Some(next) => {
                     if event.stream_version != 0 && event.stream_version != *next {
-                        let (stream_id, found) = (event.stream_id, event.stream_version);
-                        return Err(Invalid::VersionsNotContiguous { stream_id, wanted: *next, found });
+                        let (stream_id, stream_name) = (event.stream_id, append.names[append.current].clone());
+                        let (wanted, found) = (*next, event.stream_version);
+                        return Err(Invalid::VersionsNotContiguous { stream_id, stream_name, wanted, found });
                     }
                     *next = if *next == 0 { 0 } else { next.saturating_add(1) };
                 }
@@ -269,6 +288,7 @@ impl Append {
             append.push(NewRecord {
                 id: event.id,
                 stream_id: event.stream_id,
+                stream_name: append.names[append.current].clone(),
                 event_type: encoded.event_type.to_owned(),
                 schema_version: event.schema_version,
                 data: encoded.data,
@@ -277,6 +297,28 @@ impl Append {
             });
         }
         Ok(append)
+    }
+
+    /// The id of the next event: one that follows from what this is an answer to, or a new one.
+    fn next_id(&self) -> Uuid {
+        match &self.answer {
+            Some((cause, step)) => Uuid::new_v5(cause, format!("{step}/{}", self.events.len()).as_bytes()),
+            None => Uuid::now_v7(),
+        }
+    }
+
+    /// Adds an event to the current stream, as of now.
+    fn add(&mut self, id: Uuid, event_type: String, data: String) {
+        self.push(NewRecord {
+            id,
+            stream_id: self.streams[self.current].0,
+            stream_name: self.names[self.current].clone(),
+            event_type,
+            schema_version: 0,
+            data,
+            metadata: self.metadata.clone(),
+            created_at: Utc::now().trunc_subsecs(6),
+        });
     }
 
     fn push(&mut self, event: NewRecord) {
@@ -327,8 +369,8 @@ impl Append {
             return Ok(());
         }
         let used: HashSet<Uuid> = self.events.iter().map(|event| event.stream_id).collect();
-        match self.streams.iter().find(|(stream, _)| !used.contains(stream)) {
-            Some((stream, _)) => Err(Invalid::NoEventFor(*stream)),
+        match self.streams.iter().zip(&self.names).find(|((stream, _), _)| !used.contains(stream)) {
+            Some(((stream, _), name)) => Err(Invalid::NoEventFor { stream_id: *stream, stream_name: name.clone() }),
             None => Ok(()),
         }
     }

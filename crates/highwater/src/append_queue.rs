@@ -118,7 +118,7 @@ impl Backlog {
     /// so that no caller is overtaken for ever. Appends to streams that are `in_flight` stay too. Callers that have gone are
     /// left out.
     pub fn take_group(&mut self, in_flight: &HashSet<Uuid>, events_max: usize, bytes_max: usize) -> Vec<QueuedAppend> {
-        group::take(&mut self.waiting, in_flight, events_max, bytes_max)
+        group::take_group(&mut self.waiting, in_flight, events_max, bytes_max)
     }
 
     /// Receives everything that is queued.
@@ -163,7 +163,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Append, Limits, NewRecord, Upcasters};
+    use crate::{Append, KindsWritten, Limits, NewRecord, Upcasters};
 
     /// Answers nothing but by a panic, as often as its caller's event type says.
     struct Panicking;
@@ -187,6 +187,7 @@ mod tests {
         let record = NewRecord {
             id: Uuid::now_v7(),
             stream_id: Uuid::now_v7(),
+            stream_name: None,
             event_type: event_type.to_owned(),
             schema_version: 1,
             data: "null".to_owned(),
@@ -194,7 +195,7 @@ mod tests {
             created_at: chrono::Utc::now(),
         };
         let append = Append::to(record.stream_id).record(record);
-        Prepared::new(&append, &Limits::default(), &Upcasters::default()).unwrap()
+        Prepared::new(&append, &Limits::default(), &Upcasters::default(), &KindsWritten::default()).unwrap()
     }
 
     #[tokio::test]

@@ -16,33 +16,36 @@ pub use crate::checkpoints::{
     Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, StateColumns, Taken, Term,
 };
 
-pub use crate::dead_letters::{Ask, AskColumns, DeadLetterCursor, DeadLetters, LetterAttempt, NewDeadLetter, Request};
+pub use crate::dead_letters::{
+    DeadLetter, DeadLetterAttempt, DeadLetterCursor, DeadLetterDetail, DeadLetterQuery, DeadLetterState, DeadLetters,
+    NewDeadLetter, Request, RequestColumns, RequestKind, RequestOutcome,
+};
 #[doc(hidden)]
 pub use crate::delivery::after_commit::appended_in_handler;
-pub use crate::diagnose::{Diagnose, Finding, Planned, Severity, diagnose_rows, diagnose_subscribers};
+pub use crate::diagnose::{Diagnose, Finding, Planned, Severity, diagnose_kinds, diagnose_rows, diagnose_subscribers};
 pub use crate::error::{SharedError, chain};
 pub use crate::event::EventBuilder;
 pub use crate::evolve::Decision;
 pub use crate::explain::explain_with_patience;
+pub use crate::kinds::KindsWritten;
 pub use crate::leadership::{
-    Candidate, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LocalCoordinator, LockHolder,
-    Member, Moment, Seen, Validity, View, Want,
+    Candidate, HeldLock, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Member, Moment,
+    Seen, Validity, View, Want,
 };
 pub use crate::lock::lock;
-pub use crate::log::{BoxFuture, Direction, Log, OpenWriter, Page, ReadLimit, StreamPage, StreamRead};
-pub use crate::memory::MemoryUnitOfWork;
+pub use crate::log::{
+    BoxFuture, Direction, Log, NEWEST_AMONG, NamedStream, OpenWriter, Page, ReadLimit, StreamPage, StreamRead,
+};
 pub use crate::prepared::Prepared;
 pub use crate::record::{NewRecord, Record};
-pub use crate::repair::Moved;
 pub use crate::stored::already_stored;
 pub use crate::subscriber::{IntoSubscriber, ObserverFn, Subscriber};
-pub use crate::transactions::{Begun, Closed, Closing, OpenTx, Transactional};
-pub use crate::transfer::{FilledCheckpoint, Filling, Transfer, Unfinished};
+pub use crate::transactions::{Begun, Closed, Closing, OpenTx, Opening, Transactional};
+pub use crate::transfer::{Batch, FilledCheckpoint, Filling, Transfer, Unfinished};
 pub use crate::wakeups::{Wakeup, Wakeups};
 pub use crate::wrapper::Wrapper;
 
-use crate::overview::PATIENCE;
-use crate::{Error, Explanation, Overview, Repair};
+use crate::Error;
 
 /// A backend that the delivery engine can run on.
 ///
@@ -64,19 +67,19 @@ pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Tran
     /// Creates or upgrades whatever is needed. May be called any number of times.
     fn initialize(&self) -> BoxFuture<'_, Result<(), Error>>;
 
+    /// Whether what is stored outlives the process, as checkpoints on a disk do.
+    fn is_durable(&self) -> bool;
+
     /// Opens a fenced transaction. With a dead letter, also returns whether that is still open.
     ///
     /// # Errors
     /// [`Error::Fenced`] or [`Error::Interrupted`]: then there is no transaction.
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>>;
-
-    /// The same for a transaction in which nothing is done but its closing: a dead letter is stored or resolved, a request
-    /// finished. No handler of another subscriber that hangs in its transaction keeps it waiting, where transactions do not
-    /// exclude each other anyway.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>>;
+    fn begin<'a>(
+        &'a self,
+        fence: &'a Fence,
+        opening: Opening,
+        dead_letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun, Error>>;
 
     /// Closes a transaction.
     ///
@@ -92,29 +95,4 @@ pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Tran
 
     /// Takes a transaction back. `unsure`: a statement may be running on it still, so it must not be waited for.
     fn rollback(&self, tx: OpenTx, unsure: bool) -> BoxFuture<'_, ()>;
-}
-
-/// As applications call them on a store whose type they know: see [`EventStore`](crate::EventStore).
-impl dyn Backend {
-    /// How the log and all its subscribers stand.
-    ///
-    /// # Errors
-    /// When the store cannot be asked.
-    pub async fn overview(&self) -> Result<Overview, Error> {
-        Overview::of(self).await
-    }
-
-    /// Says why a subscriber is where it is.
-    ///
-    /// # Errors
-    /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the store cannot be asked.
-    pub async fn explain(&self, subscriber_id: &str) -> Result<Explanation, Error> {
-        explain_with_patience(self, subscriber_id, PATIENCE).await
-    }
-
-    /// Moves checkpoints of subscribers, and has them rebuilt, from outside.
-    #[must_use]
-    pub fn repair(&self) -> Repair<'_> {
-        Repair::of(self)
-    }
 }

@@ -1,9 +1,10 @@
 //! The event bus: what applications subscribe to.
 
-mod desk;
+mod dead_letters;
 mod health;
-mod letters;
+mod live_view;
 mod reporter;
+mod requests;
 mod subscription;
 mod unled;
 mod waiting;
@@ -16,22 +17,26 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
+use uuid::Uuid;
 
-use crate::delivery::driver::{Control, Driver, Shared};
+use crate::delivery::driver::{Control, Driver, Parts};
 use crate::delivery::itself;
-use crate::delivery::status::{Ends, Pace, Short, Status};
+use crate::delivery::status::{CheckpointRate, Ends, Short, Status};
 use crate::delivery::tail::Tail;
 use crate::lock::lock;
 use crate::{
-    Backend, BusError, Coordinator, Error, InstanceMode, IntoSubscriber, LocalCoordinator, MemoryEventStore, Progress,
-    ProjectorCoordinator, ReliableDeliveryConfig, StartAt, Subscriber, SubscriptionState, Transactional,
+    Backend, BusError, Coordinator, Error, InstanceMode, IntoSubscriber, Invalid, LocalCoordinator, MemoryEventStore,
+    Progress, ProjectorCoordinator, ReliableDeliveryConfig, StartAt, StateIs, Subscriber, SubscriptionState,
+    Transactional,
 };
 
-pub(crate) use letters::check_text;
+pub(crate) use requests::check_text;
 pub(crate) use unled::named;
 
+pub use dead_letters::DeadLetterQueue;
 pub use health::{Health, Problem};
-pub use letters::{DeadLetterQueue, Filed};
+pub use live_view::{LiveView, ViewSnapshot};
+pub use requests::Filed;
 pub use subscription::Subscription;
 pub use waiting::Waited;
 
@@ -45,20 +50,19 @@ pub type MemoryEventBus = EventBus<MemoryEventStore>;
 /// [`Subscription`] stops nothing.
 ///
 /// ```
-/// use highwater::prelude::*;
-/// use std::sync::{Arc, atomic::{AtomicI64, Ordering}};
+/// use highwater::{MemoryTx, prelude::*};
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// enum Order { Placed { cents: i64 } }
 ///
-/// #[derive(Default)]
-/// struct Revenue(AtomicI64);
+/// struct Revenue;
 ///
-/// impl Projection<Order> for Revenue {
+/// impl TransactionalProjection<Order, MemoryTx> for Revenue {
 ///     fn subscriber_id(&self) -> &str { "projection:revenue" }
-///     async fn apply(&self, event: &Event<Order>) -> Result<(), BoxError> {
+///     async fn apply(&self, tx: &mut MemoryTx, event: &Event<Order>) -> Result<(), BoxError> {
 ///         let Order::Placed { cents } = event.data;
-///         self.0.fetch_add(cents, Ordering::Relaxed);
+///         let before = tx.get("revenue").and_then(|value| value.as_i64()).unwrap_or(0);
+///         tx.put("revenue", before + cents);
 ///         Ok(())
 ///     }
 /// }
@@ -66,12 +70,11 @@ pub type MemoryEventBus = EventBus<MemoryEventStore>;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
 /// let bus = MemoryEventBus::new(store.clone());
-/// let revenue = Arc::new(Revenue::default());
-/// bus.subscribe(revenue.clone()).await?;
+/// bus.subscribe(Revenue).await?;
 ///
 /// let done = store.append(&Append::to(stream_id("order", "17")).event(Order::Placed { cents: 1299 })).await?;
 /// bus.wait_for("projection:revenue", &done).await?;     // read your own writes
-/// assert_eq!(revenue.0.load(Ordering::Relaxed), 1299);
+/// assert_eq!(store.document("revenue"), Some(1299.into()));
 /// bus.shutdown().await?;
 /// # Ok::<(), highwater::Error>(()) }).unwrap();
 /// ```
@@ -89,8 +92,8 @@ pub struct Bus {
 
 struct Inner {
     config: ReliableDeliveryConfig,
-    shared: Arc<Shared>,
-    state: Mutex<State>,
+    shared: Arc<Parts>,
+    state: Mutex<BusState>,
     /// Something is to be checked before its time.
     nudge: Notify,
     /// For how long there has been something in the log that readers wait for.
@@ -100,10 +103,11 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct BusState {
     entries: HashMap<Arc<str>, Arc<Entry>>,
-    /// What serves all subscribers: tail, writer, desk, reporter. Started with the first.
+    /// What serves all subscribers and views: tail, writer, requests, reporter. Started with the first.
     services: Vec<JoinHandle<()>>,
+    views: HashMap<Uuid, live_view::ViewEntry>,
     shut_down: bool,
 }
 
@@ -113,12 +117,14 @@ struct Entry {
     control: watch::Sender<Control>,
     status: watch::Receiver<Status>,
     config: ReliableDeliveryConfig,
+    /// The version of the tables that its code is written for, if it has any.
+    version: Option<u32>,
     /// None while it is being started.
     task: Mutex<Option<AbortHandle>>,
     /// For how long it has been behind.
     behind: Mutex<Short>,
     /// How fast another instance progresses, as far as it was seen from here.
-    elsewhere: Mutex<Pace>,
+    elsewhere: Mutex<CheckpointRate>,
 }
 
 /// How long giving leadership back may take when the time for stopping is used up.
@@ -167,7 +173,7 @@ impl<B: Transactional> EventBus<B> {
     ///
     /// # Errors
     /// [`BusError::AlreadySubscribed`](crate::BusError::AlreadySubscribed) when this bus has one of that name; [`Error::Invalid`] for a name, an enum or a setting
-    /// that cannot be used; [`Error::NoSession`] when a pooler keeps instances from being coordinated;
+    /// that cannot be used, and for [state in memory](StateIs::InMemory) on a store that outlives it; [`Error::NoSession`] when a pooler keeps instances from being coordinated;
     /// [`Error::ShutDown`]; and when the store cannot be reached.
     pub async fn subscribe<Kind>(&self, subscriber: impl IntoSubscriber<B, Kind>) -> Result<Subscription, Error> {
         self.bus.start(subscriber.into_subscriber()?).await
@@ -192,7 +198,7 @@ impl Bus {
 
     fn with(store: &dyn Backend, coordinator: Arc<dyn ProjectorCoordinator>, config: ReliableDeliveryConfig) -> Self {
         let tail = Arc::new(Tail::new(&config));
-        let shared = Arc::new(Shared { tail, writer: Arc::default(), backend: store.shared(), coordinator });
+        let shared = Arc::new(Parts { tail, writer: Arc::default(), backend: store.shared(), coordinator });
         let (state, unsettled) = (Mutex::default(), Mutex::default());
         let said = reporter::Said::default();
         Self { inner: Arc::new(Inner { config, shared, state, nudge: Notify::new(), unsettled, said }) }
@@ -223,9 +229,12 @@ impl Bus {
         let config = subscriber.options.over(&self.inner.config);
         config.validate()?;
         let id = subscriber.id.clone();
+        if subscriber.state == StateIs::InMemory && self.backend().is_durable() {
+            return Err(Invalid::StateInMemory { subscriber_id: id.to_string() }.into());
+        }
         let (control, heard) = watch::channel(Control::default());
         let (told, status) = watch::channel(Status::new());
-        let entry = Arc::new(Entry::new(id.clone(), control, status, config.clone()));
+        let entry = Arc::new(Entry::new(id.clone(), control, status, config.clone(), subscriber.version));
         self.inner.enter(&entry)?;
         // From here on the name is taken; a caller that stops waiting for us releases it.
         let guard = Entering { inner: &self.inner, id: Some(&id) };
@@ -245,9 +254,7 @@ impl Bus {
             if state.shut_down {
                 return Err(Error::ShutDown);
             }
-            if state.services.is_empty() {
-                state.services = self.services();
-            }
+            self.start_services(&mut state);
             *entry.task() = Some(tokio::spawn(driver.run()).abort_handle());
         }
         guard.done();
@@ -295,19 +302,23 @@ impl Bus {
         }
         // Not before: subscribers store their last checkpoints through them.
         let mut state = self.inner.state();
+        state.views.drain().for_each(|(_, view)| view.abort());
         state.services.drain(..).for_each(|service| service.abort());
         state.entries.clear();
         stopped
     }
 
-    fn services(&self) -> Vec<JoinHandle<()>> {
+    fn start_services(&self, state: &mut BusState) {
+        if !state.services.is_empty() {
+            return;
+        }
         let shared = &self.inner.shared;
-        vec![
+        state.services = vec![
             tokio::spawn(shared.tail.clone().run(shared.backend.clone())),
             tokio::spawn(shared.writer.clone().run(shared.backend.clone())),
-            tokio::spawn(desk::run(self.inner.clone())),
+            tokio::spawn(requests::run(self.inner.clone())),
             tokio::spawn(reporter::run(self.inner.clone())),
-        ]
+        ];
     }
 
     /// Where the log is settled now. While writers are open it may take a moment until that is known.
@@ -333,7 +344,7 @@ impl Bus {
 
 impl Inner {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BusState> {
         lock(&self.state)
     }
 
@@ -388,12 +399,14 @@ impl Entry {
         control: watch::Sender<Control>,
         status: watch::Receiver<Status>,
         config: ReliableDeliveryConfig,
+        version: Option<u32>,
     ) -> Self {
         Self {
             id,
             control,
             status,
             config,
+            version,
             task: Mutex::default(),
             behind: Mutex::default(),
             elsewhere: Mutex::default(),

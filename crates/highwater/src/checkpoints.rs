@@ -1,10 +1,13 @@
 //! The contract of checkpoints: how far subscribers are, and which instance may write that.
 
+mod lease;
+
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use self::lease::of_a_lease;
 use crate::{BoxFuture, Error, Instance, SubscriptionState};
 
 /// How far subscribers are.
@@ -60,11 +63,11 @@ pub trait Checkpoints: Send + Sync {
 pub struct Term {
     /// Higher than that of any term given before.
     pub number: u64,
-    /// Random.
+    /// Random; in the term of a lease its first half is the same for all of them.
     pub nonce: Uuid,
 }
 
-/// An instance wants to lead for a subscriber.
+/// An instance wants to lead for a subscriber, or to hold a lease.
 ///
 /// ```
 /// use highwater::Claim;
@@ -75,6 +78,9 @@ pub struct Term {
 pub struct Claim {
     /// The subscriber.
     pub subscriber_id: Arc<str>,
+    /// Whether it is made for a subscriber, as a bus does. Otherwise what a coordinator acquires with it is a lease: for an
+    /// application's own work, which has no position in the log. [`Overview`](crate::Overview) shows leases in their own list.
+    pub subscribes: bool,
     /// Where it starts if it is new: after this position.
     pub start: u64,
     /// What the new term is known by. Should an answer be lost and take effect late, the claimant knows it again by this.
@@ -89,15 +95,17 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A claim by this process.
+    /// A claim by this process, for the application's own work.
     #[must_use]
     pub fn of(subscriber_id: impl Into<Arc<str>>) -> Self {
         let (nonce, instance) = (Uuid::from_u128(fastrand::u128(..)), Instance::here(None));
-        Self { subscriber_id: subscriber_id.into(), start: 0, nonce, prefers: None, instance, session: None }
+        let subscriber_id = subscriber_id.into();
+        Self { subscriber_id, subscribes: false, start: 0, nonce, prefers: None, instance, session: None }
     }
 
     pub(crate) fn by(self, instance: &Instance, session: Option<Uuid>) -> Self {
-        Self { instance: instance.clone(), session, ..self }
+        let nonce = if self.subscribes { self.nonce } else { of_a_lease(self.nonce) };
+        Self { instance: instance.clone(), session, nonce, ..self }
     }
 }
 
@@ -115,16 +123,10 @@ pub struct Fence {
 /// What taking over gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// The new term.
-    pub term: Term,
-    /// How far the subscriber is.
-    pub global_sequence: u64,
-    /// The event that it handled last, if it is known.
-    pub event_id: Option<Uuid>,
+    /// How far the subscriber is, with the new term.
+    pub checkpoint: Checkpoint,
     /// Whether it was new.
     pub fresh: bool,
-    /// The life of the server that this comes from.
-    pub incarnation: u64,
 }
 
 /// A checkpoint to be stored.
@@ -146,7 +148,7 @@ pub enum Refused {
         /// The number of the term that holds now.
         term: u64,
     },
-    /// There is no checkpoint: it was deleted by hand.
+    /// There is no checkpoint: the subscriber was removed, or its checkpoint deleted by hand.
     Missing,
     /// The server was restarted or replaced since the position was learnt.
     Interrupted,
@@ -189,6 +191,17 @@ pub struct Checkpoint {
     pub term: Term,
     /// The life of the server that this comes from.
     pub incarnation: u64,
+    /// The version of its read model's tables that were set up, by [`Closing::SetUp`](crate::backend::Closing::SetUp) or with a
+    /// reset; `None` when none ever were here.
+    pub setup_version: Option<u32>,
+}
+
+impl Checkpoint {
+    /// What a write names that the holder of its term makes.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        Fence { subscriber_id: (*self.subscriber_id).into(), term: self.term, incarnation: self.incarnation }
+    }
 }
 
 /// What the leader of a subscriber reports about itself, for observers outside. It counts while its term and its leader do:

@@ -2,7 +2,7 @@
 //!
 //! Any enum with serde's default (external) tagging is a set of events. `event_type` is the variant's name as serde
 //! writes it, so `rename` and `alias` work; `data` is the variant's content alone: an object for a struct variant, the
-//! inner value of a newtype, an array for a tuple, `null` for a unit.
+//! inner value of a newtype, an array for a tuple, `null` for a unit. Several enums are read together as a [`OneOf`].
 //!
 //! What JSON would change silently (NaN, infinities) and what `json` would store and never return (`\u0000`) is refused
 //! here, for every backend alike.
@@ -11,6 +11,7 @@ mod check;
 mod decode;
 mod encode;
 mod names;
+mod one_of;
 
 use serde::de::DeserializeOwned;
 
@@ -19,6 +20,7 @@ use crate::{Error, Event, Metadata, Record, Upcasters};
 pub(crate) use check::{check_json, check_text};
 pub use encode::{Encoded, encode, event_type_of};
 pub use names::{EventTypes, event_types};
+pub use one_of::OneOf;
 
 /// Reads a record as an event: brings it up to date with `upcasters`, then decodes it. Every typed read goes through
 /// here.
@@ -28,24 +30,14 @@ pub use names::{EventTypes, event_types};
 /// # Errors
 /// [`Error::Undecodable`] when `D` knows the type but the content does not fit, or when an upcaster fails.
 pub fn decode<D: DeserializeOwned>(
-    record: Record,
+    mut record: Record,
     types: &EventTypes,
     upcasters: &Upcasters,
 ) -> Result<Result<Event<D>, Record>, Error> {
     match decode_content(&record, types, upcasters)? {
-        Some(content) => {
-            let event_type = content.event_type.unwrap_or(record.event_type);
-            Ok(Ok(Event {
-                id: record.id,
-                stream_id: record.stream_id,
-                stream_version: record.stream_version,
-                global_sequence: Some(record.global_sequence),
-                schema_version: content.schema_version,
-                event_type,
-                data: content.data,
-                metadata: content.metadata,
-                created_at: record.created_at,
-            }))
+        Some(mut content) => {
+            let event_type = content.event_type.take().unwrap_or_else(|| std::mem::take(&mut record.event_type));
+            Ok(Ok(content.of(&record, event_type)))
         }
         None => Ok(Err(record)),
     }
@@ -57,18 +49,10 @@ pub(crate) fn decode_kept<D: DeserializeOwned>(
     types: &EventTypes,
     upcasters: &Upcasters,
 ) -> Result<Option<Event<D>>, Error> {
-    let event = decode_content(record, types, upcasters)?.map(|content| Event {
-        id: record.id,
-        stream_id: record.stream_id,
-        stream_version: record.stream_version,
-        global_sequence: Some(record.global_sequence),
-        schema_version: content.schema_version,
-        event_type: content.event_type.unwrap_or_else(|| record.event_type.clone()),
-        data: content.data,
-        metadata: content.metadata,
-        created_at: record.created_at,
-    });
-    Ok(event)
+    Ok(decode_content(record, types, upcasters)?.map(|mut content| {
+        let event_type = content.event_type.take().unwrap_or_else(|| record.event_type.clone());
+        content.of(record, event_type)
+    }))
 }
 
 /// What has to be decoded of a record.
@@ -78,6 +62,24 @@ struct Content<D> {
     schema_version: u32,
     data: D,
     metadata: Metadata,
+}
+
+impl<D> Content<D> {
+    /// The event that this is the content of.
+    fn of(self, record: &Record, event_type: String) -> Event<D> {
+        Event {
+            id: record.id,
+            stream_id: record.stream_id,
+            stream_name: record.stream_name.clone(),
+            stream_version: record.stream_version,
+            global_sequence: Some(record.global_sequence),
+            event_type,
+            schema_version: self.schema_version,
+            data: self.data,
+            metadata: self.metadata,
+            created_at: record.created_at,
+        }
+    }
 }
 
 fn decode_content<D: DeserializeOwned>(
@@ -108,6 +110,7 @@ pub(crate) fn undecodable(record: &Record, source: crate::BoxError) -> Error {
         event_type: record.event_type.clone(),
         schema_version: record.schema_version,
         stream_id: record.stream_id,
+        stream_name: record.stream_name.clone(),
         stream_version: record.stream_version,
         source,
     }

@@ -65,7 +65,7 @@ pub struct ReliableDeliveryConfig {
     pub takeover_bound: Duration,
     /// How often an instance that stands by tries to take over. Default: 100 ms.
     pub standby_interval: Duration,
-    /// Whether an instance that leads more than its share lets some go to those that lead less. Default: yes.
+    /// Whether an instance that leads more than its share releases some to those that lead less. Default: yes.
     pub spread: bool,
     /// By what subscribers can prefer this instance; see [`SubscriberOptions::prefers`]. Default: nothing.
     pub instance_label: Option<String>,
@@ -241,14 +241,18 @@ impl CheckpointMode {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SubscriberOptions {
     /// Which of the events it knows it wants. Default: all that its enum knows.
-    pub event_types: Option<EventTypes>,
+    pub(crate) event_types: Option<EventTypes>,
+    /// From streams of which kinds. Default: all, and streams without a name.
+    pub(crate) kinds: Option<Vec<String>>,
     /// Where it starts the very first time. Default: at the beginning.
-    pub start: StartAt,
+    pub(crate) start: StartAt,
     /// What becomes of an event that it cannot handle. Default: the dead letters.
-    pub on_failure: FailurePolicy,
+    pub(crate) on_failure: FailurePolicy,
     /// The [`instance_label`](ReliableDeliveryConfig::instance_label) of instances that should rather process for it, when
     /// one is there. Default: any will do.
-    pub prefers: Option<String>,
+    pub(crate) prefers: Option<String>,
+    /// Whether it rebuilds itself when the version of its tables has gone up. Default: it halts, and an operator decides.
+    pub(crate) rebuild_on_new_version: bool,
     overrides: Overrides,
 }
 
@@ -263,6 +267,15 @@ impl SubscriberOptions {
     #[must_use]
     pub fn event_types(self, types: EventTypes) -> Self {
         Self { event_types: Some(types), ..self }
+    }
+
+    /// Only events in streams of these kinds: what stands before the slash of their names, `order` of `order/17`. For enums that
+    /// share names of variants with others: `Registered` of a bike is not `Registered` of a customer.
+    ///
+    /// Streams without a name are of no kind. What was appended to a stream before it had a name is left out too.
+    #[must_use]
+    pub fn of_kinds<K: Into<String>>(self, kinds: impl IntoIterator<Item = K>) -> Self {
+        Self { kinds: Some(kinds.into_iter().map(Into::into).collect()), ..self }
     }
 
     /// Instances with this label should rather process for it.
@@ -281,6 +294,14 @@ impl SubscriberOptions {
     #[must_use]
     pub fn on_failure(self, on_failure: FailurePolicy) -> Self {
         Self { on_failure, ..self }
+    }
+
+    /// When the [version](crate::TransactionalProjection::version) of its tables has gone up, it rebuilds itself: at once, and from
+    /// its start. Without this it halts until an operator requests a rebuild, which may take long and leaves readers with an
+    /// incomplete read model meanwhile.
+    #[must_use]
+    pub fn rebuild_on_new_version(self) -> Self {
+        Self { rebuild_on_new_version: true, ..self }
     }
 }
 

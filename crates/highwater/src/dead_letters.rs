@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::{BoxFuture, Error, Record};
+use crate::{BoxFuture, Error, Record, StreamId, StreamName};
 
 /// Dead letters, and what people ask to be done with them.
 ///
@@ -19,14 +19,14 @@ pub trait DeadLetters: Send + Sync {
     /// The streams of a subscriber that are parked, with the number of dead letters that wait in each.
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>>;
 
-    /// A page of letters, by `global_sequence` and then by id.
-    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
+    /// A page of dead letters, by `global_sequence` and then by id.
+    fn dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
 
-    /// How many letters there are; page and limit of the query do not count.
-    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
+    /// How many dead letters there are; page and limit of the query do not count.
+    fn count_dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
 
-    /// Everything about one letter.
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>>;
+    /// Everything about one dead letter.
+    fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>>;
 
     /// Files a request. Filing the same one again changes nothing.
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
@@ -40,7 +40,11 @@ pub trait DeadLetters: Send + Sync {
 
     /// Deletes dead letters of a subscriber that were resolved, and requests that were finished, before a time. Returns how
     /// many dead letters.
-    fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
+    fn purge_dead_letters<'a>(
+        &'a self,
+        subscriber_id: &'a str,
+        before: DateTime<Utc>,
+    ) -> BoxFuture<'a, Result<u64, Error>>;
 }
 
 /// An event that a subscriber could not handle.
@@ -56,6 +60,8 @@ pub struct DeadLetter {
     pub global_sequence: u64,
     /// The event's stream.
     pub stream_id: Uuid,
+    /// What that is called, if it has a name.
+    pub stream_name: Option<StreamName>,
     /// The event's type, as it is stored.
     pub event_type: String,
     /// The last error; `None` for an event that only waits behind another.
@@ -79,6 +85,12 @@ pub struct DeadLetter {
 }
 
 impl DeadLetter {
+    /// The event's stream, with its name.
+    #[must_use]
+    pub fn stream(&self) -> StreamId {
+        StreamId::with_name(self.stream_id, self.stream_name.as_ref())
+    }
+
     /// Where the page after this dead letter starts.
     #[must_use]
     pub fn cursor(&self) -> DeadLetterCursor {
@@ -103,7 +115,7 @@ pub enum DeadLetterState {
 }
 
 impl DeadLetterState {
-    /// Every state, in the order of a letter's life.
+    /// Every state, in the order of a dead letter's life.
     pub const ALL: [Self; 5] = [Self::Dead, Self::Parked, Self::Replayed, Self::Discarded, Self::Archived];
 
     /// Whether something is still to be done.
@@ -146,7 +158,7 @@ pub struct DeadLetterQuery {
     pub until: Option<DateTime<Utc>>,
     /// In one of these states. Default: the open ones.
     pub states: Vec<DeadLetterState>,
-    /// After this letter: the page that follows.
+    /// After this dead letter: the page that follows.
     pub after: Option<DeadLetterCursor>,
     /// How many at most. Default: 100.
     pub limit: usize,
@@ -168,7 +180,7 @@ impl Default for DeadLetterQuery {
 }
 
 impl DeadLetterQuery {
-    /// The open letters of one subscriber.
+    /// The open dead letters of one subscriber.
     #[must_use]
     pub fn of(subscriber_id: impl Into<String>) -> Self {
         Self { subscriber_id: Some(subscriber_id.into()), ..Self::default() }
@@ -178,7 +190,7 @@ impl DeadLetterQuery {
 /// A place between two pages of dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadLetterCursor {
-    /// The last letter's place in the log.
+    /// The last dead letter's place in the log.
     pub global_sequence: u64,
     /// The last dead letter's id.
     pub id: Uuid,
@@ -187,17 +199,17 @@ pub struct DeadLetterCursor {
 /// Everything about one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterDetail {
-    /// The letter.
-    pub letter: DeadLetter,
+    /// The dead letter.
+    pub dead_letter: DeadLetter,
     /// The event as it is stored, with its raw payload; `None` when the log does not have it any more.
     pub record: Option<Record>,
     /// What has been done with it since it was written, the oldest first.
-    pub attempts: Vec<LetterAttempt>,
+    pub attempts: Vec<DeadLetterAttempt>,
 }
 
 /// One thing that was done with a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LetterAttempt {
+pub struct DeadLetterAttempt {
     /// When.
     pub at: DateTime<Utc>,
     /// Who requested it.
@@ -243,7 +255,7 @@ pub struct Request {
     /// Whom it concerns.
     pub subscriber_id: String,
     /// What is to be done.
-    pub ask: Ask,
+    pub kind: RequestKind,
     /// Who requests it.
     pub requested_by: String,
     /// When.
@@ -255,11 +267,11 @@ pub struct Request {
 /// What can be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ask {
+pub enum RequestKind {
     /// To replay one dead letter. The head of a parked stream takes those behind it along.
     Replay {
         /// The dead letter.
-        letter: Uuid,
+        dead_letter: Uuid,
     },
     /// To replay the dead letters of one stream, in order.
     ReplayStream {
@@ -271,7 +283,7 @@ pub enum Ask {
     /// To discard one dead letter.
     Discard {
         /// The dead letter.
-        letter: Uuid,
+        dead_letter: Uuid,
         /// Why.
         reason: String,
     },
@@ -279,7 +291,7 @@ pub enum Ask {
     Rebuild,
 }
 
-impl Ask {
+impl RequestKind {
     /// What it is, in a word.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -295,43 +307,47 @@ impl Ask {
 
 /// What is asked for, in columns: how SQL backends store it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AskColumns<'a> {
+pub struct RequestColumns<'a> {
     /// Its name: "replay", "replay_stream", "replay_all", "discard", "rebuild".
-    pub ask: &'a str,
+    pub kind: &'a str,
     /// The dead letter it is about.
-    pub letter: Option<Uuid>,
+    pub dead_letter: Option<Uuid>,
     /// The stream it is about.
     pub stream_id: Option<Uuid>,
     /// The reason that was given.
     pub reason: Option<&'a str>,
 }
 
-impl<'a> From<&'a Ask> for AskColumns<'a> {
-    fn from(ask: &'a Ask) -> Self {
-        match ask {
-            Ask::Replay { letter } => Self { ask: "replay", letter: Some(*letter), ..Self::default() },
-            Ask::ReplayStream { stream_id } => {
-                Self { ask: "replay_stream", stream_id: Some(*stream_id), ..Self::default() }
+impl<'a> From<&'a RequestKind> for RequestColumns<'a> {
+    fn from(kind: &'a RequestKind) -> Self {
+        match kind {
+            RequestKind::Replay { dead_letter } => {
+                Self { kind: "replay", dead_letter: Some(*dead_letter), ..Self::default() }
             }
-            Ask::ReplayAll => Self { ask: "replay_all", ..Self::default() },
-            Ask::Discard { letter, reason } => {
-                Self { ask: "discard", letter: Some(*letter), reason: Some(reason), ..Self::default() }
+            RequestKind::ReplayStream { stream_id } => {
+                Self { kind: "replay_stream", stream_id: Some(*stream_id), ..Self::default() }
             }
-            Ask::Rebuild => Self { ask: "rebuild", ..Self::default() },
+            RequestKind::ReplayAll => Self { kind: "replay_all", ..Self::default() },
+            RequestKind::Discard { dead_letter, reason } => {
+                Self { kind: "discard", dead_letter: Some(*dead_letter), reason: Some(reason), ..Self::default() }
+            }
+            RequestKind::Rebuild => Self { kind: "rebuild", ..Self::default() },
         }
     }
 }
 
-impl AskColumns<'_> {
+impl RequestColumns<'_> {
     /// What is asked for; `None` when the columns do not say.
     #[must_use]
-    pub fn read(&self) -> Option<Ask> {
-        Some(match (self.ask, self.letter, self.stream_id, self.reason) {
-            ("replay", Some(letter), ..) => Ask::Replay { letter },
-            ("replay_stream", _, Some(stream_id), _) => Ask::ReplayStream { stream_id },
-            ("replay_all", ..) => Ask::ReplayAll,
-            ("discard", Some(letter), _, Some(reason)) => Ask::Discard { letter, reason: reason.to_owned() },
-            ("rebuild", ..) => Ask::Rebuild,
+    pub fn read(&self) -> Option<RequestKind> {
+        Some(match (self.kind, self.dead_letter, self.stream_id, self.reason) {
+            ("replay", Some(dead_letter), ..) => RequestKind::Replay { dead_letter },
+            ("replay_stream", _, Some(stream_id), _) => RequestKind::ReplayStream { stream_id },
+            ("replay_all", ..) => RequestKind::ReplayAll,
+            ("discard", Some(dead_letter), _, Some(reason)) => {
+                RequestKind::Discard { dead_letter, reason: reason.to_owned() }
+            }
+            ("rebuild", ..) => RequestKind::Rebuild,
             _ => return None,
         })
     }

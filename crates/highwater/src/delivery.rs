@@ -6,15 +6,17 @@
 //! subscribers go through one [`writer`]. What people ask for is done by the same task, between two events ([`replay`]).
 //!
 //! ```text
-//!  starting ──term taken──► catching up ──reached the frontier──► live ◄──► retrying
-//!      ▲                          ▲                                 │
-//!      │                          └───────── fell behind ◄──────────┤
-//!      └──────────── the server was restarted or replaced ◄─────────┘        paused · halted
+//!  starting ──► standby ──term raised──► setting up ──► catching up ──reached the frontier──► live ◄──► retrying
+//!     ▲            ▲                                          ▲                                │
+//!     │            │                                          └───────── fell behind ◄─────────┤
+//!     │            └─────────────────── leadership lost or released ◄──────────────────────────┤
+//!     └── disconnected ◄─── the store failed, or its server was restarted or replaced ◄────────┘   paused · halted · stopped
 //! ```
 //!
 //! What the engine deliberately does not know: which backend it runs on, what the events mean, and holes in the order.
 
 pub(crate) mod after_commit;
+mod batch_size;
 pub(crate) mod catch_up;
 pub(crate) mod driver;
 pub(crate) mod handling;
@@ -24,7 +26,6 @@ pub(crate) mod machine;
 mod replay;
 mod retry;
 pub(crate) mod status;
-mod stride;
 pub(crate) mod tail;
 pub(crate) mod writer;
 

@@ -1,5 +1,6 @@
 //! What a store says about its own health, and what initializing it would do.
 
+mod kinds;
 mod rows;
 mod subscribers;
 
@@ -7,6 +8,8 @@ use std::fmt;
 
 use crate::{BoxFuture, Error};
 
+pub(crate) use kinds::Kinds;
+pub use kinds::diagnose_kinds;
 pub use rows::diagnose_rows;
 pub use subscribers::diagnose_subscribers;
 

@@ -4,12 +4,14 @@ mod bus;
 mod invalid;
 mod shared;
 mod transfer;
+mod words;
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::ExpectedVersion;
+use self::words::{called, fenced, one_of};
+use crate::{ExpectedVersion, StreamId, StreamName};
 
 pub use bus::BusError;
 pub use invalid::Invalid;
@@ -38,10 +40,15 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 #[non_exhaustive]
 pub enum Error {
     /// The stream is not where the append expected it. Nothing was stored: load again and decide again.
-    #[error("conflict: stream {stream_id} is at version {actual}, but the append expected {expected}")]
+    #[error(
+        "conflict: stream {} is at version {actual}, but the append expected {expected}",
+        called(stream_id, stream_name)
+    )]
     Conflict {
         /// The stream in question.
         stream_id: Uuid,
+        /// What it is called, where it has a name.
+        stream_name: Option<StreamName>,
         /// What the append asked for.
         expected: ExpectedVersion,
         /// Where the stream is; 0 when it does not exist.
@@ -55,13 +62,16 @@ pub enum Error {
     /// An event id of the append is taken by another event. Nothing was stored: draw a new id, or find the event that uses
     /// it.
     #[error(
-        "event id {event_id} is taken: it is stored in stream {stream_id} at version {stream_version} with another {differs_in}"
+        "event id {event_id} is taken: it is stored in stream {} at version {stream_version} with another {differs_in}",
+        called(stream_id, stream_name)
     )]
     IdTaken {
         /// The id that is taken.
         event_id: Uuid,
         /// The stream it is stored in.
         stream_id: Uuid,
+        /// What it is called, where it has a name.
+        stream_name: Option<StreamName>,
         /// Its version there.
         stream_version: u64,
         /// What differs: "stream", "event type" or "payload".
@@ -101,9 +111,11 @@ pub enum Error {
     )]
     HoldsTransaction,
 
-    /// A transaction that is still open holds the stream. Nothing was stored: try again later.
-    #[error("stream held: another transaction has held a stream of this append for {waited:?}; nothing was stored")]
+    /// A transaction that is still open holds the stream. Nothing was stored: retry later.
+    #[error("stream held: another transaction has held {} for {waited:?}; nothing was stored", one_of(streams))]
     StreamHeld {
+        /// The streams of the append, one of which is held.
+        streams: Vec<StreamId>,
         /// How long the append waited for it.
         waited: Duration,
     },
@@ -135,7 +147,8 @@ pub enum Error {
 
     /// A stored event does not fit the type it is read as.
     #[error(
-        "cannot decode event {event_id} ({event_type} v{schema_version}, stream {stream_id} version {stream_version}): {source}"
+        "cannot decode event {event_id} ({event_type} v{schema_version}, stream {} version {stream_version}): {source}",
+        called(stream_id, stream_name)
     )]
     Undecodable {
         /// The event.
@@ -146,6 +159,8 @@ pub enum Error {
         schema_version: u32,
         /// Its stream.
         stream_id: Uuid,
+        /// What it is called, where it has a name.
+        stream_name: Option<StreamName>,
         /// Its version in the stream.
         stream_version: u64,
         /// Why.
@@ -261,12 +276,5 @@ impl Error {
                 | Self::Unavailable { .. }
                 | Self::NotPrimary { .. }
         )
-    }
-}
-
-fn fenced(subscriber_id: &str, term: Option<u64>) -> String {
-    match term {
-        Some(term) => format!("another instance has taken over for {subscriber_id:?} with term {term}"),
-        None => format!("the checkpoint of {subscriber_id:?} is gone"),
     }
 }

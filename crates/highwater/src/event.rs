@@ -4,7 +4,7 @@ use chrono::{DateTime, SubsecRound, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::{Invalid, Metadata, codec};
+use crate::{Invalid, Metadata, StreamId, StreamName, codec};
 
 /// Something that happened. `D` is the application's own enum.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Event<D> {
     pub id: Uuid,
     /// The stream it belongs to.
     pub stream_id: Uuid,
+    /// What that stream is called, where it has a name: `order/17`.
+    pub stream_name: Option<StreamName>,
     /// Its place in the stream: contiguous, from 1. 0 before it is stored: "whatever comes next".
     pub stream_version: u64,
     /// Its place in the total order over all streams; `None` until it is stored.
@@ -53,6 +55,12 @@ impl<D> Event<D> {
         self.into()
     }
 
+    /// The stream it belongs to, with its name.
+    #[must_use]
+    pub fn stream(&self) -> StreamId {
+        StreamId::with_name(self.stream_id, self.stream_name.as_ref())
+    }
+
     /// The same event seen through a narrower enum.
     ///
     /// # Errors
@@ -79,6 +87,7 @@ impl<D> Event<D> {
         Event {
             id: self.id,
             stream_id: self.stream_id,
+            stream_name: self.stream_name.clone(),
             stream_version: self.stream_version,
             global_sequence: self.global_sequence,
             event_type: self.event_type.clone(),
@@ -94,7 +103,7 @@ impl<D> Event<D> {
 #[derive(Debug, Clone)]
 pub struct EventBuilder<D> {
     id: Option<Uuid>,
-    stream_id: Option<Uuid>,
+    stream: Option<StreamId>,
     stream_version: u64,
     global_sequence: Option<u64>,
     schema_version: u32,
@@ -107,7 +116,7 @@ impl<D> Default for EventBuilder<D> {
     fn default() -> Self {
         Self {
             id: None,
-            stream_id: None,
+            stream: None,
             stream_version: 0,
             global_sequence: None,
             schema_version: 0,
@@ -128,8 +137,8 @@ impl<D> EventBuilder<D> {
 
     /// The stream it belongs to. Required.
     #[must_use]
-    pub fn stream_id(mut self, stream_id: Uuid) -> Self {
-        self.stream_id = Some(stream_id);
+    pub fn stream_id(mut self, stream: impl Into<StreamId>) -> Self {
+        self.stream = Some(stream.into());
         self
     }
 
@@ -184,9 +193,11 @@ impl<D> EventBuilder<D> {
         D: Serialize,
     {
         let data = self.data.ok_or(Invalid::Missing("data"))?;
+        let stream = self.stream.ok_or(Invalid::Missing("stream_id"))?;
         Ok(Event {
             id: self.id.unwrap_or_else(Uuid::now_v7),
-            stream_id: self.stream_id.ok_or(Invalid::Missing("stream_id"))?,
+            stream_id: stream.id(),
+            stream_name: stream.name()?,
             stream_version: self.stream_version,
             global_sequence: self.global_sequence,
             event_type: codec::event_type_of(&data)?.to_owned(),
@@ -202,7 +213,7 @@ impl<D> From<Event<D>> for EventBuilder<D> {
     fn from(event: Event<D>) -> Self {
         Self {
             id: Some(event.id),
-            stream_id: Some(event.stream_id),
+            stream: Some(event.stream()),
             stream_version: event.stream_version,
             global_sequence: event.global_sequence,
             schema_version: event.schema_version,

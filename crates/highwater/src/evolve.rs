@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::{Append, Appended, Direction, Error, Event, EventStream, ExpectedVersion, Log, Metadata};
+use crate::{Append, Appended, Error, Event, EventStream, ExpectedVersion, Log, Metadata, StreamId, StreamRead};
 
 /// How often [`execute`](crate::EventStore::execute) decides again when other writers keep being faster. Each time another
 /// writer succeeds.
@@ -59,11 +59,15 @@ const RESENDS_MAX: u32 = 3;
 /// assert_eq!(refused.unwrap_err().to_string(), "rejected: shipped already");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not folded from events",
+    note = "write `impl Evolve for {Self}`: `type Event` is your enum of events, `evolve` changes the state by one of them; `Default` is the state before the first"
+)]
 pub trait Evolve: Default + Send {
     /// The events of the stream.
     type Event: Serialize + DeserializeOwned + Send;
 
-    /// Takes one event in.
+    /// Applies one event.
     fn evolve(&mut self, event: &Event<Self::Event>);
 }
 
@@ -85,6 +89,10 @@ impl<S> Loaded<S> {
 }
 
 /// What a decision may come to: an event, several, or none.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no decision: it holds no events `{D}`",
+    note = "the closure returns an event, a `Vec` or an array of events, or an `Option` of one"
+)]
 pub trait Decision<D> {
     /// The events.
     fn into_events(self) -> Vec<D>;
@@ -131,7 +139,7 @@ where
     L: Log + ?Sized,
     S: Evolve,
 {
-    let mut events = EventStream::of_stream(log, stream_id, loaded.version + 1, Direction::Forwards);
+    let mut events = EventStream::of_stream(log, stream_id, StreamRead::forwards(loaded.version + 1));
     while let Some(event) = events.next().await {
         let event = event?;
         loaded.state.evolve(&event);
@@ -142,7 +150,7 @@ where
 
 pub(crate) async fn execute<L, S, F, R, E>(
     log: &L,
-    stream_id: Uuid,
+    stream: StreamId,
     metadata: Metadata,
     mut decide: F,
 ) -> Result<Option<Appended>, ExecuteError<E>>
@@ -156,12 +164,12 @@ where
     let mut loaded = Loaded::<S>::default();
     let mut decisions = 0;
     loop {
-        catch_up(log, stream_id, &mut loaded).await?;
+        catch_up(log, stream.id(), &mut loaded).await?;
         let events = decide(&loaded.state).map_err(ExecuteError::Rejected)?.into_events();
         if events.is_empty() {
             return Ok(None);
         }
-        let append = Append::to(stream_id).expecting(loaded.expected()).metadata(&metadata).events(events);
+        let append = Append::to(stream).expecting(loaded.expected()).metadata(&metadata).events(events);
         decisions += 1;
         match send(log, &append).await {
             Ok(done) => return Ok(Some(done)),

@@ -5,13 +5,12 @@ mod words;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use uuid::Uuid;
 
 pub(crate) use self::words::{Span, shown};
 use crate::repair::REPAIR_LABEL;
 use crate::{
-    Backend, BusError, DeadLetter, DeadLetterQuery, Error, Leader, LeaderHold, LockHolder, OpenWriter, Overview,
-    Report, SubscriberOverview, SubscriptionState,
+    Backend, BusError, DeadLetter, DeadLetterQuery, Error, Leader, LeaderHold, LeaseOverview, LockHolder, OpenWriter,
+    Overview, Report, StreamId, SubscriberOverview, SubscriptionState,
 };
 
 /// As [`EventStore::explain`](crate::EventStore::explain), where a leader that is behind and does not move is named after another
@@ -25,15 +24,19 @@ pub async fn explain_with_patience(
     patience: Duration,
 ) -> Result<Explanation, Error> {
     crate::subscriber::check_id(subscriber_id)?;
-    let mut overview = Overview::look(store, Some(subscriber_id), patience).await?;
-    let subscriber =
-        overview.subscribers.pop().ok_or_else(|| Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned())))?;
+    let mut overview = Overview::read(store, Some(subscriber_id), patience).await?;
+    let lease = overview.leases.pop();
+    let subscriber = lease.as_ref().map(LeaseOverview::explained).or_else(|| overview.subscribers.pop());
+    let subscriber = subscriber.ok_or_else(|| Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned())))?;
     let open = if subscriber.dead_letters > 0 {
-        store.letters(&DeadLetterQuery::of(subscriber_id)).await?
+        store.dead_letters(&DeadLetterQuery::of(subscriber_id)).await?
     } else {
         Vec::new()
     };
-    let mut causes = causes(&overview, &subscriber, &open);
+    let mut causes = match lease {
+        Some(lease) => vec![Cause::Lease { holder: lease.holder, acquired_at: lease.acquired_at }],
+        None => causes(&overview, &subscriber, &open),
+    };
     if !subscriber.is_led() {
         let holders = store.lock_holders(&[subscriber_id.to_owned()]).await?;
         // Before anything else: no instance that is started can do anything about it.
@@ -86,6 +89,13 @@ pub enum Cause {
         head: u64,
         /// The transactions, the oldest first, as far as they may be seen.
         writers: Vec<OpenWriter>,
+    },
+    /// It is a lease and no subscriber.
+    Lease {
+        /// The present or last holder; `None` when none is known.
+        holder: Option<Leader>,
+        /// When it was last acquired.
+        acquired_at: DateTime<Utc>,
     },
     /// It has no leader.
     NobodyLeads {
@@ -159,7 +169,7 @@ pub enum Cause {
         /// How many.
         count: u64,
         /// The first of them in the order of the log, if it is among the first dead letters.
-        first: Option<Uuid>,
+        first: Option<Box<StreamId>>,
     },
     /// Events that it could not handle wait to be dealt with.
     DeadLetters {
@@ -203,7 +213,7 @@ fn causes(overview: &Overview, subscriber: &SubscriberOverview, open: &[DeadLett
     }
     causes.extend(whereabouts(overview, subscriber));
     if subscriber.parked_streams > 0 {
-        let first = open.iter().find(|letter| letter.parks).map(|letter| letter.stream_id);
+        let first = open.iter().find(|dead_letter| dead_letter.parks).map(|dead_letter| Box::new(dead_letter.stream()));
         causes.push(Cause::ParkedStreams { count: subscriber.parked_streams, first });
     }
     if subscriber.dead_letters > 0 {
@@ -234,6 +244,8 @@ fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
     }
     let leader = subscriber.leader.clone();
     Some(match &subscriber.report {
+        // What it last said tells more: it has released the subscriber, or its process is to be restarted.
+        Some(Report { state: SubscriptionState::Halted { .. }, .. }) => return None,
         Some(Report { state: SubscriptionState::Stopped, reported_at: at, .. }) => match leader {
             Some(leader) if leader.instance.label.as_deref() == Some(REPAIR_LABEL) => {
                 Cause::MovedByHand { checkpoint: subscriber.checkpoint, at: *at, leader }

@@ -30,7 +30,8 @@ pub use local::LocalCoordinator;
 /// Decides which instance processes for a subscriber.
 ///
 /// [`EventBus`](crate::EventBus) uses one for all its subscribers. Applications can use it directly as well, for other work
-/// that must be done by one instance at a time.
+/// that must be done by one instance at a time: what they acquire is a lease, which [`Overview`](crate::Overview) lists apart
+/// from the subscribers.
 ///
 /// ```
 /// use highwater::{Claim, Coordinator, MemoryEventStore, ProjectorCoordinator, ReliableDeliveryConfig};
@@ -117,20 +118,20 @@ pub trait Candidate: Send + Sync {
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Gets a lock if it is free. May be dropped at any await.
-    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>>;
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn HeldLock>>, Error>>;
 
     /// Waits for a lock. May be dropped at any await.
-    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>>;
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn HeldLock>, Error>>;
 
     /// Announces what this instance wants, and sees the others. What it leads counts as wanted.
-    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>>;
+    fn view<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>>;
 
     /// Gives all locks back, and ends.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
 /// A lock that is held. Dropping it gives it back.
-pub trait Held: Send + Sync {
+pub trait HeldLock: Send + Sync {
     /// What it hangs on: the [`Member::session`] that others see.
     fn session(&self) -> Uuid;
 

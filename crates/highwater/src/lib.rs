@@ -34,11 +34,16 @@
 //! - The vocabulary: [`Event`], [`Metadata`], [`Append`], [`ExpectedVersion`], [`Error`].
 //! - [`EventStore`]: what applications call. [`Evolve`]: state folded from a stream. [`Projection`] and
 //!   [`EventObserver`]: code that is handed events.
-//! - [`EventStore::overview`], [`EventStore::explain`] and [`EventStore::repair`]: subscribers seen and steered from outside.
+//! - [`EventBus`]: delivers events to subscribers. [`LiveView`]: state in memory, folded from the whole log.
+//! - [`operations`]: subscribers seen and steered from outside, by [`EventStore::overview`], [`explain`](EventStore::explain) and
+//!   [`repair`](EventStore::repair); dead letters, by [`Bus::dead_letters`].
 //! - [`backend`]: the contracts that a backend fulfils, over raw records, and what all backends share.
-//! - [`codec`]: how an enum becomes a record and back. [`Upcasters`]: how old records become new ones.
+//! - [`codec`]: how an enum becomes a record and back. [`OneOf`]: several enums as one. [`Upcasters`]: how old records become new ones.
 //! - [`transfer`]: moving a whole store: copying, exporting, importing.
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
+//!
+//! In the repository, `docs/guide` builds one application from the first event to three instances, and `docs/cookbook.md` answers
+//! single questions.
 
 mod append;
 mod append_queue;
@@ -55,6 +60,8 @@ mod error;
 mod event;
 mod evolve;
 mod explain;
+mod for_each_tx;
+mod kinds;
 mod leadership;
 mod limits;
 mod lock;
@@ -69,6 +76,7 @@ mod record;
 mod repair;
 mod store;
 mod stored;
+mod stream_id;
 mod subscriber;
 mod transactions;
 pub mod transfer;
@@ -76,40 +84,53 @@ mod upcast;
 mod wakeups;
 mod wrapper;
 
-pub use append::{Append, Appended, ExpectedVersion, GlobalSequence, stream_id};
-pub use bus::{Bus, DeadLetterQueue, EventBus, Filed, Health, MemoryEventBus, Problem, Subscription, Waited};
+pub use append::{Append, Appended, ExpectedVersion, GlobalSequence};
+pub use bus::{Bus, EventBus, Health, LiveView, MemoryEventBus, Problem, Subscription, ViewSnapshot, Waited};
 pub use checkpoints::Claim;
-pub use codec::EventTypes;
+pub use codec::{EventTypes, OneOf};
 pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
-pub use dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
 pub use delivery::status::{Progress, SubscriptionState};
 pub use error::{BoxError, BusError, Error, Invalid};
 pub use event::Event;
 pub use evolve::{Evolve, ExecuteError, Loaded};
-pub use explain::{Cause, Explanation};
-pub use leadership::{Coordinator, LeadershipGuard, ProjectorCoordinator};
+pub use leadership::{Coordinator, LeadershipGuard, LocalCoordinator, ProjectorCoordinator};
 pub use limits::Limits;
-pub use memory::{MemoryEventStore, MemoryTx};
+pub use log::Filter;
+pub use memory::{MemoryEventStore, MemoryTx, MemoryUnitOfWork};
 pub use metadata::Metadata;
-pub use observer::{EventObserver, Permanent, Projection, TransactionalProjection};
-pub use overview::{Overview, SubscriberOverview};
+pub use observer::{EventObserver, Permanent, Projection, StateIs, TransactionalProjection};
 pub use paging::EventStream;
-pub use repair::Repair;
 pub use store::EventStore;
+pub use stream_id::{StreamId, StreamName, stream_id};
 pub use subscriber::observer_fn;
 pub use upcast::Upcasters;
 
+/// What operators' tools use: subscribers and leases observed and steered from outside, and dead letters.
+///
+/// Begin with [`EventStore::overview`], [`EventStore::explain`], [`EventStore::repair`] and [`Bus::dead_letters`].
+pub mod operations {
+    pub use crate::bus::{DeadLetterQueue, Filed};
+    pub use crate::dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
+    pub use crate::diagnose::{Finding, Planned, Severity};
+    pub use crate::explain::{Cause, Explanation};
+    pub use crate::leadership::{Instance, Leader, LeaderHold, LockHolder};
+    pub use crate::log::OpenWriter;
+    pub use crate::overview::{LeaseOverview, Overview, SubscriberOverview};
+    pub use crate::repair::{Moved, Removed, Repair};
+}
+
 // Inside, everything is at hand.
 pub(crate) use backend::*;
+pub(crate) use operations::*;
 
 /// Everything an application usually needs, in one `use`.
 pub mod prelude {
     // What applications call on a store, whatever the contract is called.
     pub use crate::backend::{Log as _, Wakeups as _};
     pub use crate::{
-        Append, Appended, BoxError, CheckpointMode, Coordinator, Error, Event, EventBus, EventStore, Evolve,
-        ExecuteError, ExpectedVersion, FailurePolicy, GlobalSequence, InstanceMode, MemoryEventBus, MemoryEventStore,
-        Metadata, Permanent, Projection, ReliableDeliveryConfig, StartAt, SubscriberOptions, TransactionalProjection,
-        Upcasters, observer_fn, stream_id,
+        Append, Appended, BoxError, CheckpointMode, Claim, Coordinator, Error, Event, EventBus, EventStore, Evolve,
+        ExecuteError, ExpectedVersion, FailurePolicy, GlobalSequence, InstanceMode, LiveView, MemoryEventBus,
+        MemoryEventStore, Metadata, OneOf, Permanent, Projection, ProjectorCoordinator, ReliableDeliveryConfig,
+        StartAt, StateIs, StreamId, SubscriberOptions, TransactionalProjection, Upcasters, observer_fn, stream_id,
     };
 }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 pub use transactions::MemoryTx;
 pub use unit_of_work::MemoryUnitOfWork;
 
-use crate::{Limits, Upcasters};
+use crate::{KindsWritten, Limits, Upcasters};
 
 /// A log in memory. Clones share it; it is gone with the last of them.
 #[derive(Debug, Clone)]
@@ -29,6 +29,7 @@ pub struct MemoryEventStore {
     filling: Arc<transfer::MemoryFillings>,
     hints: watch::Sender<u64>,
     upcasters: Arc<Upcasters>,
+    kinds: Arc<KindsWritten>,
     limits: Limits,
 }
 
@@ -43,6 +44,7 @@ impl MemoryEventStore {
             filling: Arc::default(),
             hints: watch::Sender::new(0),
             upcasters: Arc::default(),
+            kinds: Arc::default(),
             limits: Limits::default(),
         }
     }
@@ -60,8 +62,12 @@ impl MemoryEventStore {
     }
 
     /// Collects appends to be stored together at the end, as the SQL backends do together with the user's own writes.
-    pub fn unit_of_work(&self) -> MemoryUnitOfWork {
-        MemoryUnitOfWork::new(self.clone())
+    ///
+    /// # Errors
+    /// Never: the SQL backends' can fail.
+    #[expect(clippy::unused_async, reason = "it is begun as on every backend")]
+    pub async fn begin(&self) -> Result<MemoryUnitOfWork, crate::Error> {
+        Ok(MemoryUnitOfWork::new(self.clone()))
     }
 }
 

@@ -1,13 +1,19 @@
 //! How everything stands, seen from any process: from what is stored, without a bus and without the subscribers' code.
 
+mod ends;
+mod lease;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+pub(crate) use self::ends::ends;
+use self::ends::read_on;
+pub use self::lease::LeaseOverview;
 use crate::delivery::status::Ends;
 use crate::{
-    Backend, Checkpoint, DeadLetterQuery, Error, EventTypes, Leader, LeaderHold, OpenWriter, ReadLimit, Report,
+    Backend, Checkpoint, DeadLetterQuery, Error, Filter, Leader, LeaderHold, OpenWriter, ReadLimit, Report,
     SubscriptionState, Unfinished,
 };
 
@@ -15,12 +21,6 @@ use crate::{
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// For how long a reported rate counts: a subscriber that moves reports every second, and stores its checkpoint as often.
 const RATE_LASTS: Duration = Duration::from_secs(5);
-/// Pages that are read at most to find out how far the log is settled. A caller that looks every second must not read a
-/// whole log each time.
-const PAGES_MAX: u32 = 16;
-/// How often to query where the log is settled, and how long to wait in between: a caller that has not seen open writers
-/// begin learns it from the second answer on.
-const LOOKS: (u32, Duration) = (10, Duration::from_millis(5));
 
 /// How a log and all its subscribers stand.
 ///
@@ -47,6 +47,9 @@ pub struct Overview {
     pub filling: Option<Unfinished>,
     /// All that have ever been started, by name.
     pub subscribers: Vec<SubscriberOverview>,
+    /// The leases that applications have acquired by hand, by name; see [`Coordinator`](crate::Coordinator). They have no
+    /// position in the log, and are never behind.
+    pub leases: Vec<LeaseOverview>,
 }
 
 /// How one subscriber stands.
@@ -55,6 +58,8 @@ pub struct Overview {
 pub struct SubscriberOverview {
     /// The subscriber.
     pub subscriber_id: String,
+    /// Whether it is a lease and no subscriber: only in an [`Explanation`](crate::Explanation) of one.
+    pub lease: bool,
     /// Where it continues.
     pub checkpoint: u64,
     /// When that was last written.
@@ -72,7 +77,7 @@ pub struct SubscriberOverview {
     pub leader: Option<Leader>,
     /// Whether an operator paused it.
     pub paused: bool,
-    /// Its leader's report: only if it still counts. A report that it has stopped counts until another instance leads.
+    /// Its leader's report: only if it still counts. A report that it has stopped or halted counts until another instance leads.
     pub report: Option<Report>,
     /// Events that it handles per second; zero when that is not reported, or there has been no report for a while.
     pub rate: f64,
@@ -96,9 +101,11 @@ impl SubscriberOverview {
     pub fn state(&self) -> &'static str {
         let said = self.report.as_ref().map(|report| &report.state);
         match said {
+            _ if self.lease && self.is_led() => "held",
+            _ if self.lease => "free",
             _ if self.paused => "paused",
             Some(SubscriptionState::Stopped) => "stopped",
-            _ if !self.is_led() => "nobody leads",
+            _ if !self.is_led() => "no leader",
             Some(SubscriptionState::Halted { .. }) => "halted",
             Some(SubscriptionState::Retrying { .. }) => "retrying",
             Some(SubscriptionState::Disconnected { .. }) => "disconnected",
@@ -126,24 +133,26 @@ impl Overview {
     /// # Errors
     /// When the store cannot be asked.
     pub(crate) async fn of(store: &dyn Backend) -> Result<Self, Error> {
-        Self::look(store, None, PATIENCE).await
+        Self::read(store, None, PATIENCE).await
     }
 
     /// The same for one subscriber at most, and with a custom patience.
-    pub(crate) async fn look(store: &dyn Backend, only: Option<&str>, patience: Duration) -> Result<Self, Error> {
+    pub(crate) async fn read(store: &dyn Backend, only: Option<&str>, patience: Duration) -> Result<Self, Error> {
         let mut checkpoints = store.checkpoints().await?;
         let Ends { frontier, head } = ends(store).await?;
         let frontier = read_on(store, frontier, head).await?;
         checkpoints.retain(|checkpoint| only.is_none_or(|only| only == checkpoint.subscriber_id));
+        let (leases, checkpoints): (Vec<_>, Vec<_>) = checkpoints.into_iter().partition(Checkpoint::is_lease);
         let mut oldest = HashMap::new();
         let places: BTreeSet<u64> = checkpoints.iter().map(|checkpoint| checkpoint.global_sequence).collect();
         for at in places.range(..head).copied() {
-            let page = store.read_all(at, &EventTypes::All, ReadLimit::events(1)).await?;
+            let page = store.read_all(at, &Filter::ALL, ReadLimit::events(1)).await?;
             oldest.extend(page.records.first().map(|record| (at, record.created_at)));
         }
         let open_writers = if head > frontier { store.open_writers().await? } else { Vec::new() };
         let filling = store.filling().await?;
         let known = Known::of(store, &checkpoints).await?;
+        let leases = leases.into_iter().map(|lease| known.lease(lease)).collect();
         let mut subscribers = Vec::with_capacity(checkpoints.len());
         for checkpoint in checkpoints {
             let oldest = oldest.get(&checkpoint.global_sequence).copied();
@@ -152,55 +161,17 @@ impl Overview {
                 // What waits cannot be read; it came after the oldest of those that it waits for began.
                 subscriber.lag = open_writers.iter().filter_map(|writer| writer.age).max().unwrap_or_default();
             }
-            if known.has_letters {
+            if known.has_dead_letters {
                 let id = &subscriber.subscriber_id;
-                subscriber.dead_letters = store.count_letters(&DeadLetterQuery::of(id)).await?;
+                subscriber.dead_letters = store.count_dead_letters(&DeadLetterQuery::of(id)).await?;
                 if subscriber.dead_letters > 0 {
                     subscriber.parked_streams = store.parked(id).await?.len() as u64;
                 }
             }
             subscribers.push(subscriber);
         }
-        Ok(Self { frontier, head, open_writers, filling, subscribers })
+        Ok(Self { frontier, head, open_writers, filling, subscribers, leases })
     }
-}
-
-/// Up to where the log is settled, and where it ends. The end comes first, and what is just being written is given a moment:
-/// what is not settled afterwards is held back. Where subscribers are says nothing about that: one that was started somewhere by
-/// hand reads on from there, whatever is open below.
-pub(crate) async fn ends(store: &dyn Backend) -> Result<Ends, Error> {
-    let head = store.head().await?;
-    let mut frontier = store.frontier().await?;
-    for _ in 1..LOOKS.0 {
-        if frontier >= head {
-            break;
-        }
-        tokio::time::sleep(LOOKS.1).await;
-        frontier = store.frontier().await?;
-    }
-    if frontier < head {
-        // Contiguous numbers are read whatever writers are open.
-        let next = store.read_all(frontier, &EventTypes::All, ReadLimit::events(1)).await?;
-        frontier = next.complete_to.max(frontier);
-    }
-    Ok(Ends { frontier, head: head.max(frontier) })
-}
-
-/// Up to where the log is settled if it is up to `from`. A caller that has not seen writers begin cannot tell that at once;
-/// a reader finds out on its way, as far as no number is missing.
-async fn read_on(store: &dyn Backend, from: u64, head: u64) -> Result<u64, Error> {
-    let mut frontier = from;
-    for _ in 0..PAGES_MAX {
-        if frontier >= head {
-            break;
-        }
-        let page = store.read_all(frontier, &EventTypes::All, ReadLimit::events(10_000)).await?;
-        if page.complete_to <= frontier {
-            break;
-        }
-        frontier = page.complete_to;
-    }
-    Ok(frontier.min(head))
 }
 
 /// What is asked for once for all subscribers.
@@ -209,7 +180,7 @@ struct Known {
     reports: HashMap<String, Report>,
     paused: HashSet<String>,
     requests: HashMap<String, u64>,
-    has_letters: bool,
+    has_dead_letters: bool,
 }
 
 impl Known {
@@ -227,8 +198,14 @@ impl Known {
             paused: store.paused(&ids).await?.into_iter().collect(),
             requests,
             // Mostly there are none: then nobody's need to be counted.
-            has_letters: store.count_letters(&DeadLetterQuery::default()).await? > 0,
+            has_dead_letters: store.count_dead_letters(&DeadLetterQuery::default()).await? > 0,
         })
+    }
+
+    fn lease(&self, checkpoint: Checkpoint) -> LeaseOverview {
+        let holder = self.leaders.get(&checkpoint.subscriber_id).cloned();
+        let (term, acquired_at) = (checkpoint.term.number, checkpoint.updated_at);
+        LeaseOverview { name: checkpoint.subscriber_id, holder, term, acquired_at }
     }
 
     fn subscriber(
@@ -243,9 +220,10 @@ impl Known {
         let said = self.reports.get(&id).cloned();
         let last_error = said.as_ref().and_then(|report| report.last_error.clone());
         let is_led = leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone);
-        let counts = |report: &Report| {
-            report.term == checkpoint.term.number && (is_led || report.state == SubscriptionState::Stopped)
-        };
+        // Why it stopped or halted is true until another instance leads.
+        let lasts =
+            |state: &SubscriptionState| matches!(state, SubscriptionState::Stopped | SubscriptionState::Halted { .. });
+        let counts = |report: &Report| report.term == checkpoint.term.number && (is_led || lasts(&report.state));
         let report = said.filter(counts);
         let lag_events = ends.head.saturating_sub(checkpoint.global_sequence);
         let held_back = lag_events > 0 && checkpoint.global_sequence >= ends.frontier;
@@ -257,6 +235,7 @@ impl Known {
             paused: self.paused.contains(&id),
             open_requests: self.requests.get(&id).copied().unwrap_or_default(),
             subscriber_id: id,
+            lease: false,
             checkpoint: checkpoint.global_sequence,
             checkpoint_at: checkpoint.updated_at,
             term: checkpoint.term.number,

@@ -1,5 +1,7 @@
 //! Reading in pages, one page ahead of the caller.
 
+mod stream;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -11,14 +13,15 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::codec::{self, EventTypes};
-use crate::{BoxFuture, Direction, Error, Event, Log, ReadLimit, Record, StreamPage, StreamRead, Upcasters};
+use crate::{Backoff, BoxFuture, Error, Event, Filter, Log, ReadLimit, Record, StreamRead, Upcasters};
+use stream::fetch_stream;
 
-/// Records in the first page. Small, so that a short read costs little; each later page may be twice as large.
-const PAGE_EVENTS_FIRST: usize = 1_024;
 /// Records in the largest page.
 const PAGE_EVENTS_MAX: usize = 4_096;
 /// Bytes in a page. Two pages are in memory at most: the one being handed out and the one being read.
 const PAGE_BYTES_MAX: usize = 4 << 20;
+/// The first page. Small, so that a short read costs little; each later page may hold twice as many records.
+const LIMIT_FIRST: ReadLimit = ReadLimit { events: 1_024, bytes: PAGE_BYTES_MAX };
 /// After how many events handed out the page being read gets its turn.
 const EVENTS_PER_TURN: u32 = 16;
 /// How long to wait before looking again whether an open writer has ended; at first, and at most.
@@ -51,17 +54,24 @@ pub(crate) struct Fetched<'a> {
 }
 
 impl<'a, D: DeserializeOwned> EventStream<'a, D> {
-    /// All events of one stream from a version on. A type that `D` does not know is an error: a caller that folds a stream
-    /// must not miss a part of it.
-    pub(crate) fn of_stream<L: Log + ?Sized>(log: &'a L, stream_id: Uuid, from: u64, direction: Direction) -> Self {
-        let limit = ReadLimit { events: PAGE_EVENTS_FIRST, bytes: PAGE_BYTES_MAX };
-        let fetch = fetch_stream(log, stream_id, StreamRead { from, direction, limit });
+    /// What is asked for of one stream. A type that `D` does not know is an error: a caller that folds a stream must not miss
+    /// a part of it.
+    pub(crate) fn of_stream<L: Log + ?Sized>(log: &'a L, stream_id: Uuid, read: StreamRead) -> Self {
+        let fetch = fetch_stream(log, stream_id, StreamRead { limit: LIMIT_FIRST, ..read });
         Self::new(log, codec::event_types::<D>().map_err(Error::from), true, |_| fetch)
+    }
+
+    /// The events of one stream that `D` knows and `types` lets through.
+    pub(crate) fn of_stream_and_types<L: Log + ?Sized>(log: &'a L, stream_id: Uuid, types: EventTypes) -> Self {
+        let known = codec::event_types::<D>().map_err(Error::from);
+        Self::new(log, known.map(|known| known.intersection(types)), false, |types| {
+            fetch_stream(log, stream_id, StreamRead { limit: LIMIT_FIRST, types, ..StreamRead::forwards(1) })
+        })
     }
 
     /// The last event of a stream.
     pub(crate) fn last_of<L: Log + ?Sized>(log: &'a L, stream_id: Uuid) -> Self {
-        let read = StreamRead { from: u64::MAX, direction: Direction::Backwards, limit: ReadLimit::events(1) };
+        let read = StreamRead { limit: ReadLimit::events(1), ..StreamRead::backwards(u64::MAX) };
         let fetch: Fetch<'a> = Box::pin(async move {
             let page = log.read_stream(stream_id, read).await?;
             Ok(Fetched { records: page.records, next: None })
@@ -71,12 +81,26 @@ impl<'a, D: DeserializeOwned> EventStream<'a, D> {
 
     /// Everything after a position that `types` lets through, at least up to what is committed now; waits for writers that may
     /// still bring something below that.
-    pub(crate) fn of_all<L: Log + ?Sized>(log: &'a L, after: u64, types: Result<EventTypes, Error>) -> Self {
+    pub(crate) fn of_all<L: Log + ?Sized>(
+        log: &'a L,
+        after: u64,
+        types: Result<EventTypes, Error>,
+        kinds: Option<Vec<String>>,
+    ) -> Self {
         Self::new(log, types, false, |stored| {
             Box::pin(async move {
                 let target = log.head().await?;
-                let limit = ReadLimit { events: PAGE_EVENTS_FIRST, bytes: PAGE_BYTES_MAX };
-                fetch_all(log, All { after, target, types: stored, limit, incarnation: None }).await
+                fetch_all(
+                    log,
+                    All {
+                        after,
+                        target,
+                        filter: Filter { types: stored, kinds },
+                        limit: LIMIT_FIRST,
+                        incarnation: None,
+                    },
+                )
+                .await
             })
         })
     }
@@ -198,76 +222,28 @@ impl<D> fmt::Debug for EventStream<'_, D> {
     }
 }
 
-fn fetch_stream<'a, L: Log + ?Sized>(log: &'a L, stream_id: Uuid, mut read: StreamRead) -> Fetch<'a> {
-    Box::pin(async move {
-        let page = log.read_stream(stream_id, read).await?;
-        check_versions(&page, read).map_err(|why| Error::Damaged {
-            action: "read a stream",
-            source: format!("stream {stream_id}: {why}").into(),
-        })?;
-        let next_version = page.records.last().and_then(|last| match read.direction {
-            Direction::Forwards => last.stream_version.checked_add(1),
-            Direction::Backwards => last.stream_version.checked_sub(1).filter(|version| *version > 0),
-        });
-        let next = next_version.filter(|_| !page.end).map(|from| {
-            read.from = from;
-            read.limit = grown(read.limit, &page.records);
-            fetch_stream(log, stream_id, read)
-        });
-        Ok(Fetched { records: page.records, next })
-    })
-}
-
-/// Versions follow each other \[G3\]. Where they do not, events were removed or doubled by hand, and a caller that continued
-/// would decide on half of a history.
-fn check_versions(page: &StreamPage, read: StreamRead) -> Result<(), String> {
-    let mut expected = match read.direction {
-        Direction::Forwards => Some(read.from.max(1)),
-        // The last version of the stream, if that is lower.
-        Direction::Backwards => page.records.first().map(|last| last.stream_version),
-    };
-    for record in &page.records {
-        let (found, sequence) = (record.stream_version, record.global_sequence);
-        if Some(found) != expected {
-            let wanted = expected.map_or_else(|| "none".to_owned(), |version| version.to_string());
-            return Err(format!("event {sequence} has version {found} where {wanted} should be"));
-        }
-        expected = match read.direction {
-            Direction::Forwards => found.checked_add(1),
-            Direction::Backwards => found.checked_sub(1).filter(|version| *version > 0),
-        };
-    }
-    match (read.direction, expected) {
-        (Direction::Backwards, Some(missing)) if page.end && !page.records.is_empty() => {
-            Err(format!("it ends before version {missing}"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// How far reading everything is.
 struct All {
     after: u64,
     target: u64,
-    types: EventTypes,
+    filter: Filter,
     limit: ReadLimit,
     incarnation: Option<u64>,
 }
 
 /// The records after a position, up to another one at least; waits for writers that may still bring something below that.
 pub(crate) fn records<'a, L: Log + ?Sized>(log: &'a L, after: u64, target: u64) -> Fetch<'a> {
-    let limit = ReadLimit { events: PAGE_EVENTS_FIRST, bytes: PAGE_BYTES_MAX };
-    fetch_all(log, All { after, target, types: EventTypes::All, limit, incarnation: None })
+    fetch_all(log, All { after, target, filter: Filter::ALL, limit: LIMIT_FIRST, incarnation: None })
 }
 
 fn fetch_all<'a, L: Log + ?Sized>(log: &'a L, mut all: All) -> Fetch<'a> {
     Box::pin(async move {
-        let mut wait = LOOK_AGAIN.0;
+        let mut wait = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
         let page = loop {
             if all.after >= all.target {
                 return Ok(Fetched { records: Vec::new(), next: None });
             }
-            let page = log.read_all(all.after, &all.types, all.limit).await?;
+            let page = log.read_all(all.after, &all.filter, all.limit).await?;
             if all.incarnation.replace(page.incarnation).is_some_and(|before| before != page.incarnation) {
                 let reason = "the server was replaced or restarted while it was being read".to_owned();
                 return Err(Error::Interrupted { reason });
@@ -279,8 +255,7 @@ fn fetch_all<'a, L: Log + ?Sized>(log: &'a L, mut all: All) -> Fetch<'a> {
             }
             if !moved {
                 // A writer that may still commit something is open. A rollback sends no hint, so we look again.
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(LOOK_AGAIN.1);
+                tokio::time::sleep(wait.next_delay()).await;
             }
         };
         all.limit = grown(all.limit, &page.records);

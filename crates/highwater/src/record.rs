@@ -3,6 +3,8 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::{Position, StreamId, StreamName};
+
 /// One stored event, undecoded. `data` and `metadata` are JSON text exactly as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -10,6 +12,8 @@ pub struct Record {
     pub id: Uuid,
     /// The stream it belongs to.
     pub stream_id: Uuid,
+    /// What that stream is called, if it has a name.
+    pub stream_name: Option<StreamName>,
     /// Its place in the stream, from 1.
     pub stream_version: u64,
     /// Its place in the log.
@@ -27,10 +31,17 @@ pub struct Record {
 }
 
 impl Record {
+    /// The stream it belongs to, with its name.
+    #[must_use]
+    pub fn stream(&self) -> StreamId {
+        StreamId::with_name(self.stream_id, self.stream_name.as_ref())
+    }
+
     /// The size that limits on reading count: text, plus a flat rate for the rest.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.data.len() + self.metadata.len() + self.event_type.len() + 64
+        let name = self.stream_name.as_ref().map_or(0, |name| name.as_str().len());
+        self.data.len() + self.metadata.len() + self.event_type.len() + name + 64
     }
 }
 
@@ -41,6 +52,8 @@ pub struct NewRecord {
     pub id: Uuid,
     /// The stream it goes to.
     pub stream_id: Uuid,
+    /// What the caller calls that stream. It is stored only where the stream has no name yet: a stream keeps its name.
+    pub stream_name: Option<StreamName>,
     /// Its type.
     pub event_type: String,
     /// The version of the type's layout.
@@ -51,4 +64,29 @@ pub struct NewRecord {
     pub metadata: String,
     /// When it was made, in whole microseconds.
     pub created_at: DateTime<Utc>,
+}
+
+impl NewRecord {
+    /// The stream it goes to, with its name.
+    #[must_use]
+    pub fn stream(&self) -> StreamId {
+        StreamId::with_name(self.stream_id, self.stream_name.as_ref())
+    }
+
+    /// The event as it is stored there.
+    #[must_use]
+    pub fn at(self, position: Position) -> Record {
+        Record {
+            id: self.id,
+            stream_id: self.stream_id,
+            stream_name: self.stream_name,
+            stream_version: position.stream_version,
+            global_sequence: position.global_sequence,
+            event_type: self.event_type,
+            schema_version: self.schema_version,
+            data: self.data,
+            metadata: self.metadata,
+            created_at: self.created_at,
+        }
+    }
 }

@@ -1,25 +1,31 @@
-//! Moving checkpoints from outside: by hand, from any process, without the subscriber's code.
+//! Moving checkpoints and removing subscribers from outside: by hand, from any process, without the subscriber's code.
+
+mod removing;
+
+use std::sync::Arc;
 
 use chrono::Utc;
 use uuid::Uuid;
 
+pub use self::removing::Removed;
 use crate::bus::check_text;
 use crate::delivery::status::Ends;
 use crate::overview::ends;
 use crate::{
-    Ask, Backend, BusError, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader,
-    LeaderHold, ProjectorCoordinator, ReliableDeliveryConfig, Report, Request, SubscriptionState, Term,
+    Backend, BusError, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader,
+    LeaderHold, Opening, ProjectorCoordinator, ReliableDeliveryConfig, Report, Request, RequestKind, SubscriptionState,
+    Term,
 };
 
-/// How often a forced move is retried when leaders change under it.
+/// How often what is forced is retried when leaders change under it.
 const TRIES: u32 = 5;
 
 /// What a repair calls itself while it leads.
 pub(crate) const REPAIR_LABEL: &str = "repair";
 
-/// Moves checkpoints, in an operator's name.
+/// Moves checkpoints and removes subscribers, in an operator's name.
 ///
-/// Only the checkpoint is moved, and what a projection has written stays: moved back it gets events that it has seen before,
+/// Of a subscriber that is moved only the checkpoint is moved, and what a projection has written stays: moved back it gets events that it has seen before,
 /// moved forward it never sees those in between. To have a projection emptied and filled again, request a
 /// [`rebuild`](Self::rebuild).
 ///
@@ -36,11 +42,12 @@ pub(crate) const REPAIR_LABEL: &str = "repair";
 /// assert!(repair.reset("projection:orders").await.is_err());           // it may still run
 /// let moved = repair.force().reset("projection:orders").await?;
 /// assert_eq!(moved.to, 0);
+/// store.repair().force().remove("projection:orders").await?;           // no process subscribes it any more
 /// # Ok::<(), highwater::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct Repair<'a> {
-    store: &'a dyn Backend,
+pub struct Repair {
+    store: Arc<dyn Backend>,
     by: String,
     force: bool,
 }
@@ -60,10 +67,17 @@ pub struct Moved {
     pub fenced: Option<Leader>,
 }
 
-impl<'a> Repair<'a> {
+/// What is done in a fenced transaction.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Move { to: u64 },
+    Remove,
+}
+
+impl Repair {
     /// For the subscribers of a store.
     #[must_use]
-    pub(crate) fn of(store: &'a dyn Backend) -> Self {
+    pub(crate) fn of(store: Arc<dyn Backend>) -> Self {
         Self { store, by: format!("process {}", std::process::id()), force: false }
     }
 
@@ -97,13 +111,13 @@ impl<'a> Repair<'a> {
     pub async fn set_checkpoint(&self, subscriber_id: &str, to: u64) -> Result<Moved, Error> {
         crate::subscriber::check_id(subscriber_id)?;
         check_text("by", &self.by)?;
-        self.checkpoint(subscriber_id).await?;
+        self.subscriber(subscriber_id).await?;
         self.check(to).await?;
         let leader = self.leader(subscriber_id).await?;
         if leader.is_none()
-            && let Some(moved) = self.alone(subscriber_id, to).await?
+            && let Some((from, term)) = self.alone(subscriber_id, Change::Move { to }).await?
         {
-            return Ok(moved);
+            return Ok(Moved { from, to, term: term.number, fenced: None });
         }
         if self.force {
             return self.overrule(subscriber_id, to, leader).await;
@@ -120,10 +134,18 @@ impl<'a> Repair<'a> {
     pub async fn rebuild(&self, subscriber_id: &str) -> Result<Uuid, Error> {
         crate::subscriber::check_id(subscriber_id)?;
         check_text("by", &self.by)?;
-        self.checkpoint(subscriber_id).await?;
+        self.subscriber(subscriber_id).await?;
         match self.leader(subscriber_id).await? {
             Some(leader) if !self.force => Err(led(subscriber_id, Some(leader))),
-            _ => self.file(subscriber_id, Ask::Rebuild).await,
+            _ => self.file(subscriber_id, RequestKind::Rebuild).await,
+        }
+    }
+
+    /// Refuses a name that no subscriber has: a lease has no position that could be moved.
+    async fn subscriber(&self, subscriber_id: &str) -> Result<(), Error> {
+        match self.checkpoint(subscriber_id).await?.is_lease() {
+            true => Err(Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned()))),
+            false => Ok(()),
         }
     }
 
@@ -134,7 +156,7 @@ impl<'a> Repair<'a> {
 
     /// A checkpoint passes nothing that may still appear: not by hand either.
     async fn check(&self, to: u64) -> Result<(), Error> {
-        let Ends { frontier, head } = ends(self.store).await?;
+        let Ends { frontier, head } = ends(&*self.store).await?;
         if to > head {
             return Err(Invalid::Position { wanted: to, head }.into());
         }
@@ -160,45 +182,50 @@ impl<'a> Repair<'a> {
         Ok(Some(leader).filter(|_| !stopped))
     }
 
-    /// Leads for as long as it takes. `None`: another instance does by now.
-    async fn alone(&self, subscriber_id: &str, to: u64) -> Result<Option<Moved>, Error> {
+    /// Leads for as long as it takes; returns where the subscriber was, and the term that holds now. `None`: another instance
+    /// leads by now.
+    async fn alone(&self, subscriber_id: &str, change: Change) -> Result<Option<(u64, Term)>, Error> {
         let config = ReliableDeliveryConfig {
             instance_mode: InstanceMode::Coordinated,
             instance_label: Some(REPAIR_LABEL.to_owned()),
             spread: false,
             ..ReliableDeliveryConfig::default()
         };
-        let coordinator = Coordinator::new(self.store, &config);
-        let moved = async {
-            let Some(guard) = coordinator.try_acquire(&Claim::of(subscriber_id)).await? else { return Ok(None) };
+        let coordinator = Coordinator::new(&*self.store, &config);
+        let changed = async {
+            let claim = Claim { subscribes: true, ..Claim::of(subscriber_id) };
+            let Some(guard) = coordinator.try_acquire(&claim).await? else { return Ok(None) };
             let taken = guard.taken().clone();
-            let fence = Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation };
-            let moved = self.move_to(&fence, to).await;
-            if let Ok((_, term)) = &moved {
+            let fence = taken.checkpoint.fence();
+            let changed = self.change(&fence, change).await;
+            if let (Ok((_, term)), Change::Move { to }) = (&changed, change) {
                 self.last_words(subscriber_id, *term, to).await;
             }
             guard.release().await;
-            let (from, term) = moved?;
-            Ok(Some(Moved { from, to, term: term.number, fenced: None }))
+            changed.map(Some)
         };
-        let moved = moved.await;
+        let changed = changed.await;
         coordinator.close().await;
-        moved
+        changed
+    }
+
+    /// The same with the term of whichever instance leads.
+    async fn insist(&self, subscriber_id: &str, change: Change) -> Result<(u64, Term), Error> {
+        let mut tries = 1;
+        loop {
+            let found = self.checkpoint(subscriber_id).await?;
+            match self.change(&found.fence(), change).await {
+                // Another leader, or a reset, came in between.
+                Err(Error::Fenced { .. }) if tries < TRIES => tries += 1,
+                changed => return changed,
+            }
+        }
     }
 
     /// Moves the checkpoint of a leader. The new term has the old one's nonce: by that the leader knows that no other
     /// instance has taken over, and continues from what it finds.
     async fn overrule(&self, subscriber_id: &str, to: u64, leader: Option<Leader>) -> Result<Moved, Error> {
-        let mut tries = 1;
-        let (from, term) = loop {
-            let found = self.checkpoint(subscriber_id).await?;
-            let fence = Fence { subscriber_id: subscriber_id.into(), term: found.term, incarnation: found.incarnation };
-            match self.move_to(&fence, to).await {
-                // Another leader, or a reset, came in between.
-                Err(Error::Fenced { term: Some(_), .. }) if tries < TRIES => tries += 1,
-                moved => break moved?,
-            }
-        };
+        let (from, term) = self.insist(subscriber_id, Change::Move { to }).await?;
         // It is done, whether or not that one learns of it now: at the latest from the next event it cannot store.
         if let Err(error) = self.wake(subscriber_id).await {
             tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be notified");
@@ -229,9 +256,13 @@ impl<'a> Repair<'a> {
         }
     }
 
-    async fn move_to(&self, fence: &Fence, to: u64) -> Result<(u64, Term), Error> {
-        let begun = self.store.begin_closing(fence, None).await?;
-        let closing = Closing::Reset { to, by: &self.by, nonce: fence.term.nonce };
+    async fn change(&self, fence: &Fence, change: Change) -> Result<(u64, Term), Error> {
+        let begun = self.store.begin(fence, Opening::Closing, None).await?;
+        let by = &self.by;
+        let closing = match change {
+            Change::Move { to } => Closing::Reset { to, by, nonce: fence.term.nonce, setup_version: None },
+            Change::Remove => Closing::Remove { by },
+        };
         let closed = self.store.commit(begun.tx, fence, closing).await?;
         Ok((begun.global_sequence, closed.term))
     }
@@ -239,14 +270,14 @@ impl<'a> Repair<'a> {
     /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream
     /// that does not exist. Leaders of every version know that one.
     async fn wake(&self, subscriber_id: &str) -> Result<(), Error> {
-        self.file(subscriber_id, Ask::ReplayStream { stream_id: Uuid::nil() }).await.map(drop)
+        self.file(subscriber_id, RequestKind::ReplayStream { stream_id: Uuid::nil() }).await.map(drop)
     }
 
-    async fn file(&self, subscriber_id: &str, ask: Ask) -> Result<Uuid, Error> {
+    async fn file(&self, subscriber_id: &str, kind: RequestKind) -> Result<Uuid, Error> {
         let request = Request {
             id: Uuid::now_v7(),
             subscriber_id: subscriber_id.to_owned(),
-            ask,
+            kind,
             requested_by: self.by.clone(),
             requested_at: Utc::now(),
             outcome: None,

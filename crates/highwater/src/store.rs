@@ -1,16 +1,18 @@
 //! What applications call: the typed side of a log.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::diagnose::Kinds;
 use crate::evolve::{self, Decision, Evolve, ExecuteError, Loaded};
 use crate::overview::PATIENCE;
 use crate::{
-    Append, Appended, Backend, Direction, Error, Event, EventStream, EventTypes, Explanation, Log, Metadata, Overview,
-    Repair, codec, explain_with_patience,
+    Append, Appended, Backend, Error, Event, EventStream, EventTypes, Explanation, Filter, GlobalSequence, Log,
+    Metadata, Overview, Removed, Repair, StreamId, StreamRead, codec, explain_with_patience,
 };
 
 /// The typed conveniences that every [`Log`] has.
@@ -55,18 +57,59 @@ pub trait EventStore: Log {
     }
 
     /// All events of a stream, from old to new. A type that `D` does not know is an error here.
-    fn read_events<D: DeserializeOwned>(&self, stream_id: Uuid) -> EventStream<'_, D> {
-        self.read_events_from(stream_id, 1)
+    fn read_events<D: DeserializeOwned>(&self, stream: impl Into<Uuid>) -> EventStream<'_, D> {
+        self.read_events_from(stream, 1)
     }
 
     /// The events of a stream from `version` on, `version` included.
-    fn read_events_from<D: DeserializeOwned>(&self, stream_id: Uuid, version: u64) -> EventStream<'_, D> {
-        EventStream::of_stream(self, stream_id, version, Direction::Forwards)
+    fn read_events_from<D: DeserializeOwned>(&self, stream: impl Into<Uuid>, version: u64) -> EventStream<'_, D> {
+        EventStream::of_stream(self, stream.into(), StreamRead::forwards(version))
+    }
+
+    /// The events of a stream that lie after a place in the log, from old to new: what was stored in it since.
+    ///
+    /// ```
+    /// # use highwater::prelude::*;
+    /// # #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)] enum Order { Placed, Shipped }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (store, order) = (MemoryEventStore::new(), stream_id("order", "17"));
+    /// let placed = store.append(&Append::to(order).event(Order::Placed)).await?;
+    /// store.append(&Append::to(order).event(Order::Shipped)).await?;
+    /// let since = store.read_events_since::<Order>(order, &placed).collect().await?;
+    /// assert_eq!(since[0].data, Order::Shipped);
+    /// # Ok::<(), highwater::Error>(()) }).unwrap();
+    /// ```
+    fn read_events_since<D: DeserializeOwned>(
+        &self,
+        stream: impl Into<Uuid>,
+        global_sequence: impl Into<GlobalSequence>,
+    ) -> EventStream<'_, D> {
+        let after = global_sequence.into().0;
+        EventStream::of_stream(self, stream.into(), StreamRead { after, ..StreamRead::forwards(1) })
+    }
+
+    /// The events of a stream, from old to new: of what `D` knows only the types named. Others are skipped, also those that
+    /// `D` does not know.
+    ///
+    /// ```
+    /// # use highwater::prelude::*;
+    /// # use highwater::EventTypes;
+    /// # #[derive(serde::Serialize, serde::Deserialize)] enum Order { Placed, Noted(String), Shipped }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (store, order) = (MemoryEventStore::new(), stream_id("order", "17"));
+    /// let append = Append::to(order).event(Order::Placed).event(Order::Noted("urgent".into())).event(Order::Shipped);
+    /// store.append(&append).await?;
+    /// let notes = store.read_events_of::<Order>(order, EventTypes::only(["Noted"])).collect().await?;
+    /// assert_eq!(notes[0].stream_version, 2);
+    /// # Ok::<(), highwater::Error>(()) }).unwrap();
+    /// ```
+    fn read_events_of<D: DeserializeOwned>(&self, stream: impl Into<Uuid>, types: EventTypes) -> EventStream<'_, D> {
+        EventStream::of_stream_and_types(self, stream.into(), types)
     }
 
     /// All events of a stream, from new to old.
-    fn read_events_backwards<D: DeserializeOwned>(&self, stream_id: Uuid) -> EventStream<'_, D> {
-        EventStream::of_stream(self, stream_id, u64::MAX, Direction::Backwards)
+    fn read_events_backwards<D: DeserializeOwned>(&self, stream: impl Into<Uuid>) -> EventStream<'_, D> {
+        EventStream::of_stream(self, stream.into(), StreamRead::backwards(u64::MAX))
     }
 
     /// The last event of a stream, if there is one.
@@ -75,28 +118,59 @@ pub trait EventStore: Log {
     /// When it cannot be read or decoded.
     fn read_last_event<D: DeserializeOwned>(
         &self,
-        stream_id: Uuid,
+        stream: impl Into<Uuid>,
     ) -> impl Future<Output = Result<Option<Event<D>>, Error>> + Send {
-        async move { EventStream::last_of(self, stream_id).next().await.transpose() }
+        let last = EventStream::last_of(self, stream.into());
+        async move { { last }.next().await.transpose() }
     }
 
     /// Every event after `global_sequence` (0: from the beginning) that `D` knows, over all streams, in order, at
     /// least up to what is committed when reading starts. Waits for writers that may still bring something below that.
     fn read_all_events_since<D: DeserializeOwned>(&self, global_sequence: u64) -> EventStream<'_, D> {
-        EventStream::of_all(self, global_sequence, codec::event_types::<D>().map_err(Error::from))
+        self.read_all_events_of(global_sequence, Filter::ALL)
     }
 
-    /// As [`read_all_events_since`](Self::read_all_events_since), but of what `D` knows only the types named.
-    fn read_all_events_of<D: DeserializeOwned>(&self, global_sequence: u64, types: EventTypes) -> EventStream<'_, D> {
+    /// As [`read_all_events_since`](Self::read_all_events_since), but of what `D` knows only what the
+    /// filter accepts: some types (`EventTypes::only(["Placed"])`), or what is in streams of some kinds
+    /// (`Filter::ALL.of_kinds(["order"])`).
+    fn read_all_events_of<D: DeserializeOwned>(
+        &self,
+        global_sequence: u64,
+        filter: impl Into<Filter>,
+    ) -> EventStream<'_, D> {
+        let Filter { types, kinds } = filter.into();
         let known = codec::event_types::<D>().map_err(Error::from);
-        EventStream::of_all(self, global_sequence, known.map(|known| known.intersection(types)))
+        EventStream::of_all(self, global_sequence, known.map(|known| known.intersection(types)), kinds)
+    }
+
+    /// Event types that occur in streams of different kinds, with those kinds: by their names alone two enums may be mixed up in
+    /// whatever reads that type. Reads the whole log: for tests, which assert that there are none.
+    ///
+    /// ```
+    /// # use highwater::prelude::*;
+    /// # #[derive(serde::Serialize, serde::Deserialize)] enum Bike { Registered { name: String } }
+    /// # #[derive(serde::Serialize, serde::Deserialize)] enum Customer { Registered { name: String } }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let store = MemoryEventStore::new();
+    /// store.append(&Append::to(stream_id("bike", "7")).event(Bike::Registered { name: "Red".into() })).await?;
+    /// store.append(&Append::to(stream_id("customer", "1")).event(Customer::Registered { name: "Anna".into() })).await?;
+    /// let mixed = store.types_in_several_kinds().await?;
+    /// assert!(mixed["Registered"].contains("bike") && mixed["Registered"].contains("customer"));
+    /// # Ok::<(), highwater::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn types_in_several_kinds(&self) -> impl Future<Output = Result<BTreeMap<String, BTreeSet<String>>, Error>> + Send {
+        async move { Ok(Kinds::since(self, 0).await?.mixed()) }
     }
 
     /// The state of a stream, folded from all its events.
     ///
     /// # Errors
     /// When an event cannot be read or decoded, or is of a type that the state does not know.
-    fn load<S: Evolve>(&self, stream_id: Uuid) -> impl Future<Output = Result<Loaded<S>, Error>> + Send {
+    fn load<S: Evolve>(&self, stream: impl Into<Uuid>) -> impl Future<Output = Result<Loaded<S>, Error>> + Send {
+        let stream_id = stream.into();
         async move {
             let mut loaded = Loaded::default();
             evolve::catch_up(self, stream_id, &mut loaded).await?;
@@ -113,7 +187,7 @@ pub trait EventStore: Log {
     /// [`ExecuteError::Rejected`] with what `decide` returned, or [`ExecuteError::Store`].
     fn execute<S, F, R, E>(
         &self,
-        stream_id: Uuid,
+        stream: impl Into<StreamId>,
         decide: F,
     ) -> impl Future<Output = Result<Option<Appended>, ExecuteError<E>>> + Send
     where
@@ -122,7 +196,7 @@ pub trait EventStore: Log {
         R: Decision<S::Event> + Send,
         E: Send,
     {
-        self.execute_with(stream_id, Metadata::new(), decide)
+        self.execute_with(stream, Metadata::new(), decide)
     }
 
     /// [`execute`](Self::execute), with metadata for the events.
@@ -131,7 +205,7 @@ pub trait EventStore: Log {
     /// As [`execute`](Self::execute).
     fn execute_with<S, F, R, E>(
         &self,
-        stream_id: Uuid,
+        stream: impl Into<StreamId>,
         metadata: Metadata,
         decide: F,
     ) -> impl Future<Output = Result<Option<Appended>, ExecuteError<E>>> + Send
@@ -141,7 +215,7 @@ pub trait EventStore: Log {
         R: Decision<S::Event> + Send,
         E: Send,
     {
-        evolve::execute(self, stream_id, metadata, decide)
+        evolve::execute(self, stream.into(), metadata, decide)
     }
 
     /// How the log and all its subscribers stand, wherever those run.
@@ -150,9 +224,9 @@ pub trait EventStore: Log {
     /// When the store cannot be asked.
     fn overview(&self) -> impl Future<Output = Result<Overview, Error>> + Send
     where
-        Self: Backend + Sized,
+        Self: Backend,
     {
-        Overview::of(self)
+        async { Overview::of(&*self.shared()).await }
     }
 
     /// Says why a subscriber is where it is. It is asked of the store alone: no bus is needed, and none of the subscriber's
@@ -175,17 +249,29 @@ pub trait EventStore: Log {
     /// [`BusError::UnknownSubscriber`](crate::BusError::UnknownSubscriber), and when the store cannot be asked.
     fn explain(&self, subscriber_id: &str) -> impl Future<Output = Result<Explanation, Error>> + Send
     where
-        Self: Backend + Sized,
+        Self: Backend,
     {
-        explain_with_patience(self, subscriber_id, PATIENCE)
+        async move { explain_with_patience(&*self.shared(), subscriber_id, PATIENCE).await }
     }
 
     /// Moves checkpoints of subscribers, and has them rebuilt, from outside.
-    fn repair(&self) -> Repair<'_>
+    fn repair(&self) -> Repair
     where
-        Self: Backend + Sized,
+        Self: Backend,
     {
-        Repair::of(self)
+        Repair::of(self.shared())
+    }
+
+    /// Removes a subscriber that no application subscribes any more, as [`repair().remove()`](Repair::remove) does: its checkpoint is
+    /// gone, its open dead letters are archived, and a former leader can store nothing.
+    ///
+    /// # Errors
+    /// As [`Repair::remove`].
+    fn remove_subscriber(&self, subscriber_id: &str) -> impl Future<Output = Result<Removed, Error>> + Send
+    where
+        Self: Backend,
+    {
+        async move { self.repair().remove(subscriber_id).await }
     }
 }
 

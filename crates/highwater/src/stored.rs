@@ -26,6 +26,7 @@ pub fn already_stored(append: &[NewRecord], found: &[Record]) -> Result<Option<A
             return Err(Error::IdTaken {
                 event_id: new.id,
                 stream_id: stored.stream_id,
+                stream_name: stored.stream_name.clone(),
                 stream_version: stored.stream_version,
                 differs_in,
             });

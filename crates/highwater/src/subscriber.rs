@@ -7,11 +7,12 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::config::check_label;
-use crate::delivery::handling::{Failure, Pace, call, unpanicked};
-use crate::observer::NO_RESET;
+use crate::delivery::handling::{Failure, TimeBudget, call, unpanicked};
+use crate::kinds::check_kinds;
+use crate::observer::{NO_RESET, making_tables};
 use crate::{
-    BoxError, BoxFuture, Event, EventObserver, EventTypes, Invalid, OpenTx, Record, SubscriberOptions, Transactional,
-    TransactionalProjection, Upcasters, codec,
+    BoxError, BoxFuture, Event, EventObserver, EventTypes, Invalid, OpenTx, Record, StateIs, SubscriberOptions,
+    Transactional, TransactionalProjection, Upcasters, codec,
 };
 
 /// What can be subscribed: a [`Projection`](crate::Projection) or any other [`EventObserver`], a
@@ -22,6 +23,7 @@ use crate::{
     message = "`{Self}` cannot be subscribed to this bus",
     label = "implements neither `Projection<D>` nor `EventObserver<D>` nor `TransactionalProjection<D, Tx>` for the bus's transactions",
     note = "`D` is the enum of its events, and must implement `serde::Deserialize`",
+    note = "a `Projection<D>` says where it keeps its state: `const STATE: StateIs`; for state in memory there is `bus.live_view()`",
     note = "a transactional projection must be written for the transaction of the bus's store: `PgTx`, `SqliteTx` or `MemoryTx`",
     note = "for a closure: `observer_fn(\"projection:name\", |event: Event<MyEvent>| async move {{ Ok(()) }})`"
 )]
@@ -39,6 +41,10 @@ pub struct Subscriber {
     pub(crate) options: SubscriberOptions,
     /// What it wants, by the names that its enum knows.
     pub(crate) types: EventTypes,
+    /// The version of the tables that it is written for; none for one that is not handed transactions.
+    pub(crate) version: Option<u32>,
+    /// Where it keeps its state.
+    pub(crate) state: StateIs,
     pub(crate) handler: Handler,
 }
 
@@ -55,7 +61,7 @@ pub(crate) trait HandleEach: Send + Sync {
         &'a self,
         records: &'a [Record],
         decoder: Decoder<'a>,
-        pace: &'a mut Pace<'_>,
+        budget: &'a mut TimeBudget<'_>,
     ) -> BoxFuture<'a, (usize, Option<Failure>)>;
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 }
@@ -67,6 +73,8 @@ pub(crate) trait HandleWithin: Send + Sync {
         records: &'a [Record],
         decoder: Decoder<'a>,
     ) -> BoxFuture<'a, Result<(), BoxError>>;
+    /// Whether there was anything to make.
+    fn setup<'a>(&'a self, tx: &'a mut OpenTx) -> BoxFuture<'a, Result<bool, BoxError>>;
     fn reset<'a>(&'a self, tx: &'a mut OpenTx) -> BoxFuture<'a, Result<(), BoxError>>;
 }
 
@@ -88,12 +96,13 @@ impl Subscriber {
     fn new<D: DeserializeOwned>(id: &str, options: SubscriberOptions, handler: Handler) -> Result<Self, Invalid> {
         check_id(id)?;
         check_label("prefers", options.prefers.as_deref())?;
+        check_kinds(options.kinds.as_deref())?;
         let known = codec::event_types::<D>()?;
         let types = match &options.event_types {
             Some(wanted) => chosen(known, wanted)?,
             None => known,
         };
-        Ok(Self { id: id.into(), options, types, handler })
+        Ok(Self { id: id.into(), options, types, version: None, state: StateIs::Outside, handler })
     }
 }
 
@@ -117,6 +126,17 @@ pub(crate) fn check_id(id: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// Refuses what cannot be the version of tables: databases store it as a signed number, and 0 is before the first.
+fn check_version(version: u32) -> Result<(), Invalid> {
+    match i32::try_from(version) {
+        Ok(1..) => Ok(()),
+        _ => {
+            let reason = format!("it is {version}, and must lie between 1 and {}", i32::MAX);
+            Err(Invalid::Setting { name: "version", reason })
+        }
+    }
+}
+
 /// Tells the kinds of subscribers apart.
 #[derive(Debug)]
 #[doc(hidden)]
@@ -125,7 +145,7 @@ pub struct Observing<D>(PhantomData<D>);
 /// Tells the kinds of subscribers apart.
 #[derive(Debug)]
 #[doc(hidden)]
-pub struct Shared<Kind>(PhantomData<Kind>);
+pub struct InArc<Kind>(PhantomData<Kind>);
 
 /// Tells the kinds of subscribers apart.
 #[derive(Debug)]
@@ -155,7 +175,7 @@ where
     }
 }
 
-impl<B, D, O> IntoSubscriber<B, Shared<Observing<D>>> for Arc<O>
+impl<B, D, O> IntoSubscriber<B, InArc<Observing<D>>> for Arc<O>
 where
     B: Transactional,
     D: DeserializeOwned + Send + Sync + 'static,
@@ -171,14 +191,14 @@ where
     D: DeserializeOwned + Send + Sync + 'static,
     O: EventObserver<D> + ?Sized + 'static,
 {
-    let (id, options) = (observer.subscriber_id().to_owned(), observer.options());
-    let each = Each { taker: Observed(observer), data: PhantomData::<fn() -> D> };
-    Subscriber::new::<D>(&id, options, Handler::Each(Box::new(each)))
+    let (id, options, state) = (observer.subscriber_id().to_owned(), observer.options(), observer.state_is());
+    let each = Each { handler: Observed(observer), data: PhantomData::<fn() -> D> };
+    Ok(Subscriber { state, ..Subscriber::new::<D>(&id, options, Handler::Each(Box::new(each)))? })
 }
 
 /// Events one by one, to whatever takes them.
 struct Each<D, T> {
-    taker: T,
+    handler: T,
     data: PhantomData<fn() -> D>,
 }
 
@@ -187,19 +207,22 @@ struct Observed<O: ?Sized>(Arc<O>);
 
 /// Handles one event. The loop around it is the same for all kinds, and needs no box for each event. The event is lent and
 /// not given, because moving it costs as much as decoding it: a handler that needs to own it takes it out.
-trait Take<D>: Send + Sync {
-    fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a;
+trait HandleOne<D>: Send + Sync {
+    fn handle_one<'a>(
+        &'a self,
+        event: &'a mut Option<Event<D>>,
+    ) -> impl Future<Output = Result<(), BoxError>> + Send + 'a;
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
-async fn take_each<D: DeserializeOwned + Send>(
-    taker: &impl Take<D>,
+async fn handle_each<D: DeserializeOwned + Send>(
+    handler: &impl HandleOne<D>,
     records: &[Record],
     decoder: Decoder<'_>,
-    pace: &mut Pace<'_>,
+    budget: &mut TimeBudget<'_>,
 ) -> (usize, Option<Failure>) {
     for (done, record) in records.iter().enumerate() {
-        if pace.is_enough() {
+        if budget.is_enough() {
             return (done, None);
         }
         let mut event = match unpanicked(|| decoder.decode(record)) {
@@ -208,7 +231,7 @@ async fn take_each<D: DeserializeOwned + Send>(
         };
         // What is not for this subscriber is done as soon as that is known.
         if event.is_some()
-            && let Err(failure) = call(taker.take(&mut event), pace.timeout).await
+            && let Err(failure) = call(handler.handle_one(&mut event), budget.timeout).await
         {
             return (done, Some(failure));
         }
@@ -216,12 +239,12 @@ async fn take_each<D: DeserializeOwned + Send>(
     (records.len(), None)
 }
 
-impl<D, O> Take<D> for Observed<O>
+impl<D, O> HandleOne<D> for Observed<O>
 where
     D: Send + Sync,
     O: EventObserver<D> + ?Sized,
 {
-    async fn take(&self, event: &mut Option<Event<D>>) -> Result<(), BoxError> {
+    async fn handle_one(&self, event: &mut Option<Event<D>>) -> Result<(), BoxError> {
         match event {
             Some(event) => self.0.on_event(event).await,
             None => Ok(()),
@@ -236,19 +259,19 @@ where
 impl<D, T> HandleEach for Each<D, T>
 where
     D: DeserializeOwned + Send + Sync + 'static,
-    T: Take<D>,
+    T: HandleOne<D>,
 {
     fn handle<'a>(
         &'a self,
         records: &'a [Record],
         decoder: Decoder<'a>,
-        pace: &'a mut Pace<'_>,
+        budget: &'a mut TimeBudget<'_>,
     ) -> BoxFuture<'a, (usize, Option<Failure>)> {
-        Box::pin(take_each(&self.taker, records, decoder, pace))
+        Box::pin(handle_each(&self.handler, records, decoder, budget))
     }
 
     fn reset(&self) -> BoxFuture<'_, Result<(), BoxError>> {
-        self.taker.reset()
+        self.handler.reset()
     }
 }
 
@@ -263,7 +286,7 @@ where
     }
 }
 
-impl<B, D, P> IntoSubscriber<B, Shared<InTransaction<D>>> for Arc<P>
+impl<B, D, P> IntoSubscriber<B, InArc<InTransaction<D>>> for Arc<P>
 where
     B: Transactional,
     D: DeserializeOwned + Send + Sync + 'static,
@@ -280,16 +303,18 @@ where
     P: TransactionalProjection<D, Tx> + 'static,
     Tx: Send + 'static,
 {
-    let (id, options) = (projection.subscriber_id().to_owned(), projection.options());
-    Subscriber::new::<D>(&id, options, Handler::Within(Box::new(Within { projection, types: PhantomData })))
+    let (id, options, version) = (projection.subscriber_id().to_owned(), projection.options(), projection.version());
+    check_version(version)?;
+    let handler = Handler::Within(Box::new(Typed { projection, types: PhantomData }));
+    Ok(Subscriber { version: Some(version), ..Subscriber::new::<D>(&id, options, handler)? })
 }
 
-struct Within<D, P, Tx> {
+struct Typed<D, P, Tx> {
     projection: Arc<P>,
     types: PhantomData<fn() -> (D, Tx)>,
 }
 
-impl<D, P, Tx> HandleWithin for Within<D, P, Tx>
+impl<D, P, Tx> HandleWithin for Typed<D, P, Tx>
 where
     D: DeserializeOwned + Send + Sync + 'static,
     P: TransactionalProjection<D, Tx>,
@@ -317,12 +342,19 @@ where
         })
     }
 
+    fn setup<'a>(&'a self, tx: &'a mut OpenTx) -> BoxFuture<'a, Result<bool, BoxError>> {
+        Box::pin(async move { making_tables(self.projection.setup(tx.get()?)).await })
+    }
+
     fn reset<'a>(&'a self, tx: &'a mut OpenTx) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move { self.projection.reset(tx.get()?).await })
     }
 }
 
 /// Makes an observer of a function.
+///
+/// On a database what the function captures is gone with the process, and the checkpoint is not: state in memory is for
+/// [`live_view`](crate::Bus::live_view).
 ///
 /// ```
 /// # use highwater::prelude::*;
@@ -369,18 +401,21 @@ where
 {
     fn into_subscriber(self) -> Result<Subscriber, Invalid> {
         let (id, options) = (self.subscriber_id.clone(), self.options.clone());
-        let each = Each { taker: self, data: PhantomData::<fn() -> D> };
+        let each = Each { handler: self, data: PhantomData::<fn() -> D> };
         Subscriber::new::<D>(&id, options, Handler::Each(Box::new(each)))
     }
 }
 
-impl<D, F, R> Take<D> for ObserverFn<D, F>
+impl<D, F, R> HandleOne<D> for ObserverFn<D, F>
 where
     D: Send,
     F: Fn(Event<D>) -> R + Send + Sync,
     R: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    fn take<'a>(&'a self, event: &'a mut Option<Event<D>>) -> impl Future<Output = Result<(), BoxError>> + Send + 'a {
+    fn handle_one<'a>(
+        &'a self,
+        event: &'a mut Option<Event<D>>,
+    ) -> impl Future<Output = Result<(), BoxError>> + Send + 'a {
         let event = event.take();
         // Called inside, where a panic is caught.
         async move {

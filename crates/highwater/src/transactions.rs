@@ -51,6 +51,16 @@ fn another_backend() -> Error {
     Invalid::Setting { name: "tx", reason: "the transaction was begun by another backend".to_owned() }.into()
 }
 
+/// What a fenced transaction is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// A handler works in it.
+    Handler,
+    /// Nothing is done in it but its closing: a dead letter is stored or resolved, a request finished. No handler of another
+    /// subscriber that hangs in its transaction keeps it waiting, where transactions do not exclude each other anyway.
+    Closing,
+}
+
 /// A fenced transaction that has begun.
 #[derive(Debug)]
 pub struct Begun {
@@ -59,7 +69,7 @@ pub struct Begun {
     /// The checkpoint as it is: events up to here have been handled.
     pub global_sequence: u64,
     /// Whether the dead letter in question is still open; true when there was none.
-    pub letter_open: bool,
+    pub dead_letter_open: bool,
 }
 
 /// The last statement of a fenced transaction.
@@ -76,22 +86,22 @@ pub enum Closing<'a> {
     },
     /// An event could not be handled, or waits behind one that could not: a dead letter, and the checkpoint moves past it.
     Bury {
-        /// The letter.
-        letter: &'a NewDeadLetter,
+        /// The dead letter.
+        dead_letter: &'a NewDeadLetter,
         /// As in [`Advance`](Self::Advance).
         from: u64,
     },
     /// A dead letter was replayed and handled.
     Replayed {
         /// The dead letter.
-        letter: Uuid,
+        dead_letter: Uuid,
         /// Who requested it.
         by: &'a str,
     },
     /// A dead letter was replayed and failed again.
     ReplayFailed {
         /// The dead letter.
-        letter: Uuid,
+        dead_letter: Uuid,
         /// Who requested it.
         by: &'a str,
         /// The new error, free of NUL and cut.
@@ -100,7 +110,7 @@ pub enum Closing<'a> {
     /// A dead letter is discarded.
     Discarded {
         /// The dead letter.
-        letter: Uuid,
+        dead_letter: Uuid,
         /// Who requested it.
         by: &'a str,
         /// Why.
@@ -113,6 +123,11 @@ pub enum Closing<'a> {
         /// What came of it.
         outcome: &'a RequestOutcome,
     },
+    /// The tables of the subscriber's read model were made, in this transaction. Its checkpoint and its term stay.
+    SetUp {
+        /// Their version, which is stored beside the checkpoint.
+        version: u32,
+    },
     /// The subscriber continues from elsewhere: its checkpoint is set, its term is raised, and its open dead letters beyond
     /// that position are archived, because it sees those events again. Dead letters up to there stay as they are.
     Reset {
@@ -122,13 +137,21 @@ pub enum Closing<'a> {
         by: &'a str,
         /// The new term's nonce, by which it is known again should the answer be lost.
         nonce: Uuid,
+        /// The version of the tables that were made in this transaction; `None` leaves what is stored.
+        setup_version: Option<u32>,
+    },
+    /// The subscriber is gone for good: its checkpoint, leader, pause, report and requests are removed, and its open dead
+    /// letters are archived. From then on every fence for it is [`Error::Fenced`], until it is started anew.
+    Remove {
+        /// Who requested it.
+        by: &'a str,
     },
 }
 
 /// What closing a transaction gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
-    /// The term that holds now: another one after a reset.
+    /// The term that holds now: another one after a reset. After a removal the one that removed it, which holds no more.
     pub term: Term,
     /// Dead letters of the same stream that are still open and park it; for closings that concern a dead letter, and else 0.
     pub parked_left: u64,

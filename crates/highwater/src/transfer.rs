@@ -31,7 +31,7 @@ use uuid::Uuid;
 use crate::{BoxFuture, DeadLetterDetail, Error, Finding, Record, Request};
 
 pub use crate::error::TransferError;
-pub use check::{check_checkpoints, check_letters, check_records, check_requests};
+pub use check::check_records;
 pub use copy::{Copied, Phase, Step, copy};
 pub use digest::Counts;
 pub use export::{Exported, export};
@@ -84,7 +84,7 @@ pub trait Transfer: Send + Sync {
 ///
 /// # Contract
 ///
-/// - Each call stores everything it is given, exactly as it is, or nothing.
+/// - Each [`put`](Self::put) stores everything it is given, exactly as it is, or nothing.
 /// - What breaks the order of the log is refused: numbers that do not ascend, versions that are not contiguous from 1, an id
 ///   or a dead letter that is there already, and whatever an append could not store, except for limits on size: a store may
 ///   hold what it would not accept today \[G34\].
@@ -92,17 +92,8 @@ pub trait Filling: Send {
     /// Up to which number records are stored; 0 when there are none.
     fn filled_to(&self) -> u64;
 
-    /// Stores records that follow those stored before.
-    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>>;
-
-    /// Stores checkpoints, each with its own term that was never given before.
-    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>>;
-
-    /// Stores letters with their attempts. The records in them are not looked at: they are in the log.
-    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>>;
-
-    /// Stores requests that are open.
-    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>>;
+    /// Stores a batch.
+    fn put<'a>(&'a mut self, batch: Batch<'a>) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Opens the store. Appends are numbered after the last record.
     ///
@@ -112,6 +103,19 @@ pub trait Filling: Send {
 
     /// Drops everything that was filled in, and opens the store.
     fn abandon(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+/// What is filled in together.
+#[derive(Debug, Clone, Copy)]
+pub enum Batch<'a> {
+    /// Records that follow those stored before.
+    Records(&'a [Record]),
+    /// Checkpoints, each with its own term that was never given before.
+    Checkpoints(&'a [FilledCheckpoint]),
+    /// Dead letters with their attempts. The records in them are not looked at: they are in the log.
+    DeadLetters(&'a [DeadLetterDetail]),
+    /// Requests that are open.
+    Requests(&'a [Request]),
 }
 
 /// A filling that is not finished.

@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use crate::{
     Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
-    Closing, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Diagnose, Error, EventTypes, Fence, Filling,
-    Finding, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Log, OpenTx, OpenWriter, Page, Planned,
-    ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Upcasters,
-    Wakeup, Wakeups,
+    Closing, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Diagnose, Error, Fence, Filling, Filter,
+    Finding, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Log, NamedStream, OpenTx, OpenWriter,
+    Opening, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer,
+    Unfinished, Upcasters, Wakeup, Wakeups,
 };
 
 /// Writes every method of the contracts once: as one of [`Wrapper`] that asks the backend inside, and as that of the contract,
@@ -61,11 +61,13 @@ contracts! {
     Log {
         fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>>;
         fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>>;
-        fn read_all<'a>(&'a self, after: u64, types: &'a EventTypes, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>>;
+        fn read_all<'a>(&'a self, after: u64, filter: &'a Filter, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>>;
+        fn streams<'a>(&'a self, prefix: &'a str, after: Option<&'a NamedStream>, limit: usize) -> BoxFuture<'a, Result<Vec<NamedStream>, Error>>;
         fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>>;
         fn head(&self) -> BoxFuture<'_, Result<u64, Error>>;
         fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>>;
         fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>>;
+        fn newest_schema_version<'a>(&'a self, event_type: &'a str) -> BoxFuture<'a, Result<Option<u32>, Error>>;
         fn upcasters(&self) -> &Upcasters;
     }
     Wakeups {
@@ -85,13 +87,13 @@ contracts! {
     }
     DeadLetters {
         fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>>;
-        fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
-        fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
-        fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>>;
+        fn dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
+        fn count_dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
+        fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>>;
         fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
         fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
         fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>>;
-        fn purge_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
+        fn purge_dead_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
     }
     Leadership {
         fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate>;
@@ -111,8 +113,8 @@ contracts! {
     }
     Backend {
         fn initialize(&self) -> BoxFuture<'_, Result<(), Error>>;
-        fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>>;
-        fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>>;
+        fn is_durable(&self) -> bool;
+        fn begin<'a>(&'a self, fence: &'a Fence, opening: Opening, dead_letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>>;
         fn commit<'a>(&'a self, tx: OpenTx, fence: &'a Fence, closing: Closing<'a>) -> BoxFuture<'a, Result<Closed, Error>>;
         fn is_outage(&self, error: &(dyn std::error::Error + 'static)) -> bool;
         fn rollback(&self, tx: OpenTx, unsure: bool) -> BoxFuture<'_, ()>;

@@ -1,12 +1,13 @@
-//! What whoever changes no setting gets.
+//! What an application gets that changes no setting.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::operations::DeadLetterQuery;
 use highwater::prelude::*;
-use highwater::{DeadLetterQuery, EventBus, GlobalSequence, MemoryTx, TransactionalProjection};
+use highwater::{EventBus, GlobalSequence, MemoryTx, TransactionalProjection};
 use highwater_contract::{Call, Flaky, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +52,7 @@ async fn catching_up_costs_few_checkpoints_and_the_last_event_is_covered_at_once
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_busy_subscriber_waits_for_the_interval_and_not_for_the_batch() {
+async fn a_caller_that_waits_for_a_busy_subscriber_waits_for_the_interval_and_not_for_the_batch() {
     let (store, last) = filled(2_000).await;
     let first = last - 1_999;
     let handled = Arc::new(AtomicUsize::new(0));
@@ -121,9 +122,9 @@ async fn a_limit_on_handlers_is_not_used_up_by_the_size_of_a_batch() {
     let bus = MemoryEventBus::with_config(store, config);
     bus.subscribe(slow.clone()).await.unwrap();
     let waited = bus.wait_for("projection:slow", GlobalSequence(last)).await.unwrap();
-    let letters = bus.dead_letters().list(&DeadLetterQuery::of("projection:slow")).await.unwrap();
+    let dead_letters = bus.dead_letters().list(&DeadLetterQuery::of("projection:slow")).await.unwrap();
     bus.shutdown().await.unwrap();
-    assert!(waited.dead_letter.is_none() && letters.is_empty(), "{letters:?}");
+    assert!(waited.dead_letter.is_none() && dead_letters.is_empty(), "{dead_letters:?}");
     let batches = slow.batches.lock().unwrap();
     let too_long = batches.iter().filter(|events| **events > 30).count();
     assert!(too_long <= 1, "only the first can be too long, before anything is known: {batches:?}");

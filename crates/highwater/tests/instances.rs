@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use highwater::backend::{BoxFuture, Checkpoints, Held, Instance, Leader, Leadership, LeadershipSettings};
+use highwater::backend::{BoxFuture, Checkpoints, HeldLock, Instance, Leader, Leadership, LeadershipSettings};
 use highwater::prelude::*;
 use highwater::{
     Claim, Coordinator, GlobalSequence, InstanceMode, LeadershipGuard, MemoryTx, ProjectorCoordinator,
@@ -33,7 +33,7 @@ struct Fragile {
 
 struct Hold(watch::Receiver<bool>, Arc<AtomicBool>);
 
-impl Held for Hold {
+impl HeldLock for Hold {
     fn session(&self) -> Uuid {
         Uuid::nil()
     }
@@ -157,7 +157,7 @@ async fn starts_nothing_more(silent: bool) {
     eventually("it stands by", async || subscription.state().is_standby()).await;
     assert_eq!(seen.lock().unwrap().len(), 10, "what was in hand is the last");
     coordinator.give_back();
-    within("it goes on", subscription.caught_up()).await.unwrap();
+    within("it continues", subscription.caught_up()).await.unwrap();
     let seen = seen.lock().unwrap();
     assert_eq!(seen[10..], (1..=100).collect::<Vec<_>>(), "from the checkpoint, which had not moved");
     assert_eq!(subscription.state().term(), Some(2));
@@ -217,7 +217,7 @@ async fn a_handler_that_hangs_is_given_up_with_leadership() {
     coordinator.take_away();
     eventually("it stands by", async || within_tx.state().is_standby()).await;
     coordinator.give_back();
-    within("it goes on", within_tx.caught_up()).await.unwrap();
+    within("it continues", within_tx.caught_up()).await.unwrap();
     assert_eq!(store.document("count"), Some(1.into()), "what it had begun is taken back");
 }
 
@@ -230,7 +230,7 @@ async fn who_is_fenced_though_it_leads_says_so_once_and_leads_again() {
     let bus = MemoryEventBus::with_config(store.clone(), config);
     let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     eventually("it is live", async || subscription.state().is_live()).await;
-    let term = store.take_over(&Claim::of("projection:x")).await.unwrap().term.number;
+    let term = store.take_over(&Claim::of("projection:x")).await.unwrap().checkpoint.term.number;
     let at = say(&store, "x").await;
     bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
     assert!(subscription.state().term().is_some_and(|now| now > term), "{:?}", subscription.state());
@@ -241,7 +241,7 @@ async fn who_is_fenced_though_it_leads_says_so_once_and_leads_again() {
 #[tokio::test(start_paused = true)]
 async fn two_that_fence_each_other_do_not_do_so_at_full_speed() {
     let store = MemoryEventStore::new();
-    // Each has a coordinator of its own that always grants: as if they held their locks in different databases.
+    // Each has its own coordinator that always grants: as if they held their locks in different databases.
     let coordinators = [Fragile::new(&store), Fragile::new(&store)];
     let mut buses = Vec::new();
     for coordinator in &coordinators {
@@ -279,6 +279,47 @@ async fn leadership_that_comes_and_goes_is_logged() {
     assert_eq!(listener.count(Level::INFO, "standing by"), 1, "{listener:?}");
     bus.shutdown().await.unwrap();
     assert_eq!(subscription.state(), SubscriptionState::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voluntary_hand_over_is_one_line_on_each_side() {
+    let listener = Listener::default();
+    let _listening = tracing::subscriber::set_default(listener.clone());
+    let store = MemoryEventStore::new();
+    let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
+    let bus = || MemoryEventBus::with_config(store.clone(), config.clone());
+    let (one, other) = (bus(), bus());
+    for bus in [&one, &other] {
+        for id in ["projection:x", "projection:y"] {
+            bus.subscribe(observer_fn(id, |_: Event<Note>| async { Ok(()) })).await.unwrap();
+        }
+        eventually("the first leads", async || leading(&one) == 2).await;
+    }
+    eventually("the second stands by", async || listener.count(Level::INFO, "standing by") == 2).await;
+    let infos = |part: &str| listener.count(Level::INFO, part);
+    let (all, processing) = (infos(""), infos("processing"));
+    // What the second lacks is spread to it.
+    within_virtual_minutes("each leads one", async || leading(&one) == 1 && leading(&other) == 1).await;
+    assert_eq!((infos("released for another instance"), infos("processing")), (1, processing + 1), "{listener:?}");
+    assert_eq!(infos(""), all + 2, "and nothing else: {listener:?}");
+
+    // An instance that stops hands over what is left.
+    one.shutdown().await.unwrap();
+    within_virtual_minutes("the other leads both", async || leading(&other) == 2).await;
+    assert_eq!((infos("stopped"), infos("processing")), (2, processing + 2), "{listener:?}");
+    assert_eq!(infos(""), all + 5, "and nothing else: {listener:?}");
+    assert_eq!((listener.count(Level::WARN, ""), listener.count(Level::ERROR, "")), (0, 0), "{listener:?}");
+    other.shutdown().await.unwrap();
+}
+
+/// Time passes by itself when nothing else is to be done.
+async fn within_virtual_minutes(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), waiting).await.unwrap_or_else(|_| panic!("not in time: {what}"));
 }
 
 #[test]
@@ -380,15 +421,15 @@ async fn a_few_move_at_a_time() {
 }
 
 #[tokio::test]
-async fn what_is_let_go_for_one_is_left_to_that_one() {
+async fn what_is_released_for_one_is_left_to_that_one() {
     let store = MemoryEventStore::new();
     let settings = LeadershipSettings::from(&quick());
     let candidate = || store.candidate(&Instance::here(None), &settings);
     let (one, other, third) = (candidate(), candidate(), candidate());
     for _ in 0..10 {
         let held = one.hold("x").await.unwrap();
-        let to = third.look(&[]).await.unwrap().own;
-        // Who does not mean it for anybody in particular waits first in line.
+        let to = third.view(&[]).await.unwrap().own;
+        // One that means it for no instance in particular waits first in line.
         let (mut first, mut second) = (std::pin::pin!(other.hold("x")), std::pin::pin!(third.hold("x")));
         assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
         held.release(to).await;

@@ -4,7 +4,9 @@
 use chrono::{DateTime, Utc};
 use highwater::backend::Record;
 use highwater::codec::{decode, encode, event_types};
-use highwater::{BoxError, Event, EventObserver, EventTypes, Invalid, Metadata, Projection, Upcasters, stream_id};
+use highwater::{
+    BoxError, Event, EventObserver, EventTypes, Invalid, Metadata, Projection, StateIs, Upcasters, stream_id,
+};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -111,6 +113,7 @@ fn read<D: serde::de::DeserializeOwned>(event_type: &str, data: &str) -> Result<
     let record = Record {
         id: Uuid::nil(),
         stream_id: Uuid::nil(),
+        stream_name: None,
         stream_version: 1,
         global_sequence: 1,
         event_type: event_type.to_owned(),
@@ -297,6 +300,8 @@ fn old_names_lead_to_new_ones_over_any_number_of_steps() {
 struct Seen(std::sync::Mutex<Vec<Option<u64>>>);
 
 impl Projection<Shop> for Seen {
+    const STATE: StateIs = StateIs::InMemory;
+
     fn subscriber_id(&self) -> &str {
         "projection:seen"
     }
@@ -319,5 +324,5 @@ async fn a_projection_is_an_observer_with_the_same_name_that_can_be_used_as_dyn(
 
 #[test]
 fn named_streams_keep_their_ids_for_ever() {
-    assert_eq!(stream_id("order", "17").to_string(), "d0ba75bd-cc7d-5f4c-a65d-96957c13fdaa");
+    assert_eq!(stream_id("order", "17").id().to_string(), "d0ba75bd-cc7d-5f4c-a65d-96957c13fdaa");
 }

@@ -65,7 +65,7 @@ fn fetched() -> Result<PathBuf, Error> {
     Ok(cache.unwrap_or_default().join("highwater/servers"))
 }
 
-/// The program `pgbouncer`: from PATH, or where Debian's package installs it, which is not in everybody's PATH.
+/// The program `pgbouncer`: from PATH, or where Debian's package installs it, which is not in every user's PATH.
 pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     find_pgbouncer(&env::var_os("PATH").unwrap_or_default(), Path::new(DEBIAN_SBIN))
 }

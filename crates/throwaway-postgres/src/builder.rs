@@ -81,7 +81,7 @@ impl Builder {
         defaults.chain(own).map(|(name, value)| line(name, value)).collect()
     }
 
-    /// The lines to append to `pg_hba.conf`: everybody may do everything, and replicate.
+    /// The lines to append to `pg_hba.conf`: every role may do everything, and replicate.
     fn admissions(&self) -> String {
         let lines = |network| ["all", "replication"].map(|what| format!("host {what} all {network} trust\n"));
         self.trusted.iter().flat_map(lines).collect()

@@ -33,7 +33,7 @@ static POSTGRES: Kind = Kind {
     farewell: &["INT", "QUIT", "KILL"],
 };
 
-/// A PostgreSQL server of one's own, which is gone after drop.
+/// A private PostgreSQL server, which is gone after drop.
 ///
 /// Put in a `static`, it is never dropped; the server then ends with the process, and the next start of any
 /// `ThrowawayPostgres` removes the folder.

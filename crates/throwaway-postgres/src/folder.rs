@@ -47,7 +47,7 @@ impl Folder {
             match remove_if_left_behind(&path, pid) {
                 Ok(true) => continue,
                 Ok(false) => {}
-                // Somebody else's leftovers are no reason not to start.
+                // Another user's leftovers are no reason not to start.
                 Err(error) => eprintln!("throwaway-postgres: {error}"),
             }
             taken.insert(port);

@@ -41,7 +41,7 @@ fn launcher() -> io::Result<SyncSender<Order>> {
 fn launch_all(orders: &Receiver<Order>) {
     for Order { mut command, reply } in orders {
         if let Err(unwanted) = reply.send(command.spawn()) {
-            // Whoever ordered it is gone, and nobody else would ever end it.
+            // The process that ordered it is gone, and no other would ever end it.
             if let Ok(mut child) = unwanted.0
                 && let Err(error) = child.kill().and_then(|()| child.wait())
             {

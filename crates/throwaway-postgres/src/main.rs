@@ -1,4 +1,4 @@
-//! `throwaway-postgres [--durable] COMMAND ARGS…`: runs a command with a PostgreSQL server of its own.
+//! `throwaway-postgres [--durable] COMMAND ARGS…`: runs a command with its own PostgreSQL server.
 //!
 //! The command finds the server's address in `HIGHWATER_TEST_POSTGRES_URL`. The server and its folder are removed when
 //! the command ends, and the exit code is that of the command. SIGINT, SIGTERM and SIGHUP are passed on to it, and exit
@@ -19,7 +19,7 @@ use throwaway_postgres::{ThrowawayPostgres, bin_dir, bin_dir_of, send_signal};
 
 const USAGE: &str = "usage: throwaway-postgres [--durable] COMMAND ARGS…  |  throwaway-postgres --bindir [MAJOR]";
 
-// As `env` and `timeout` have them: one's own failure, a command that cannot run, one that does not exist.
+// As `env` and `timeout` have them: its own failure, a command that cannot run, one that does not exist.
 const FAILED: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;

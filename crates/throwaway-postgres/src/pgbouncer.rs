@@ -45,7 +45,7 @@ impl fmt::Display for PoolMode {
     }
 }
 
-/// A PgBouncer of one's own in front of a [`ThrowawayPostgres`], which is gone after drop.
+/// A private PgBouncer in front of a [`ThrowawayPostgres`], which is gone after drop.
 ///
 /// It lets in whom the server would let in, under the same name and without a password; up to 300 clients share 20
 /// connections per user and database. It outlives the server, and finds it again when that is started again.
@@ -122,7 +122,7 @@ max_client_conn = 300
 default_pool_size = 20
 auth_type = trust
 auth_file = {USERS}
-; Whoever is not in the file is looked up in the server, as this user.
+; A user that is not in the file is looked up in the server, as this user.
 auth_user = {USER}
 admin_users = {USER}
 ignore_startup_parameters = extra_float_digits

@@ -107,7 +107,7 @@ impl Process {
     pub(crate) fn exited(&mut self) -> Result<Option<ExitStatus>, Error> {
         let pid = self.pid();
         let status = match self.child.try_wait() {
-            // A killed PgBouncer has two threads. With the first one gone, it looks ended to everybody, but only with the
+            // A killed PgBouncer has two threads. With the first one gone, it looks ended to all, but only with the
             // other one gone, a moment later, does the kernel say how.
             Ok(None) if !is_running(pid) => self.child.wait().map(Some),
             status => status,

@@ -26,7 +26,7 @@ impl ThrowawayPostgres {
     /// It has the settings of this server, is called `replica_PORT` in `pg_stat_replication`, and streams when this
     /// returns. It lags behind by a moment, since nobody waits for it; see
     /// [`synchronous_replica`](Self::synchronous_replica). It can be stopped, crashed and started again like any other,
-    /// and then goes on from where it was: this server keeps whatever its replicas have not had yet, dropped ones too.
+    /// and then resumes from where it was: this server keeps whatever its replicas have not had yet, dropped ones too.
     pub fn replica(&self) -> Result<Self, Error> {
         self.replica_in(&std::env::temp_dir())
     }
@@ -43,7 +43,7 @@ impl ThrowawayPostgres {
     ///
     /// It sets `synchronous_standby_names` to `*`. With `synchronous_commit` set to `remote_apply`, commits also wait
     /// until the replica's readers see them. They wait for as long as there is no replica;
-    /// `set("synchronous_standby_names", "")` lets them go.
+    /// `set("synchronous_standby_names", "")` releases them.
     pub fn synchronous_replica(&mut self) -> Result<Self, Error> {
         self.synchronous_replica_in(&std::env::temp_dir())
     }
@@ -75,7 +75,7 @@ impl ThrowawayPostgres {
     }
 
     /// Stops a synchronous replica of this server, which has to run, and starts it again. When this returns the replica
-    /// has everything that anybody can have seen here, whatever has happened to this server before: after a crash, what
+    /// has everything that any client can have seen here, whatever has happened to this server before: after a crash, what
     /// was committed without the replica is there to be seen.
     pub fn restart_replica(&mut self, replica: &mut Self) -> Result<(), Error> {
         replica.stop()?;
@@ -85,7 +85,7 @@ impl ThrowawayPostgres {
     }
 
     /// Like [`start_again`](Self::start_again) for a server that does not run and has a synchronous replica, which does;
-    /// and returns when the replica has everything that anybody can have seen here.
+    /// and returns when the replica has everything that any client can have seen here.
     pub fn start_again_with(&mut self, replica: &Self) -> Result<(), Error> {
         let logged = self.service.log_length();
         self.start_again()?;
@@ -119,9 +119,9 @@ impl ThrowawayPostgres {
         done.map(drop).map_err(|error| self.service.problem(format!("{sql} failed: {error}")))
     }
 
-    /// Makes a replica a server of its own: returns when it accepts writes and follows nobody any more.
+    /// Makes a replica an independent server: returns when it accepts writes and follows nobody any more.
     ///
-    /// Its former primary is not told, and goes on if it runs. Commits on the promoted server wait for no replica.
+    /// Its former primary is not told, and continues if it runs. Commits on the promoted server wait for no replica.
     pub fn promote(&mut self) -> Result<(), Error> {
         let seconds = PROMOTE_MAX.as_secs().to_string();
         let args = ["promote", "--silent", "--wait", "--timeout", &seconds, "-D", DATA];

@@ -89,6 +89,7 @@ fn record(event_type: String, schema_version: u32, data: String, metadata: Strin
     Record {
         id: Uuid::from_u128(1),
         stream_id: Uuid::from_u128(2),
+        stream_name: None,
         stream_version: 3,
         global_sequence: 4,
         event_type,

@@ -1,11 +1,12 @@
-//! Importing: everything is taken in as it is, or nothing is and the line is named; by every backend alike.
+//! Importing: everything is imported as it is, or nothing is and the line is named; by every backend alike.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use highwater::backend::{Backend, Log};
+use highwater::operations::DeadLetterQuery;
 use highwater::transfer::{TransferError, export, import};
-use highwater::{Append, DeadLetterQuery, Error, MemoryEventStore};
+use highwater::{Append, Error, MemoryEventStore};
 use highwater_fuzz::{Outcomes, Source};
 use highwater_sqlite::SqliteEventStore;
 use uuid::Uuid;
@@ -42,7 +43,7 @@ async fn assert_empty(store: &dyn Backend) {
     assert_eq!(store.head().await.unwrap(), 0);
     assert_eq!(store.checkpoints().await.unwrap(), []);
     assert_eq!(
-        store.count_letters(&DeadLetterQuery { states: Vec::new(), ..DeadLetterQuery::default() }).await.unwrap(),
+        store.count_dead_letters(&DeadLetterQuery { states: Vec::new(), ..DeadLetterQuery::default() }).await.unwrap(),
         0
     );
     assert_eq!(store.all_open_requests(None, 10).await.unwrap(), []);
@@ -72,7 +73,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn nearly_valid_exports_are_taken_in_whole_or_not_at_all() {
+fn nearly_valid_exports_are_imported_whole_or_not_at_all() {
     let (runtime, mut outcomes) = (runtime(), Outcomes::default());
     fuzz!(4_000, |bytes: &[u8]| {
         let text = import_lines::export(&mut Source::new(bytes));
@@ -118,13 +119,13 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Whoever looks after a failed test finds nothing in the way if this fails.
+        // After a failed test nothing is in the way if this fails.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }
 
 #[test]
-fn sqlite_takes_in_and_refuses_what_memory_does() {
+fn sqlite_accepts_and_refuses_what_memory_does() {
     let (runtime, folder, mut outcomes) = (runtime(), Folder::new(), Outcomes::default());
     let mut made = 0;
     let mut store = runtime.block_on(folder.store(made));
@@ -136,7 +137,7 @@ fn sqlite_takes_in_and_refuses_what_memory_does() {
             assert_eq!(verdict, expected, "{}", shown(&text));
             outcomes.add(name(&verdict));
             if verdict.is_ok() {
-                // It is open for everybody now, and numbered on from there.
+                // It is open for all writers now, and numbered on from there.
                 store.append(&Append::to(Uuid::from_u128(9)).event(Next::Appended)).await.unwrap();
                 made += 1;
                 store = folder.store(made).await;

@@ -54,7 +54,7 @@ fn valid(source: &mut Source<'_>) -> Vec<Value> {
         let attempts: Vec<Value> = (0..source.below(2))
             .map(|_| json!({ "at": AT, "by": "anna", "outcome": "failed", "detail": null }))
             .collect();
-        lines.push(json!({ "letter": {
+        lines.push(json!({ "dead_letter": {
             "id": id(3, n), "subscriber_id": "projection:0", "event_id": id(1, n), "global_sequence": n + 1,
             "stream_id": id(2, 0), "event_type": "Placed", "error_message": "no", "retry_count": 1, "created_at": AT,
             "last_retry_at": null, "state": source.pick(&["dead", "parked", "replayed", "discarded", "archived"]),
@@ -62,14 +62,14 @@ fn valid(source: &mut Source<'_>) -> Vec<Value> {
         }}));
     }
     for n in 0..source.below(3) {
-        let ask = match source.below(4) {
+        let kind = match source.below(4) {
             0 => json!("replay_all"),
-            1 => json!({ "replay": { "letter": id(3, 0) } }),
-            2 => json!({ "discard": { "letter": id(3, 0), "reason": "no" } }),
+            1 => json!({ "replay": { "dead_letter": id(3, 0) } }),
+            2 => json!({ "discard": { "dead_letter": id(3, 0), "reason": "no" } }),
             _ => json!("rebuild"),
         };
         lines.push(json!({ "request": {
-            "id": id(4, n), "subscriber_id": "projection:0", "ask": ask, "requested_by": "anna", "requested_at": AT,
+            "id": id(4, n), "subscriber_id": "projection:0", "kind": kind, "requested_by": "anna", "requested_at": AT,
         }}));
     }
     lines
@@ -117,7 +117,7 @@ pub(crate) fn export(source: &mut Source<'_>) -> Vec<u8> {
     let md5: [u8; 16] = Md5::digest(&text).into();
     let mut footer = json!({ "footer": {
         "counts": { "events": count(&lines, "event"), "checkpoints": count(&lines, "checkpoint"),
-            "letters": count(&lines, "letter"), "requests": count(&lines, "request") },
+            "dead_letters": count(&lines, "dead_letter"), "requests": count(&lines, "request") },
         "md5": format!("{:032x}", u128::from_be_bytes(md5)),
     }});
     if source.one_in(10) {

@@ -21,7 +21,7 @@ impl Events {
         Self(self.0 | other.0)
     }
 
-    /// Takes an event in. Says whether it is new.
+    /// Handles an event. Says whether it is new.
     pub(super) fn insert(&mut self, event: u8) -> bool {
         let new = !self.contains(event);
         self.0 |= 1 << event;
@@ -40,8 +40,8 @@ impl fmt::Debug for Events {
 pub struct History {
     /// Events that were handled, once or more, and whose effects are there.
     pub handled: Events,
-    /// Events with a letter.
-    pub letters: Events,
+    /// Events with a dead letter.
+    pub dead_letters: Events,
     /// Events whose transactional effects are there.
     pub effects: Events,
     /// Events whose transactional effects are there more than once.
@@ -50,8 +50,8 @@ pub struct History {
     pub two_writers: bool,
     /// The checkpoint moved back.
     pub went_back: bool,
-    /// Somebody took over and began where the checkpoint was not.
+    /// An instance took over and began where the checkpoint was not.
     pub began_elsewhere: bool,
-    /// Somebody was fenced before there was any fault.
+    /// An instance was fenced before there was any fault.
     pub fenced_undisturbed: bool,
 }

@@ -1,6 +1,6 @@
 //! An instance: what it believes, what it does, and what it has under way.
 
-use super::{Action, BATCH, EVENTS, Handling, Leadership, Locks, POISON, State, Transaction, What};
+use super::{Action, BATCH, EVENTS, Handling, Leadership, LeadershipState, Locks, POISON, Transaction, What};
 
 /// What an instance is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,10 +11,10 @@ pub enum Phase {
     Locked,
     /// It processes.
     Leading,
-    /// The event in front has failed for good; a letter is next.
+    /// The event in front has failed for good; a dead letter is next.
     Spent,
-    /// The checkpoint has passed the event in front, and its letter is next. Only where that is not one transaction.
-    LetterOwed,
+    /// The checkpoint has passed the event in front, and its dead letter is next. Only where that is not one transaction.
+    DeadLetterOwed,
     /// Something went wrong: it looks again whether its term still holds.
     Troubled,
     /// There is no such instance.
@@ -61,7 +61,7 @@ pub struct Instance {
     pub late_take_over: Option<bool>,
     /// The checkpoint as it was together with the lock. Only where that is believed.
     pub peeked: u8,
-    /// It has seen no sign of life of whoever holds the lock, and is about to replace it.
+    /// It has seen no sign of life of the lock's holder, and is about to replace it.
     pub judged: bool,
 }
 
@@ -99,7 +99,7 @@ impl Instance {
     /// Whether it processes, rightly or not.
     #[must_use]
     pub fn believes_to_lead(&self) -> bool {
-        matches!(self.phase, Phase::Leading | Phase::Spent | Phase::LetterOwed | Phase::Troubled)
+        matches!(self.phase, Phase::Leading | Phase::Spent | Phase::DeadLetterOwed | Phase::Troubled)
     }
 
     /// Whether it could forget what it has under way: there is room for one of a kind that nobody waits for.
@@ -117,7 +117,7 @@ impl Instance {
         }
     }
 
-    /// Everything inside is gone; what is under way goes on by itself.
+    /// Everything inside is gone; what is under way continues by itself.
     pub(super) fn forget(&mut self) {
         self.late_store = self.storing.map(|to| (to, self.term_holds)).or(self.late_store);
         self.late_transaction = self.transaction.or(self.late_transaction);
@@ -131,7 +131,7 @@ impl Instance {
         };
     }
 
-    /// `Driver::stop_leading`.
+    /// `Driver::release`.
     pub(super) fn stop_leading(&mut self) {
         self.forget();
         if self.lock == Lock::Held {
@@ -181,7 +181,7 @@ impl Instance {
         (self.handled < EVENTS).then_some(self.handled + 1)
     }
 
-    /// `Driver::take`: goes on from where the checkpoint is.
+    /// `Driver::begin_leading`: resumes from where the checkpoint is.
     pub(super) fn on_taken(&mut self, position: u8) {
         (self.phase, self.handled, self.stored, self.peeked) = (Phase::Leading, position, position, 0);
         (self.term_holds, self.outlived) = (true, false);
@@ -190,7 +190,7 @@ impl Instance {
 
 impl Leadership {
     /// What an instance may do by itself, other than fail.
-    pub(super) fn own_actions(&self, state: &State, at: usize, actions: &mut Vec<Action>) {
+    pub(super) fn own_actions(&self, state: &LeadershipState, at: usize, actions: &mut Vec<Action>) {
         let instance = &state.instances[at];
         let free = state.instances.iter().all(|other| other.lock == Lock::None);
         let lock_first = self.rules.lock_before_term;
@@ -207,7 +207,7 @@ impl Leadership {
             }
             Phase::Locked if lock_first && !state.is_locked(self) => actions.push(Action::TakeOver(at)),
             Phase::Leading | Phase::Spent => self.delivering(state, at, actions),
-            Phase::LetterOwed => actions.push(Action::WriteLetter(at)),
+            Phase::DeadLetterOwed => actions.push(Action::WriteDeadLetter(at)),
             Phase::Troubled => actions.push(Action::LookAgain(at)),
             _ => {}
         }
@@ -218,14 +218,14 @@ impl Leadership {
     }
 
     /// `Machine::step`, for who has no trouble.
-    fn delivering(&self, state: &State, at: usize, actions: &mut Vec<Action>) {
+    fn delivering(&self, state: &LeadershipState, at: usize, actions: &mut Vec<Action>) {
         let instance = &state.instances[at];
         let unsaved = instance.handled - instance.stored.min(instance.handled);
         match (instance.transaction, instance.storing) {
             (Some(Transaction { committing: false, .. }), _) => return actions.push(Action::Commit(at)),
             (Some(_), _) => return,
             (None, None) if unsaved > 0 || !self.rules.handle_before_checkpoint => actions.push(Action::Store(at)),
-            (None, None) if instance.phase == Phase::Leading => actions.push(Action::LetGo(at)),
+            (None, None) if instance.phase == Phase::Leading => actions.push(Action::YieldLeadership(at)),
             _ => {}
         }
         let Some(front) = instance.front() else { return };
@@ -248,7 +248,7 @@ impl Leadership {
     }
 
     /// `Driver::handle_each`, for one event.
-    pub(super) fn handle(&self, state: &mut State, at: usize) {
+    pub(super) fn handle(&self, state: &mut LeadershipState, at: usize) {
         let instance = &mut state.instances[at];
         match instance.front() {
             Some(POISON) => instance.phase = Phase::Spent,
@@ -261,7 +261,7 @@ impl Leadership {
     }
 
     /// `Driver::handle_within` and `Driver::bury`, up to where the handler has done its part.
-    pub(super) fn begin(&self, state: &mut State, at: usize, count: u8) {
+    pub(super) fn begin(&self, state: &mut LeadershipState, at: usize, count: u8) {
         let from = state.checkpoint;
         let instance = &mut state.instances[at];
         if self.rules.term_is_checked && !instance.term_holds || instance.is_from_before(self) {
@@ -283,14 +283,14 @@ impl Leadership {
     }
 
     /// `Driver::store`.
-    pub(super) fn store(&self, state: &mut State, at: usize) {
+    pub(super) fn store(&self, state: &mut LeadershipState, at: usize) {
         let instance = &mut state.instances[at];
         let ahead = if self.rules.handle_before_checkpoint { instance.handled } else { instance.handled + 1 };
         instance.storing = Some(ahead.min(EVENTS));
     }
 
-    /// `Driver::take`, where there is a fence. Plain reading: a transaction that is being committed is not waited for.
-    pub(super) fn look_again(&self, state: &mut State, at: usize) {
+    /// `Driver::begin_leading`, where there is a fence. Plain reading: a transaction that is being committed is not waited for.
+    pub(super) fn look_again(&self, state: &mut LeadershipState, at: usize) {
         let checkpoint = state.checkpoint;
         let instance = &mut state.instances[at];
         if instance.term_holds || instance.nonce_holds {

@@ -1,24 +1,24 @@
-//! From where one can get on.
+//! From where progress is possible.
 //!
 //! "Can be reached from every reachable state" is not what the checker's `eventually` means. So it is an invariant here:
 //! in each state that the checker reaches, and for each instance, one continuation without faults is carried out, in which
 //! that instance does what it can and all others are frozen for ever. The server does its part: it ends sessions on which
-//! nothing is heard and transactions that stand in the way. Without a server the instance replaces the lock itself; and from
-//! who is frozen inside a transaction nobody gets on, which is what it is. The continuation is one of many; that it gets to the end shows
-//! that the end can be reached.
+//! nothing is heard and transactions that stand in the way. Without a server the instance replaces the lock itself; and
+//! while one is frozen inside a transaction, no other makes progress, which is what it is. The continuation is one of many;
+//! that it gets to the end shows that the end can be reached.
 
-use super::{Action, EVENTS, Instance, Leadership, Lock, Locks, Phase, State};
+use super::{Action, EVENTS, Instance, Leadership, LeadershipState, Lock, Locks, Phase};
 
 /// Steps in which an instance gets to the end from anywhere.
 const STEPS_MAX: usize = 80;
 
 impl Leadership {
-    pub(super) fn any_one_gets_to_the_end(&self, state: &State) -> bool {
+    pub(super) fn any_one_gets_to_the_end(&self, state: &LeadershipState) -> bool {
         (0..self.size.instances).all(|at| self.gets_to_the_end(*state, at))
     }
 
-    fn gets_to_the_end(&self, mut state: State, alone: usize) -> bool {
-        // Who is frozen inside a transaction keeps everybody from writing for as long as it is, where that is one process's.
+    fn gets_to_the_end(&self, mut state: LeadershipState, alone: usize) -> bool {
+        // An instance frozen inside a transaction keeps all from writing for as long as it is, where that is one process's.
         let open = |other: &Instance| other.transaction.or(other.late_transaction).is_some();
         let mut others = state.instances.iter().enumerate().filter(|(at, _)| *at != alone);
         if self.size.locks == Locks::Files && others.any(|(_, other)| open(other)) {
@@ -38,7 +38,7 @@ impl Leadership {
     }
 
     /// What happens next when only one instance does anything.
-    fn next(&self, state: &State, alone: usize) -> Option<Action> {
+    fn next(&self, state: &LeadershipState, alone: usize) -> Option<Action> {
         let instance = &state.instances[alone];
         if instance.transaction.is_some_and(|transaction| transaction.committing) {
             return Some(Action::Committed(alone));
@@ -52,7 +52,7 @@ impl Leadership {
                 }
                 Some(open) if open.committing => return Some(Action::Committed(at)),
                 Some(_) if self.ends_transactions() => return Some(Action::Evict(at)),
-                // It is this one's own, which nobody waits for: the driver takes it back.
+                // It belongs to this instance, and nobody waits for it: the driver takes it back.
                 Some(_) if at == alone && other.late_transaction.is_some() => return Some(Action::LateRollback(at)),
                 _ => {}
             }
@@ -78,9 +78,9 @@ impl Leadership {
         if instance.storing.is_some() && !state.is_locked(self) {
             actions.push(Action::Stored(alone));
         }
-        // It is told in the end that its session is gone, and it does not let go or stop waiting for no reason.
+        // It is told in the end that its session is gone, and it does not release the lock or stop waiting for no reason.
         let lose = actions.iter().copied().find(|action| matches!(action, Action::Lose(_)));
-        actions.retain(|action| !matches!(action, Action::LetGo(_) | Action::StopWaiting(_)));
+        actions.retain(|action| !matches!(action, Action::YieldLeadership(_) | Action::StopWaiting(_)));
         lose.or_else(|| actions.pop())
     }
 }

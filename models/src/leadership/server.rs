@@ -1,6 +1,6 @@
 //! The server: the lock, the subscriber's row, and what goes wrong.
 
-use super::{Action, EVENTS, Events, History, Instance, Leadership, Lock, Locks, Phase, State};
+use super::{Action, EVENTS, Events, History, Instance, Leadership, LeadershipState, Lock, Locks, Phase};
 
 /// How a transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,24 +28,24 @@ pub struct Transaction {
     pub committing: bool,
 }
 
-/// What a recovery leaves: what was written before the last time that somebody waited for the disk.
+/// What a recovery leaves: what was written before the last time that a writer waited for the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Durable {
-    /// As in [`State`].
+    /// As in [`LeadershipState`].
     pub checkpoint: u8,
     /// As in [`History`].
-    pub letters: Events,
+    pub dead_letters: Events,
     /// As in [`History`].
     pub effects: Events,
     /// As in [`History`].
     pub twice: Events,
 }
 
-impl State {
+impl LeadershipState {
     /// What there is now of what a recovery takes back.
     pub(super) fn volatile(&self) -> Durable {
-        let History { letters, effects, twice, .. } = self.history;
-        Durable { checkpoint: self.checkpoint, letters, effects, twice }
+        let History { dead_letters, effects, twice, .. } = self.history;
+        Durable { checkpoint: self.checkpoint, dead_letters, effects, twice }
     }
 
     pub(super) fn flush(&mut self) {
@@ -54,9 +54,9 @@ impl State {
 
     /// Everything that was not flushed is gone, and so are all connections with what was under way on them.
     fn recover(&mut self) {
-        let Durable { checkpoint, letters, effects, twice } = self.durable;
+        let Durable { checkpoint, dead_letters, effects, twice } = self.durable;
         self.checkpoint = checkpoint;
-        (self.history.letters, self.history.effects, self.history.twice) = (letters, effects, twice);
+        (self.history.dead_letters, self.history.effects, self.history.twice) = (dead_letters, effects, twice);
         self.instances.iter_mut().for_each(Instance::on_recovery);
     }
 
@@ -130,7 +130,7 @@ impl State {
 
 impl Leadership {
     /// What happens on the server to what an instance has under way.
-    pub(super) fn server_actions(&self, state: &State, at: usize, actions: &mut Vec<Action>) {
+    pub(super) fn server_actions(&self, state: &LeadershipState, at: usize, actions: &mut Vec<Action>) {
         let instance = &state.instances[at];
         if instance.transaction.is_some_and(|transaction| transaction.committing) {
             actions.push(Action::Committed(at));
@@ -156,7 +156,7 @@ impl Leadership {
         }
     }
 
-    pub(super) fn faults(&self, state: &State, at: usize, actions: &mut Vec<Action>) {
+    pub(super) fn faults(&self, state: &LeadershipState, at: usize, actions: &mut Vec<Action>) {
         let instance = &state.instances[at];
         if instance.lock == Lock::Held || (instance.lock == Lock::Stale && self.rules.silent_sessions_end) {
             actions.push(Action::SessionEnds(at));
@@ -186,19 +186,19 @@ impl Leadership {
         }
     }
 
-    /// Whether a transaction that somebody has left open can be ended by others.
+    /// Whether others can end a transaction that an instance has left open.
     pub(super) fn ends_transactions(&self) -> bool {
         self.size.locks == Locks::Sessions && self.rules.frozen_transactions_end
     }
 
-    pub(super) fn replace(&self, state: &mut State, at: usize) {
+    pub(super) fn replace(&self, state: &mut LeadershipState, at: usize) {
         for other in &mut state.instances {
             other.lock = Lock::None;
         }
         self.try_hold(state, at);
     }
 
-    pub(super) fn try_hold(&self, state: &mut State, at: usize) {
+    pub(super) fn try_hold(&self, state: &mut LeadershipState, at: usize) {
         let checkpoint = state.checkpoint;
         let instance = &mut state.instances[at];
         (instance.lock, instance.judged) = (Lock::Held, false);
@@ -208,7 +208,7 @@ impl Leadership {
         }
     }
 
-    pub(super) fn take_over(&self, state: &mut State, at: usize) {
+    pub(super) fn take_over(&self, state: &mut LeadershipState, at: usize) {
         state.raise_term();
         let checkpoint = state.checkpoint;
         let instance = &mut state.instances[at];
@@ -222,8 +222,8 @@ impl Leadership {
         self.wait_for_the_disk(state);
     }
 
-    /// `Driver::lead`: something else is wanted first.
-    pub(super) fn stop_waiting(&self, state: &mut State, at: usize) {
+    /// `Driver::begin_leading`: something else is wanted first.
+    pub(super) fn stop_waiting(&self, state: &mut LeadershipState, at: usize) {
         if self.rules.taking_runs_to_its_end {
             self.take_over(state, at);
         } else {
@@ -232,14 +232,14 @@ impl Leadership {
         state.instances[at].stop_leading();
     }
 
-    pub(super) fn late_take_over(&self, state: &mut State, at: usize) {
+    pub(super) fn late_take_over(&self, state: &mut LeadershipState, at: usize) {
         state.raise_term();
         let instance = &mut state.instances[at];
         instance.nonce_holds = instance.late_take_over.take() == Some(true);
         self.wait_for_the_disk(state);
     }
 
-    pub(super) fn committed(&self, state: &mut State, at: usize) {
+    pub(super) fn committed(&self, state: &mut LeadershipState, at: usize) {
         let Some(transaction) = state.instances[at].transaction.take() else { return };
         if !self.commit(state, transaction) {
             return state.fenced(at);
@@ -248,18 +248,18 @@ impl Leadership {
         instance.handled = transaction.to;
         let with_checkpoint = transaction.what == What::Bury || self.rules.effects_with_the_checkpoint;
         instance.stored = if with_checkpoint { transaction.to } else { instance.stored };
-        let letter_owed = transaction.what == What::Bury && !self.rules.bury_in_one_transaction;
-        instance.phase = if letter_owed { Phase::LetterOwed } else { Phase::Leading };
+        let dead_letter_owed = transaction.what == What::Bury && !self.rules.bury_in_one_transaction;
+        instance.phase = if dead_letter_owed { Phase::DeadLetterOwed } else { Phase::Leading };
     }
 
-    pub(super) fn late_commit(&self, state: &mut State, at: usize) {
+    pub(super) fn late_commit(&self, state: &mut LeadershipState, at: usize) {
         if let Some(transaction) = state.instances[at].late_transaction.take() {
             self.commit(state, transaction);
         }
     }
 
     /// The last statement of a transaction and its commit. Says whether the fence held.
-    fn commit(&self, state: &mut State, transaction: Transaction) -> bool {
+    fn commit(&self, state: &mut LeadershipState, transaction: Transaction) -> bool {
         let Transaction { what, from, done, to, term_holds, .. } = transaction;
         let superseded = self.rules.term_is_checked && !term_holds;
         if superseded || (self.rules.advance_from_is_checked && state.checkpoint != from) {
@@ -267,7 +267,7 @@ impl Leadership {
         }
         if what == What::Bury {
             if self.rules.bury_in_one_transaction {
-                state.history.letters.insert(to);
+                state.history.dead_letters.insert(to);
             }
             state.move_to(to, term_holds);
             self.wait_for_the_disk(state);
@@ -285,12 +285,12 @@ impl Leadership {
         true
     }
 
-    pub(super) fn write_letter(&self, state: &mut State, at: usize) {
-        state.history.letters.insert(state.instances[at].handled);
+    pub(super) fn write_dead_letter(&self, state: &mut LeadershipState, at: usize) {
+        state.history.dead_letters.insert(state.instances[at].handled);
         state.instances[at].phase = Phase::Leading;
     }
 
-    pub(super) fn stored(&self, state: &mut State, at: usize) {
+    pub(super) fn stored(&self, state: &mut LeadershipState, at: usize) {
         let instance = &mut state.instances[at];
         let (Some(to), term_holds) = (instance.storing.take(), instance.term_holds) else { return };
         if self.rules.term_is_checked && !term_holds || instance.is_from_before(self) {
@@ -300,7 +300,7 @@ impl Leadership {
         self.store_checkpoint(state, to, term_holds);
     }
 
-    pub(super) fn late_store(&self, state: &mut State, at: usize) {
+    pub(super) fn late_store(&self, state: &mut LeadershipState, at: usize) {
         if let Some((to, term_holds)) = state.instances[at].late_store.take()
             && (term_holds || !self.rules.term_is_checked)
         {
@@ -308,15 +308,15 @@ impl Leadership {
         }
     }
 
-    /// Terms and letters do; where nothing is taken back nobody asks.
-    fn wait_for_the_disk(&self, state: &mut State) {
+    /// Terms and dead letters do; where nothing is taken back nobody asks.
+    fn wait_for_the_disk(&self, state: &mut LeadershipState) {
         if self.size.recoveries {
             state.flush();
         }
     }
 
     /// `checkpoint_store_one.sql`, where the term is as it should be.
-    fn store_checkpoint(&self, state: &mut State, to: u8, term_holds: bool) {
+    fn store_checkpoint(&self, state: &mut LeadershipState, to: u8, term_holds: bool) {
         if to >= state.checkpoint || !self.rules.never_moves_back {
             state.move_to(to, term_holds);
         }

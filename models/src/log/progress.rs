@@ -1,17 +1,17 @@
-//! From where one can get on.
+//! From where progress is possible.
 //!
 //! "Can be reached from every reachable state" is not what the checker's `eventually` means. So it is an invariant here:
 //! in each state that the checker reaches, the one continuation without faults and new writers is carried out. A reader is
 //! deterministic, so that is all there is to try.
 
-use super::{Action, Log, Numbers, READERS_MAX, Stage, State, WRITERS_MAX};
+use super::{Action, Log, LogState, Numbers, READERS_MAX, Stage, WRITERS_MAX};
 
 /// Statements in which a reader comes to whatever it can: four a page, and what was begun before.
 const STATEMENTS_MAX: usize = 40;
 
 impl Log {
-    /// All that are open commit, or all roll back; then each reader goes on alone.
-    pub(super) fn gets_to_the_end(&self, state: &State) -> bool {
+    /// All that are open commit, or all roll back; then each reader continues alone.
+    pub(super) fn gets_to_the_end(&self, state: &LogState) -> bool {
         [true, false].into_iter().all(|commit| {
             let mut state = *state;
             (0..WRITERS_MAX).for_each(|writer| self.end(&mut state, writer, commit));
@@ -22,8 +22,8 @@ impl Log {
         })
     }
 
-    /// A reader goes on until there is nothing more for it; another writer comes, and stays; those from before commit.
-    pub(super) fn gets_on_among_others(&self, state: &State) -> bool {
+    /// A reader continues until there is nothing more for it; another writer comes, and stays; those from before commit.
+    pub(super) fn progresses_among_others(&self, state: &LogState) -> bool {
         let Some(newcomer) = state.writers.iter().position(|writer| writer.stage == Stage::Idle) else { return true };
         (0..self.size.readers.min(READERS_MAX)).all(|reader| {
             let mut state = self.read_on(*state, reader);
@@ -38,7 +38,7 @@ impl Log {
         })
     }
 
-    fn end(&self, state: &mut State, at: usize, commit: bool) {
+    fn end(&self, state: &mut LogState, at: usize, commit: bool) {
         let writer = &state.writers[at];
         match writer.stage {
             Stage::Idle | Stage::Gone => {}
@@ -52,7 +52,7 @@ impl Log {
     }
 
     /// A reader alone, until its statements change nothing more.
-    fn read_on(&self, mut state: State, at: usize) -> State {
+    fn read_on(&self, mut state: LogState, at: usize) -> LogState {
         if !state.readers[at].connected {
             self.connect(&mut state, at);
         }

@@ -1,6 +1,6 @@
 //! A reader: one connection, one frontier, one statement after the other.
 
-use super::{Keeping, Log, Numbers, Reading, Start, State};
+use super::{Keeping, Log, LogState, Numbers, Reading, Start};
 
 /// Which statement comes next. Where the frontier is beyond the position that is always the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ pub enum Phase {
     Bound(u8),
 }
 
-/// A reader and whoever it reads for.
+/// A reader and the caller it reads for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Reader {
     /// Whether it has a connection.
@@ -37,7 +37,7 @@ pub struct Reader {
     pub delivered: [Numbers; 2],
     /// What was visible when the sequence was looked at. Only where pages are read as of then.
     pub snapshot: [Numbers; 2],
-    /// The looks are for somebody who asks how far the order is settled, from the beginning of the log.
+    /// The looks are for a caller that asks how far the order is settled, from the beginning of the log.
     pub asked: bool,
     /// Something was delivered after a later one.
     pub disordered: bool,
@@ -52,7 +52,7 @@ impl Reader {
 
 impl Log {
     /// `Readers::reader`: a new connection, and whose life that is.
-    pub(super) fn connect(&self, state: &mut State, at: usize) {
+    pub(super) fn connect(&self, state: &mut LogState, at: usize) {
         let (life, stored) = (state.server.identity, state.server.checkpoints[at]);
         let proved = state.server.checkpoints.into_iter().chain([state.server.by_hand]).max().unwrap_or(0);
         let reader = &mut state.readers[at];
@@ -68,7 +68,7 @@ impl Log {
     }
 
     /// `Readers::with_reader`: an error drops the reader.
-    pub(super) fn lose_connection(&self, state: &mut State, at: usize) {
+    pub(super) fn lose_connection(&self, state: &mut LogState, at: usize) {
         let reader = &mut state.readers[at];
         (reader.connected, reader.phase, reader.asked) = (false, Phase::Begin, false);
         reader.snapshot = Default::default();
@@ -80,7 +80,7 @@ impl Log {
     }
 
     /// `Reader::read`, one statement of it.
-    pub(super) fn statement(&self, state: &mut State, at: usize) {
+    pub(super) fn statement(&self, state: &mut LogState, at: usize) {
         let reader = state.readers[at];
         match reader.phase {
             Phase::Begin if reader.settled > reader.position => self.read_settled(state, at),
@@ -102,7 +102,7 @@ impl Log {
     }
 
     /// The first statement of `Reader::settle`.
-    fn look_at_sequence(&self, state: &mut State, at: usize) {
+    fn look_at_sequence(&self, state: &mut LogState, at: usize) {
         let reader = &mut state.readers[at];
         let last_value = state.server.sequence;
         // Nothing beyond was ever drawn: not an observation.
@@ -113,7 +113,7 @@ impl Log {
     }
 
     /// `Frontier::observe`.
-    fn observe(&self, state: &mut State, at: usize, last_value: u8) {
+    fn observe(&self, state: &mut LogState, at: usize, last_value: u8) {
         let reader = &mut state.readers[at];
         let newcomer = match reader.previous {
             _ if !self.rules.floor_from_observation_before => last_value,
@@ -133,7 +133,7 @@ impl Log {
     }
 
     /// The last statement of `Reader::settle`, and `Frontier::settle`.
-    fn settle(&self, state: &mut State, at: usize, bound: u8) {
+    fn settle(&self, state: &mut LogState, at: usize, bound: u8) {
         let highest = state.server.visible().up_to(bound).highest();
         let reader = &mut state.readers[at];
         reader.settled = reader.settled.max(if self.rules.settle_only_committed { highest } else { bound });
@@ -141,7 +141,7 @@ impl Log {
     }
 
     /// `Reader::read_contiguous`.
-    fn read_contiguous(&self, state: &mut State, at: usize) {
+    fn read_contiguous(&self, state: &mut LogState, at: usize) {
         let after = state.readers[at].position;
         let rows = state.server.visible().after(after);
         let is_contiguous = |(place, number): &(u8, u8)| *number == after + place + 1;
@@ -157,7 +157,7 @@ impl Log {
     }
 
     /// `Reader::read_settled`.
-    fn read_settled(&self, state: &mut State, at: usize) {
+    fn read_settled(&self, state: &mut LogState, at: usize) {
         let reader = &state.readers[at];
         let events = if self.rules.page_read_after_holders { state.server.events } else { reader.snapshot };
         let (after, up_to) = (reader.position, reader.settled);
@@ -169,7 +169,7 @@ impl Log {
 }
 
 /// A page, and `Page::complete_to`.
-fn deliver(state: &mut State, at: usize, events: [Numbers; 2], page: Numbers, complete_to: u8) {
+fn deliver(state: &mut LogState, at: usize, events: [Numbers; 2], page: Numbers, complete_to: u8) {
     let reader = &mut state.readers[at];
     for (delivered, written) in reader.delivered.iter_mut().zip(events) {
         let new = written.and(page);

@@ -1,6 +1,6 @@
 //! The server and its writers.
 
-use super::{Action, Keeping, Log, Numbers, READERS_MAX, Reader, Start, State};
+use super::{Action, Keeping, Log, LogState, Numbers, READERS_MAX, Reader, Start};
 
 /// How far ahead of what it has drawn the sequence writes itself down: PostgreSQL takes 32.
 const AHEAD: u8 = 1;
@@ -20,7 +20,7 @@ pub struct Server {
     pub events: [Numbers; 2],
     /// The stored positions of the readers.
     pub checkpoints: [u8; READERS_MAX],
-    /// A checkpoint of somebody else, which was set by hand. Only where that counts.
+    /// A checkpoint of another subscriber, which was set by hand. Only where that counts.
     pub by_hand: u8,
 }
 
@@ -102,9 +102,9 @@ impl Server {
 }
 
 impl Log {
-    pub(super) fn server_actions(&self, state: &State, actions: &mut Vec<Action>) {
+    pub(super) fn server_actions(&self, state: &LogState, actions: &mut Vec<Action>) {
         for (at, writer) in state.writers.iter().enumerate() {
-            // Whoever is at the same point as the one before would do the same.
+            // One at the same point as the one before would do the same.
             if at > 0 && state.writers[at - 1] == *writer {
                 continue;
             }
@@ -139,7 +139,7 @@ impl Log {
         }
     }
 
-    pub(super) fn on_server(&self, state: &mut State, action: Action) {
+    pub(super) fn on_server(&self, state: &mut LogState, action: Action) {
         match action {
             Action::Lock(at) => (state.writers[at].stage, state.writers[at].holds) = (Stage::Open, true),
             Action::Draw(at) => draw(state, at),
@@ -163,7 +163,7 @@ impl Log {
         }
     }
 
-    fn show(&self, state: &mut State, at: usize) {
+    fn show(&self, state: &mut LogState, at: usize) {
         let events = &mut state.server.events[usize::from(state.server.life)];
         *events = events.or(state.writers[at].numbers);
         // Once there are no crashes any more nobody asks what is on the disk.
@@ -172,8 +172,8 @@ impl Log {
         }
     }
 
-    /// Everything that was not flushed is gone; the sequence goes on after what it had written down.
-    fn crash(&self, state: &mut State, identity: u8) {
+    /// Everything that was not flushed is gone; the sequence continues after what it had written down.
+    fn crash(&self, state: &mut LogState, identity: u8) {
         let Durable { logged, events, checkpoints } = state.durable;
         let Server { life, by_hand, .. } = state.server;
         state.server = Server { life: life + 1, identity, sequence: logged, logged, events, checkpoints, by_hand };
@@ -190,7 +190,7 @@ impl Log {
 }
 
 /// `nextval`.
-fn draw(state: &mut State, at: usize) {
+fn draw(state: &mut LogState, at: usize) {
     let server = &mut state.server;
     server.sequence += 1;
     if server.sequence > server.logged {
@@ -201,7 +201,7 @@ fn draw(state: &mut State, at: usize) {
     writer.numbers = writer.numbers.or(Numbers::of(server.sequence));
 }
 
-fn flush(state: &mut State) {
+fn flush(state: &mut LogState) {
     let Server { logged, events, checkpoints, .. } = state.server;
     state.durable = Durable { logged, events, checkpoints };
 }

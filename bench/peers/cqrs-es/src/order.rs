@@ -25,7 +25,7 @@ pub(crate) struct Place {
     pub(crate) orders: Vec<Placed>,
 }
 
-/// Somebody else has appended.
+/// Another writer has appended.
 #[derive(Debug)]
 pub(crate) struct WrongVersion;
 

@@ -32,7 +32,7 @@ fn changes_beyond_both_spreads_are_told_the_largest_first() {
             "highwater" => 1.5,
             "other-store" => 0.1,
             // Within the spread of both.
-            "highwater-best" => 1.02,
+            "highwater-execute" => 1.02,
             _ => 1.0,
         };
         row.samples.iter_mut().for_each(|figure| *figure *= factor);

@@ -49,7 +49,7 @@ fn path(x: f64, y: f64, corners: &[(f64, f64)]) -> String {
 }
 
 fn is_best(contestant: &Contestant) -> bool {
-    contestant.id.ends_with("-best")
+    contestant.id != "highwater"
 }
 
 /// Which of its kind a contestant is, from 0.

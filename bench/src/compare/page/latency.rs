@@ -60,7 +60,7 @@ fn distribution(results: &Results, scenario: &Scenario, case: &str) -> String {
     super::figure(title, "ms, logarithmic, less is better", &plot)
 }
 
-/// Half a step beyond the last percentile that somebody has: there the highest is drawn.
+/// Half a step beyond the last percentile that a contestant has: there the highest is drawn.
 fn end(rows: &[&Row]) -> f64 {
     let parts = rows.iter().flat_map(|row| &row.distribution).map(|(part, _)| *part);
     let last = parts.filter(|part| *part < 1.0).fold(0.9, f64::max).min(0.999_99);

@@ -66,7 +66,7 @@ pub(super) fn goals(results: &Results) -> String {
             let class = match verdict {
                 Verdict::Reached => "good",
                 Verdict::Missed => "bad",
-                Verdict::NotMeasured => "none",
+                Verdict::WithinNoise | Verdict::NotMeasured => "none",
             };
             format!(" <span class=\"badge {class}\">{}</span>", verdict.text())
         });

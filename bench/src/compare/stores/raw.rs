@@ -1,9 +1,9 @@
 //! What both raw drivers do: the naive thing, without any of the safety. A follower keeps the last number it saw.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use driver::{About, Appending, Placed};
+use driver::{About, Appending, Delivery, Placed};
 use uuid::Uuid;
 
 /// Events, and checkpoints.
@@ -17,29 +17,51 @@ pub(super) const STREAMS_INDEX: &str = include_str!("../../../sql/raw_streams_in
 pub(super) const CHECKPOINT_STORE: &str = include_str!("../../../sql/raw_checkpoint_store.sql");
 pub(super) const CHECKPOINT_LOAD: &str = include_str!("../../../sql/raw_checkpoint_load.sql");
 
-/// Connections, at most: more callers take turns.
-pub(super) const CONNECTIONS: u32 = 64;
-/// Events of a page, and between checkpoints.
-pub(super) const PAGE: i64 = 5_000;
-/// How long to wait when there was nothing new.
-pub(super) const LOOK: Duration = Duration::from_millis(1);
+/// Appends that tell followers, where there may be one.
+pub(super) const INSERT_NOTIFY: &str = include_str!("../../../sql/raw_insert_notify.sql");
+pub(super) const NOTIFY: &str = include_str!("../../../sql/raw_notify.sql");
+pub(super) const CHANNEL: &str = "raw_events";
+
+/// Connections, unless something else is chosen: more callers take turns.
+pub(super) const CONNECTIONS: u32 = 32;
+/// Events between two checkpoints.
+pub(super) const EVERY: usize = 4_000;
 pub(super) use crate::payload::EVENT_TYPE;
 
-pub(super) fn about(driver: &str, package: &str) -> About {
+pub(super) fn about(driver: &str, package: &str, deliveries: &[Delivery]) -> About {
+    let delivery = |delivery: &Delivery| {
+        let told = match delivery {
+            Delivery::Batched => {
+                "one streamed SELECT of everything that is new, a checkpoint every 4,000 events that does not wait for the disk; \
+                 a crash of the server can undo those of the last 0.6 s, whose events come again"
+            }
+            Delivery::Each => {
+                "an UPDATE after each event that does not wait for the disk; a crash of the server can undo those of the last \
+                 0.6 s, whose events come again"
+            }
+            Delivery::Once => {
+                "a transaction for 4,000 events with the checkpoint in it; a crash of the server undoes nothing"
+            }
+        };
+        (*delivery, told.to_owned())
+    };
     About {
         name: format!("raw {driver}"),
         versions: driver::locked_version(include_str!("../../../Cargo.lock"), package),
         page: "none: by hand, prepared statements, a table with our columns and nothing but a primary key".to_owned(),
-        settings: "follows by pages of 5,000 rows after the last number it saw, looks again after 1 ms".to_owned(),
-        best: Some("follows by one streamed SELECT of everything that is new".to_owned()),
-        no_follower: None,
+        fastest: Some(
+            "one INSERT for an event, INSERT … SELECT FROM unnest for many; the best of several pool sizes; followers LISTEN, \
+             and SELECT what is new"
+                .to_owned(),
+        ),
+        pools: vec![8, 16, 32, 64],
+        installs: Some("a NOTIFY with each append".to_owned()),
+        deliveries: deliveries.iter().map(delivery).collect::<BTreeMap<_, _>>(),
         no_failover: Some("nothing keeps two of them apart".to_owned()),
         tables: vec!["raw.events".to_owned()],
-        notes: vec![
-            "one INSERT for an event, INSERT … SELECT FROM unnest for many; no check of any kind; \
-         every column of an event is decoded"
-                .to_owned(),
-        ],
+        notes: vec!["no check of any kind; every column of an event is decoded".to_owned()],
+        objection: "None: it is a limit, not a choice. It promises nothing that the others do.".to_owned(),
+        ..About::default()
     }
 }
 

@@ -5,16 +5,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use driver::{About, Appending, Error, Placed, Settings, Sink, Store};
+use driver::{About, Appending, Delivery, Error, Placed, Settings, Sink, Store};
 use futures_util::TryStreamExt;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgPool, PgPoolOptions, PgRow};
 use sqlx::{ConnectOptions, Connection};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::raw::{
-    self, CHECKPOINT_LOAD, CHECKPOINT_STORE, CONNECTIONS, Columns, EVENT_TYPE, INSERT, INSERT_MANY, LOOK, PAGE,
-    READ_NEW, READ_PAGE, READ_STREAM, STREAMS_INDEX, TABLES,
+    self, CHANNEL, CHECKPOINT_LOAD, CHECKPOINT_STORE, CONNECTIONS, Columns, EVENT_TYPE, EVERY, INSERT, INSERT_MANY,
+    INSERT_NOTIFY, NOTIFY, READ_NEW, READ_STREAM, STREAMS_INDEX, TABLES,
 };
 use crate::json::Json;
 use crate::raw::Nothing;
@@ -29,10 +29,10 @@ pub(super) struct Raw {
 
 impl Store for Raw {
     fn about() -> About {
-        raw::about("sqlx", "sqlx")
+        raw::about("sqlx", "sqlx", &[Delivery::Batched])
     }
 
-    async fn prepare(url: &str) -> Result<(), Error> {
+    async fn prepare(url: &str, _settings: &Settings) -> Result<(), Error> {
         let mut connection = PgConnection::connect(url).await?;
         for tables in TABLES {
             sqlx::raw_sql(tables).execute(&mut connection).await?;
@@ -42,26 +42,27 @@ impl Store for Raw {
 
     async fn open(url: &str, settings: Settings) -> Result<Self, Error> {
         let options = PgConnectOptions::from_str(url)?.disable_statement_logging();
-        let pool = PgPoolOptions::new().max_connections(CONNECTIONS).test_before_acquire(false);
+        let pool = PgPoolOptions::new().max_connections(settings.pool(CONNECTIONS)).test_before_acquire(false);
         let pool = pool.connect_with(options.clone()).await?;
         Ok(Self { pool, options, settings, indexed: OnceCell::new() })
     }
 
-    async fn append(&self, append: Appending) -> Result<(), Error> {
+    async fn append(&self, append: Appending) -> Result<u64, Error> {
         let count = append.events.len();
         let Columns { versions, created_at, ids, streams, data } = match &append.events[..] {
             [placed] => {
-                sqlx::query(INSERT)
+                let insert = if self.settings.subscriber { INSERT_NOTIFY } else { INSERT };
+                let insert = sqlx::query(insert)
                     .bind(append.version.cast_signed() + 1)
                     .bind(Utc::now())
                     .bind(Uuid::now_v7())
                     .bind(append.stream)
                     .bind(EVENT_TYPE)
                     .bind(Json(placed))
-                    .bind(Json(Nothing {}))
-                    .execute(&self.pool)
-                    .await?;
-                return Ok(());
+                    .bind(Json(Nothing {}));
+                let insert = if self.settings.subscriber { insert.bind(CHANNEL) } else { insert };
+                insert.execute(&self.pool).await?;
+                return Ok(1);
             }
             _ => Columns::of(append),
         };
@@ -75,7 +76,10 @@ impl Store for Raw {
             .bind(vec![Json(Nothing {}); count])
             .execute(&self.pool)
             .await?;
-        Ok(())
+        if self.settings.subscriber {
+            sqlx::query(NOTIFY).bind(CHANNEL).execute(&self.pool).await?;
+        }
+        Ok(1)
     }
 
     async fn load(&self, stream: Uuid) -> Result<usize, Error> {
@@ -86,7 +90,7 @@ impl Store for Raw {
         Ok(rows.len())
     }
 
-    async fn follow(&self, id: &str, sink: Arc<Sink>) -> Result<(), Error> {
+    async fn follow(&self, id: &str, _delivery: Delivery, sink: Arc<Sink>) -> Result<(), Error> {
         tokio::select! {
             followed = self.deliver(id, &sink) => followed,
             () = sink.stopped() => Ok(()),
@@ -100,21 +104,19 @@ impl Raw {
         // Does not wait for the disk, as ours does not where a checkpoint is all there is to commit.
         let mut checkpoints = PgConnection::connect_with(&self.options).await?;
         sqlx::query("SET synchronous_commit = off").execute(&mut checkpoints).await?;
+        let mut listener = PgListener::connect_with(&self.pool).await?;
+        listener.listen(CHANNEL).await?;
         let stored = sqlx::query_scalar(CHECKPOINT_LOAD).bind(id).fetch_optional(&mut checkpoints).await?;
-        let (mut last, mut unstored): (i64, i64) = (stored.unwrap_or(0), 0);
+        let (mut last, mut unstored): (i64, usize) = (stored.unwrap_or(0), 0);
         loop {
             let before = last;
-            let query = match self.settings {
-                Settings::Default => sqlx::query(READ_PAGE).bind(last).bind(PAGE),
-                Settings::Best => sqlx::query(READ_NEW).bind(last),
-            };
-            let mut rows = query.fetch(&mut connection);
+            let mut rows = sqlx::query(READ_NEW).bind(last).fetch(&mut connection);
             while let Some(row) = rows.try_next().await? {
                 let (position, placed) = decoded(&row)?;
                 last = position;
                 sink.handle(&placed, Some(last.cast_unsigned()));
                 unstored += 1;
-                if unstored == PAGE {
+                if unstored == EVERY {
                     sqlx::query(CHECKPOINT_STORE).bind(id).bind(last).execute(&mut checkpoints).await?;
                     unstored = 0;
                 }
@@ -125,7 +127,7 @@ impl Raw {
                 unstored = 0;
             }
             if last == before {
-                tokio::time::sleep(LOOK).await;
+                listener.recv().await?;
             }
         }
     }

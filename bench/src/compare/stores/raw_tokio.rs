@@ -5,17 +5,17 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
-use driver::{About, Appending, Error, Placed, Settings, Sink, Store};
-use futures_util::TryStreamExt;
+use driver::{About, Appending, Delivery, Error, Placed, Settings, Sink, Store};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::value::RawValue;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio_postgres::types::{Json, ToSql};
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
 use uuid::Uuid;
 
 use super::raw::{
-    self, CHECKPOINT_LOAD, CHECKPOINT_STORE, CONNECTIONS, Columns, EVENT_TYPE, INSERT, INSERT_MANY, LOOK, PAGE,
-    READ_NEW, READ_PAGE, READ_STREAM, STREAMS_INDEX, TABLES,
+    self, CHANNEL, CHECKPOINT_LOAD, CHECKPOINT_STORE, CONNECTIONS, Columns, EVENT_TYPE, EVERY, INSERT, INSERT_MANY,
+    INSERT_NOTIFY, NOTIFY, READ_NEW, READ_PAGE, READ_STREAM, STREAMS_INDEX, TABLES,
 };
 use crate::raw::Nothing;
 use crate::server::connect;
@@ -27,6 +27,8 @@ pub(super) struct Raw {
     idle: Mutex<Vec<Prepared>>,
     permits: Semaphore,
     indexed: OnceCell<()>,
+    /// They listen as long as they are there.
+    listening: Mutex<Vec<Client>>,
 }
 
 struct Prepared {
@@ -34,15 +36,21 @@ struct Prepared {
     insert: Statement,
     insert_many: Statement,
     read_stream: Statement,
+    /// Where there may be a subscriber.
+    notify: Option<Statement>,
 }
 
 impl Prepared {
-    async fn new(url: &str) -> Result<Self, Error> {
+    async fn new(url: &str, settings: &Settings) -> Result<Self, Error> {
         let client = connect(url).await?;
-        let insert = client.prepare(INSERT).await?;
+        let insert = client.prepare(if settings.subscriber { INSERT_NOTIFY } else { INSERT }).await?;
+        let notify = match settings.subscriber {
+            true => Some(client.prepare(NOTIFY).await?),
+            false => None,
+        };
         let insert_many = client.prepare(INSERT_MANY).await?;
         let read_stream = client.prepare(READ_STREAM).await?;
-        Ok(Self { client, insert, insert_many, read_stream })
+        Ok(Self { client, insert, insert_many, read_stream, notify })
     }
 
     async fn append(&self, append: Appending) -> Result<(), Error> {
@@ -50,9 +58,10 @@ impl Prepared {
         if let [placed] = &append.events[..] {
             let version = append.version.cast_signed() + 1;
             let (id, stream) = (Uuid::now_v7(), append.stream);
-            let values: [&(dyn ToSql + Sync); 7] =
-                [&version, &Utc::now(), &id, &stream, &EVENT_TYPE, &Json(placed), &Json(Nothing {})];
-            self.client.execute(&self.insert, &values).await?;
+            let values: [&(dyn ToSql + Sync); 8] =
+                [&version, &Utc::now(), &id, &stream, &EVENT_TYPE, &Json(placed), &Json(Nothing {}), &CHANNEL];
+            let values = if self.notify.is_some() { &values[..] } else { &values[..7] };
+            self.client.execute(&self.insert, values).await?;
             return Ok(());
         }
         let Columns { versions, created_at, ids, streams, data } = Columns::of(append);
@@ -60,6 +69,9 @@ impl Prepared {
         let metadata = vec![Json(Nothing {}); count];
         let values: [&(dyn ToSql + Sync); 7] = [&versions, &created_at, &ids, &streams, &types, &data, &metadata];
         self.client.execute(&self.insert_many, &values).await?;
+        if let Some(notify) = &self.notify {
+            self.client.execute(notify, &[&CHANNEL]).await?;
+        }
         Ok(())
     }
 
@@ -77,7 +89,7 @@ impl Raw {
         let idle = self.idle().pop();
         let prepared = match idle {
             Some(prepared) => prepared,
-            None => Prepared::new(&self.url).await?,
+            None => Prepared::new(&self.url, &self.settings).await?,
         };
         let done = work(&prepared).await;
         self.idle().push(prepared);
@@ -88,20 +100,27 @@ impl Raw {
         self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    async fn deliver(&self, id: &str, sink: &Sink) -> Result<(), Error> {
+    async fn deliver(&self, id: &str, delivery: Delivery, sink: &Sink) -> Result<(), Error> {
         let client = connect(&self.url).await?;
-        // Does not wait for the disk, as ours does not where a checkpoint is all there is to commit.
         let checkpoints = connect(&self.url).await?;
-        checkpoints.batch_execute("SET synchronous_commit = off").await?;
+        if delivery != Delivery::Once {
+            // Does not wait for the disk, as ours does not where a checkpoint is all there is to commit.
+            checkpoints.batch_execute("SET synchronous_commit = off").await?;
+        }
+        let every = if delivery == Delivery::Each { 1 } else { EVERY };
         let store = checkpoints.prepare(CHECKPOINT_STORE).await?;
         let (page, new) = (client.prepare(READ_PAGE).await?, client.prepare(READ_NEW).await?);
+        let news = self.listen().await?;
         let stored = checkpoints.query_opt(CHECKPOINT_LOAD, &[&id]).await?;
-        let (mut last, mut unstored): (i64, i64) = (stored.map_or(0, |row| row.get(0)), 0);
+        let (mut last, mut unstored): (i64, usize) = (stored.map_or(0, |row| row.get(0)), 0);
         loop {
             let before = last;
-            let rows = match self.settings {
-                Settings::Default => client.query_raw(&page, [last, PAGE]).await?,
-                Settings::Best => client.query_raw(&new, [last]).await?,
+            let rows = match delivery {
+                Delivery::Once => {
+                    checkpoints.batch_execute("BEGIN").await?;
+                    client.query_raw(&page, [last, i64::try_from(EVERY)?]).await?
+                }
+                Delivery::Batched | Delivery::Each => client.query_raw(&new, [last]).await?,
             };
             let mut rows = pin!(rows);
             while let Some(row) = rows.try_next().await? {
@@ -109,7 +128,7 @@ impl Raw {
                 last = position;
                 sink.handle(&placed, Some(last.cast_unsigned()));
                 unstored += 1;
-                if unstored == PAGE {
+                if unstored == every {
                     checkpoints.execute(&store, &[&id, &last]).await?;
                     unstored = 0;
                 }
@@ -118,29 +137,58 @@ impl Raw {
                 checkpoints.execute(&store, &[&id, &last]).await?;
                 unstored = 0;
             }
+            if delivery == Delivery::Once {
+                checkpoints.batch_execute("COMMIT").await?;
+            }
             if last == before {
-                tokio::time::sleep(LOOK).await;
+                news.notified().await;
             }
         }
+    }
+
+    /// Is notified whenever a writer has appended.
+    async fn listen(&self) -> Result<Arc<Notify>, Error> {
+        let (client, mut connection) = tokio_postgres::connect(&self.url, NoTls).await?;
+        let news = Arc::new(Notify::new());
+        let told = news.clone();
+        tokio::spawn(async move {
+            let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
+            while let Some(Ok(message)) = messages.next().await {
+                if let AsyncMessage::Notification(_) = message {
+                    told.notify_one();
+                }
+            }
+        });
+        client.batch_execute(&format!("LISTEN {CHANNEL}")).await?;
+        self.listening.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(client);
+        Ok(news)
     }
 }
 
 impl Store for Raw {
     fn about() -> About {
-        raw::about("tokio-postgres", "tokio-postgres")
+        raw::about("tokio-postgres", "tokio-postgres", &[Delivery::Batched, Delivery::Each, Delivery::Once])
     }
 
-    async fn prepare(url: &str) -> Result<(), Error> {
+    async fn prepare(url: &str, _settings: &Settings) -> Result<(), Error> {
         Ok(connect(url).await?.batch_execute(&TABLES.join("\n")).await?)
     }
 
     async fn open(url: &str, settings: Settings) -> Result<Self, Error> {
-        let permits = Semaphore::new(CONNECTIONS as usize);
-        Ok(Self { url: url.to_owned(), settings, idle: Mutex::default(), permits, indexed: OnceCell::new() })
+        let permits = Semaphore::new(settings.pool(CONNECTIONS) as usize);
+        Ok(Self {
+            url: url.to_owned(),
+            settings,
+            idle: Mutex::default(),
+            permits,
+            indexed: OnceCell::new(),
+            listening: Mutex::default(),
+        })
     }
 
-    async fn append(&self, append: Appending) -> Result<(), Error> {
-        self.on(async |prepared| prepared.append(append).await).await
+    async fn append(&self, append: Appending) -> Result<u64, Error> {
+        self.on(async |prepared| prepared.append(append).await).await?;
+        Ok(1)
     }
 
     async fn load(&self, stream: Uuid) -> Result<usize, Error> {
@@ -149,9 +197,9 @@ impl Store for Raw {
         self.on(async |prepared| prepared.load(stream).await).await
     }
 
-    async fn follow(&self, id: &str, sink: Arc<Sink>) -> Result<(), Error> {
+    async fn follow(&self, id: &str, delivery: Delivery, sink: Arc<Sink>) -> Result<(), Error> {
         tokio::select! {
-            followed = self.deliver(id, &sink) => followed,
+            followed = self.deliver(id, delivery, &sink) => followed,
             () = sink.stopped() => Ok(()),
         }
     }

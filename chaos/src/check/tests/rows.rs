@@ -14,7 +14,7 @@ fn rows(id: &'static str, damage: impl FnOnce(&mut Evidence, Vec<usize>)) -> Str
 }
 
 #[test]
-fn an_event_that_a_transaction_took_in_twice_or_never_is_found() {
+fn an_event_that_a_transaction_handled_twice_or_never_is_found() {
     let twice = |evidence: &mut Evidence, rows: Vec<usize>| {
         let mut row = evidence.rows[*rows.last().unwrap()].clone();
         row.n = 1_000_000;
@@ -25,7 +25,7 @@ fn an_event_that_a_transaction_took_in_twice_or_never_is_found() {
     assert_eq!(rows("projection:tally", never), "G20");
     assert_eq!(rows("projection:rebuilt", never), "G20");
     assert_eq!(rows("projection:shaky", never), "G21");
-    // Said to be replayed, and never taken in.
+    // Said to be replayed, and never handled.
     let replayed = |evidence: &mut Evidence, rows: Vec<usize>| drop(evidence.rows.remove(*rows.last().unwrap()));
     assert_eq!(rows("projection:shaky", replayed), "G24");
 }
@@ -39,7 +39,7 @@ fn rows_that_are_out_of_order_are_found() {
         evidence.rows[other].global_sequence = first;
     };
     assert_eq!(rows("projection:tally", swap), "G19");
-    // Replayed letters come in any order, but for streams that park.
+    // Replayed dead letters come in any order, but for streams that park.
     let swap_last = |evidence: &mut Evidence, rows: Vec<usize>| {
         let at = rows.len() - 2;
         swap(evidence, [vec![0; 60], rows[at..].to_vec()].concat());

@@ -1,8 +1,11 @@
 //! `highwater append`
 
 mod input;
+mod kinds;
 mod line;
 mod storing;
+mod streams;
+mod versions;
 
 use std::str::FromStr;
 
@@ -13,8 +16,10 @@ use highwater::backend::{Backend, NewRecord};
 use serde_json::json;
 use uuid::Uuid;
 
+use self::kinds::Kinds;
+use self::versions::Versions;
 use crate::arguments::Global;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, note};
 use crate::stream::StreamName;
 use crate::words;
 
@@ -29,7 +34,8 @@ Lines for --stdin:
   {\"stream\", \"type\", \"data\", \"metadata\"?, \"id\"?, \"schema_version\"?, \"created_at\"?,
    \"expected\"?: \"any\" | \"none\" | \"exists\" | VERSION}
   Lines are stored in their order. At the first that cannot be, everything before it is stored and nothing from it on.
-  Lines with ids can be sent again: what is stored already is left as it is.";
+  Lines with ids can be sent again: what is stored already is left as it is.
+  A line without a schema_version gets the newest that the log holds for its type, or 1.";
 
 /// Append events
 ///
@@ -55,7 +61,7 @@ pub(crate) struct Append {
     /// What is known besides: a JSON object
     #[arg(long, value_name = "JSON", default_value = "{}", conflicts_with = "stdin")]
     metadata: String,
-    /// The version of the layout of the data. Default: 1
+    /// The version of the layout of the data. Default: the newest that the log holds for this type, or 1
     #[arg(long, value_name = "N", conflicts_with = "stdin")]
     schema_version: Option<u32>,
     /// Read events from stdin, one JSON object a line
@@ -89,16 +95,17 @@ impl Append {
         let one = self.one()?;
         let store = global.target()?.open_or_make().await?;
         match one {
-            Some((stream, append)) => store_one(&*store, &stream, &append, global).await,
+            Some(one) => one.store(&*store, global).await,
             None => storing::run(&*store, global).await,
         }
     }
 
-    fn one(&self) -> Result<Option<(StreamName, highwater::Append)>, Failure> {
+    fn one(&self) -> Result<Option<One>, Failure> {
         let (Some(stream), Some(event_type)) = (&self.stream, &self.event_type) else { return Ok(None) };
         let record = NewRecord {
             id: self.id.unwrap_or_else(Uuid::now_v7),
-            stream_id: stream.id,
+            stream_id: stream.id.id(),
+            stream_name: stream.id.name()?,
             event_type: event_type.clone(),
             schema_version: self.schema_version.unwrap_or_default(),
             data: self.data.clone(),
@@ -106,43 +113,60 @@ impl Append {
             created_at: Utc::now(),
         };
         let expected = self.expect.map_or(ExpectedVersion::Any, |expect| expect.0);
-        let append = highwater::Append::to(stream.id).expecting(expected).record(record);
-        append.checked(&highwater::Limits::default())?;
-        Ok(Some((stream.clone(), append)))
+        let one = One { stream: stream.clone(), record, expected };
+        one.append().checked(&highwater::Limits::default())?;
+        Ok(Some(one))
     }
 }
 
-async fn store_one(
-    store: &dyn Backend,
-    stream: &StreamName,
-    append: &highwater::Append,
-    global: &Global,
-) -> Result<(), Failure> {
-    let done = storing::send(store, append).await.map_err(|unsent| {
-        let failure = stream.named(unsent.error);
-        match append.event_ids().next() {
-            Some(id) if unsent.unknown => failure
-                .framed(
-                    "",
-                    &format!("; it may or may not be stored: send it again with --id {id}, which stores it once"),
-                )
-                .because(Exit::Database),
-            _ => failure,
-        }
-    })?;
-    let mut out = global.output();
-    if global.json {
-        out.value(&json!({
-            "global_sequence": done.global_sequence,
-            "stream": stream.id.to_string(),
-            "version": done.stream_version,
-            "id": append.event_ids().next().map(|id| id.to_string()),
-            "repeated": done.repeated,
-        }))?;
-    } else {
-        let (at, version) = (words::number(done.global_sequence), words::number(done.stream_version));
-        let stored = if done.repeated { "had been stored before" } else { "stored" };
-        out.line(&format!("{stored} at {at}, as version {version} of {stream}"))?;
+/// A single event.
+struct One {
+    stream: StreamName,
+    record: NewRecord,
+    expected: ExpectedVersion,
+}
+
+impl One {
+    fn append(&self) -> highwater::Append {
+        highwater::Append::to(self.record.stream()).expecting(self.expected).record(self.record.clone())
     }
-    out.finish()
+
+    async fn store(mut self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
+        let found = self.stream.find(store).await?;
+        (self.record.stream_id, self.record.stream_name) = (found.id(), found.name()?);
+        let mut versions = Versions::default();
+        let newer = versions.settle(store, &mut self.record).await?;
+        let mixed = Kinds::default().settle(store, &self.record).await;
+        let (stream, id) = (&self.stream, self.record.id);
+        let done = storing::send(store, &self.append()).await.map_err(|unsent| {
+            let failure = stream.named(unsent.error);
+            if !unsent.unknown {
+                return failure;
+            }
+            let after = format!("; it may or may not be stored: send it again with --id {id}, which stores it once");
+            failure.framed("", &after).because(Exit::Database)
+        })?;
+        if let Some(newest) = newer.filter(|_| !done.repeated) {
+            versions.warn("", &self.record, newest);
+        }
+        if let Some(mixed) = mixed.filter(|_| !done.repeated) {
+            note(&mixed);
+        }
+        let mut out = global.output();
+        if global.json {
+            out.value(&json!({
+                "global_sequence": done.global_sequence,
+                "stream": self.record.stream_id.to_string(),
+                "stream_name": self.record.stream_name.as_ref().map(highwater::StreamName::as_str),
+                "version": done.stream_version,
+                "id": id.to_string(),
+                "repeated": done.repeated,
+            }))?;
+        } else {
+            let (at, version) = (words::number(done.global_sequence), words::number(done.stream_version));
+            let stored = if done.repeated { "had been stored before" } else { "stored" };
+            out.line(&format!("{stored} at {at}, as version {version} of {}", words::one_line(&stream.to_string())))?;
+        }
+        out.finish()
+    }
 }

@@ -1,13 +1,14 @@
 //! `highwater checkpoint`
 
 use clap::{Args, Subcommand};
-use highwater::backend::{Backend, Checkpoint as Stored, Moved};
-use highwater::{BusError, Error};
+use highwater::backend::{Backend, Checkpoint as Stored};
+use highwater::operations::Moved;
+use highwater::{BusError, Error, EventStore};
 use serde_json::json;
 
 use crate::arguments::Global;
 use crate::failure::Failure;
-use crate::requests::whoever;
+use crate::requests::default_name;
 use crate::table::Table;
 use crate::words;
 
@@ -19,7 +20,9 @@ pub(crate) enum Checkpoint {
     Reset(Reset),
 }
 
-/// Show where subscribers go on
+/// Show from where subscribers resume
+///
+/// The column "tables" has the version of the read model's tables, where the projection sets them up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  highwater checkpoint show\n  highwater checkpoint show projection:revenue --json")]
 pub(crate) struct Show {
@@ -27,25 +30,25 @@ pub(crate) struct Show {
     subscriber: Option<String>,
 }
 
-/// Have a subscriber go on after a position
+/// Have a subscriber resume after a position
 ///
 /// Only the checkpoint is moved: moved back, a subscriber is handed events that it has seen before; moved on, it never sees
 /// those in between. Open dead letters beyond the new place are archived, because their events come anew.
 ///
-/// Refused while somebody leads. With --force it is done all the same: what the leader is about to store counts no more, and
-/// it goes on from the new place by itself.
+/// Refused while an instance leads. With --force it is done all the same: what the leader is about to store counts no more,
+/// and it resumes from the new place by itself.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater checkpoint set projection:revenue 1200")]
 pub(crate) struct Set {
     /// The subscriber
     subscriber: String,
-    /// It goes on with the event after this one
+    /// It resumes with the event after this one
     position: u64,
     #[command(flatten)]
     moving: Moving,
 }
 
-/// Have a subscriber go on from the beginning of the log
+/// Have a subscriber resume from the beginning of the log
 ///
 /// The same as setting its checkpoint to 0. What a projection has written stays: `highwater rebuild` empties it as well.
 #[derive(Debug, Args)]
@@ -59,11 +62,11 @@ pub(crate) struct Reset {
 
 #[derive(Debug, Args)]
 struct Moving {
-    /// Also while somebody leads
+    /// Also while an instance leads
     #[arg(long)]
     force: bool,
     /// Who asks, for the record
-    #[arg(long, value_name = "NAME", default_value_t = whoever())]
+    #[arg(long, value_name = "NAME", default_value_t = default_name())]
     by: String,
 }
 
@@ -85,7 +88,11 @@ impl Show {
                 let found = store.checkpoint(subscriber).await?;
                 vec![found.ok_or_else(|| Error::Bus(BusError::UnknownSubscriber(subscriber.clone())))?]
             }
-            None => store.checkpoints().await?,
+            None => {
+                let mut all = store.checkpoints().await?;
+                all.retain(|checkpoint| !checkpoint.is_lease());
+                all
+            }
         };
         let mut out = global.output();
         if global.json {
@@ -98,13 +105,14 @@ impl Show {
             out.line("no subscribers yet")?;
             return out.finish();
         }
-        let mut table = Table::new(&["subscriber", ">checkpoint", "written", ">term", "last event"]);
+        let mut table = Table::new(&["subscriber", ">checkpoint", "written", ">term", ">tables", "last event"]);
         for checkpoint in checkpoints {
             table.row([
                 checkpoint.subscriber_id.into(),
                 words::number(checkpoint.global_sequence).into(),
                 words::time(checkpoint.updated_at).into(),
                 checkpoint.term.number.into(),
+                checkpoint.setup_version.map(|version| format!("v{version}")).unwrap_or_default().into(),
                 checkpoint.event_id.map(|id| id.to_string()).unwrap_or_default().into(),
             ]);
         }
@@ -120,6 +128,7 @@ fn json(checkpoint: &Stored) -> serde_json::Value {
         "event": checkpoint.event_id.map(|id| id.to_string()),
         "updated_at": words::exact(checkpoint.updated_at),
         "term": checkpoint.term.number,
+        "setup_version": checkpoint.setup_version,
     })
 }
 
@@ -136,10 +145,10 @@ impl Moving {
             out.value(&subscriber)?;
             return out.finish();
         }
-        out.line(&format!("{subscriber} goes on after {}; it was at {}", words::number(to), words::number(from)))?;
+        out.line(&format!("{subscriber} resumes after {}; it was at {}", words::number(to), words::number(from)))?;
         if let Some(leader) = fenced {
             let instance = &leader.instance;
-            out.line(&format!("pid {} on {} led, and goes on from the new place", instance.pid, instance.host))?;
+            out.line(&format!("pid {} on {} led, and resumes from the new place", instance.pid, instance.host))?;
         }
         out.finish()
     }

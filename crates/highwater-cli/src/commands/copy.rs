@@ -23,7 +23,7 @@ Examples:
 ///
 /// Every event with its id, version, position and metadata, checkpoints, pauses, dead letters and open requests, between any
 /// two backends. The copy is made where there is none, and nobody else can write to it until it is complete and has been
-/// compared. When it is interrupted, the same command goes on.
+/// compared. When it is interrupted, the same command resumes it.
 ///
 /// Events are copied up to the last one that is there when it begins. Stop the subscribers of the first store before, and its
 /// writers too if the copy is to replace it.
@@ -73,7 +73,7 @@ impl Copy {
             true => out.value(&json!({
                 "events": counts.events,
                 "checkpoints": counts.checkpoints,
-                "dead_letters": counts.letters,
+                "dead_letters": counts.dead_letters,
                 "requests": counts.requests,
                 "global_sequence": copied.copied_to,
                 "resumed_after": copied.resumed_after,
@@ -81,15 +81,18 @@ impl Copy {
             }))?,
             false => {
                 if copied.resumed_after > 0 {
-                    out.line(&format!("went on after {}", words::number(copied.resumed_after)))?;
+                    out.line(&format!("resumed after {}", words::number(copied.resumed_after)))?;
                 }
                 out.line(&format!("copied {} to {to}; both are the same", words::contents(&counts)))?;
+                if let Some(said) = words::read_models(&counts) {
+                    out.line(said)?;
+                }
             }
         }
         out.finish()?;
         if copied.source_head > copied.copied_to {
             let (at, end) = (words::number(copied.copied_to), words::number(copied.source_head));
-            note(&format!("{from} has gone on meanwhile: the copy ends at {at}, and it is at {end}"));
+            note(&format!("{from} has grown meanwhile: the copy ends at {at}, and it is at {end}"));
         }
         Ok(())
     }
@@ -124,11 +127,11 @@ async fn explained(error: Error, name: &str, to: &dyn Backend) -> Failure {
         }
         Error::Transfer(TransferError::NotEmpty { .. }) | Error::Transfer(TransferError::CopyDiffers { .. }) => error.into(),
         _ if error.is_retryable() || matches!(error, Error::Interrupted { .. }) => {
-            Failure::from(error).framed("", "; what was copied is kept, and the same command goes on")
+            Failure::from(error).framed("", "; what was copied is kept, and the same command resumes it")
         }
         _ => Failure::from(error).framed(
             "",
-            "; what was copied is kept: when that is mended the same command goes on, and `highwater copy --abandon` with \
+            "; what was copied is kept: when that is fixed the same command resumes it, and `highwater copy --abandon` with \
              the store that was to be filled gives it up",
         ),
     }

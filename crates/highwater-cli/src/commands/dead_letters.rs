@@ -11,7 +11,7 @@ use clap::Subcommand;
 use crate::arguments::Global;
 use crate::failure::Failure;
 
-/// Work on dead letters: events that a subscriber could not take in
+/// Work on dead letters: events that a subscriber failed to handle
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
     List(list::List),

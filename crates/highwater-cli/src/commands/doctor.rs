@@ -23,7 +23,7 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let store = global.target()?.open_as_it_is(false).await?;
-        let findings = look(&*store).await?;
+        let findings = findings(&*store).await?;
         let mut out = global.output();
         for finding in &findings {
             if global.json {
@@ -57,7 +57,7 @@ impl Doctor {
     }
 }
 
-async fn look(store: &dyn Backend) -> Result<Vec<Finding>, Failure> {
+async fn findings(store: &dyn Backend) -> Result<Vec<Finding>, Failure> {
     Ok(store.diagnose().await?)
 }
 

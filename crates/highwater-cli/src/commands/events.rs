@@ -5,13 +5,14 @@ use highwater::backend::Backend;
 
 use crate::arguments::Global;
 use crate::failure::Failure;
-use crate::reading::Reading;
+use crate::reading::{Reading, Which};
 use crate::record::Listing;
 
 const EXAMPLES: &str = "\
 Examples:
   highwater events
   highwater events --since 1000 --type Placed --type Shipped
+  highwater events --kind order
   highwater events --json | jq .data";
 
 /// Show the events of all streams, in order
@@ -23,9 +24,8 @@ pub(crate) struct Events {
     /// Only what comes after this position
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     since: u64,
-    /// Only events of this type; may be given several times
-    #[arg(long = "type", value_name = "TYPE")]
-    types: Vec<String>,
+    #[command(flatten)]
+    which: Which,
     /// How many events to show at most
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -41,7 +41,7 @@ impl Events {
         let (mut out, mut listing) = (global.output(), Listing::new());
         let mut left = self.limit.unwrap_or(u64::MAX);
         let target = store.head().await?;
-        let mut reading = Reading::new(store, self.since, &self.types);
+        let mut reading = Reading::new(store, self.since, self.which.filter());
         while left > 0
             && let Some(records) = reading.page_up_to(target).await?
         {

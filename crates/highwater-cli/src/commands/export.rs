@@ -51,7 +51,7 @@ impl Export {
             true => out.value(&json!({
                 "events": counts.events,
                 "checkpoints": counts.checkpoints,
-                "dead_letters": counts.letters,
+                "dead_letters": counts.dead_letters,
                 "requests": counts.requests,
                 "global_sequence": exported.exported_to,
                 "md5": exported.md5,

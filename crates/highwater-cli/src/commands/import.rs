@@ -49,9 +49,9 @@ impl Import {
                 let opened = tokio::fs::File::open(path).await;
                 let file =
                     opened.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-                take_in(BufReader::with_capacity(BUFFER_BYTES, file), global).await?
+                import(BufReader::with_capacity(BUFFER_BYTES, file), global).await?
             }
-            None => take_in(BufReader::with_capacity(BUFFER_BYTES, tokio::io::stdin()), global).await?,
+            None => import(BufReader::with_capacity(BUFFER_BYTES, tokio::io::stdin()), global).await?,
         };
         let counts = imported.counts;
         let mut out = global.output();
@@ -59,17 +59,22 @@ impl Import {
             true => out.value(&json!({
                 "events": counts.events,
                 "checkpoints": counts.checkpoints,
-                "dead_letters": counts.letters,
+                "dead_letters": counts.dead_letters,
                 "requests": counts.requests,
                 "global_sequence": imported.imported_to,
             }))?,
-            false => out.line(&format!("imported {}", words::contents(&counts)))?,
+            false => {
+                out.line(&format!("imported {}", words::contents(&counts)))?;
+                if let Some(said) = words::read_models(&counts) {
+                    out.line(said)?;
+                }
+            }
         }
         out.finish()
     }
 }
 
-async fn take_in(input: impl AsyncBufRead + Unpin + Send, global: &Global) -> Result<Imported, Failure> {
+async fn import(input: impl AsyncBufRead + Unpin + Send, global: &Global) -> Result<Imported, Failure> {
     let store = global.target()?.open_new().await?;
     from(&*store, input).await
 }

@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Pause a subscriber, wherever it runs
 ///
 /// It finishes what it has in hand and goes no further, in all instances and also after a restart, until it is resumed.
-/// Waits until whoever leads says so.
+/// Waits until the leader confirms it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater pause projection:revenue")]
 pub(crate) struct Pause {
@@ -29,9 +29,9 @@ pub(crate) struct Pause {
     waiting: Waiting,
 }
 
-/// Let a subscriber go on that was paused
+/// Resume a subscriber that was paused
 ///
-/// Waits until whoever leads says so.
+/// Waits until the leader confirms it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater resume projection:revenue")]
 pub(crate) struct Resume {
@@ -43,13 +43,13 @@ pub(crate) struct Resume {
 
 #[derive(Debug, Args)]
 struct Waiting {
-    /// How long to wait for whoever leads to confirm it; 0 does not wait
+    /// How long to wait for the leader to confirm it; 0 does not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = times::seconds())]
     wait: u64,
 }
 
 /// The instance that carries it out.
-enum Heard {
+enum LeaderAnswer {
     /// There is no leader: the next one finds it.
     Nobody,
     /// The leader has confirmed it.
@@ -67,14 +67,14 @@ impl Pause {
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let subscriber = &self.subscriber;
         bus(store).pause(subscriber).await?;
-        let heard = self.waiting.hear(store, subscriber, is_still).await?;
-        let resume = format!("`highwater resume {}` lets it go on", words::quoted(subscriber));
-        let said = match &heard {
-            Heard::Nobody => format!("{subscriber} is paused, and nobody leads for it; {resume}"),
-            Heard::Confirmed(..) => format!("{subscriber} is paused; {resume}"),
-            Heard::NotYet(_) => format!("it is recorded that {subscriber} is paused; {resume}"),
+        let answer = self.waiting.wait_for_leader(store, subscriber, is_still).await?;
+        let resume = format!("`highwater resume {}` resumes it", words::quoted(subscriber));
+        let said = match &answer {
+            LeaderAnswer::Nobody => format!("{subscriber} is paused, and no instance leads for it; {resume}"),
+            LeaderAnswer::Confirmed(..) => format!("{subscriber} is paused; {resume}"),
+            LeaderAnswer::NotYet(_) => format!("it is recorded that {subscriber} is paused; {resume}"),
         };
-        self.waiting.say(subscriber, true, &heard, &said, global)
+        self.waiting.say(subscriber, true, &answer, &said, global)
     }
 }
 
@@ -89,17 +89,20 @@ impl Resume {
         must_exist(store, subscriber).await?;
         let was_paused = !store.paused(std::slice::from_ref(subscriber)).await?.is_empty();
         bus(store).resume(subscriber).await?;
-        let heard = self.waiting.hear(store, subscriber, |state| *state != SubscriptionState::Paused).await?;
-        let said = match &heard {
-            Heard::Confirmed(SubscriptionState::Halted { reason }) => {
+        let answer =
+            self.waiting.wait_for_leader(store, subscriber, |state| *state != SubscriptionState::Paused).await?;
+        let said = match &answer {
+            LeaderAnswer::Confirmed(SubscriptionState::Halted { reason }) => {
                 format!("{subscriber} is not paused; it is halted, and its own process resumes it: {reason}")
             }
             _ if !was_paused => format!("{subscriber} was not paused"),
-            Heard::Nobody => format!("{subscriber} is not paused any more; it goes on once somebody leads for it"),
-            Heard::Confirmed(..) => format!("{subscriber} goes on"),
-            Heard::NotYet(_) => format!("it is recorded that {subscriber} goes on"),
+            LeaderAnswer::Nobody => {
+                format!("{subscriber} is not paused any more; it continues once an instance leads for it")
+            }
+            LeaderAnswer::Confirmed(..) => format!("{subscriber} continues"),
+            LeaderAnswer::NotYet(_) => format!("it is recorded that {subscriber} continues"),
         };
-        self.waiting.say(subscriber, false, &heard, &said, global)
+        self.waiting.say(subscriber, false, &answer, &said, global)
     }
 }
 
@@ -110,45 +113,52 @@ fn is_still(state: &SubscriptionState) -> bool {
 
 impl Waiting {
     /// Waits for the leader's confirmation.
-    async fn hear(
+    async fn wait_for_leader(
         &self,
         store: &dyn Backend,
         subscriber: &str,
         wanted: impl Fn(&SubscriptionState) -> bool,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<LeaderAnswer, Failure> {
         let deadline = Instant::now() + Duration::from_secs(self.wait);
         loop {
             let leaders = store.leaders().await?.into_iter();
             let mut leaders =
                 leaders.filter(|leader| leader.subscriber_id == subscriber && leader.hold != LeaderHold::Gone);
-            let Some(leader) = leaders.next() else { return Ok(Heard::Nobody) };
+            let Some(leader) = leaders.next() else { return Ok(LeaderAnswer::Nobody) };
             let of_its_term = |report: &Report| report.subscriber_id == subscriber && report.term == leader.term;
             let said = store.reports().await?.into_iter().find(of_its_term);
             if said.as_ref().is_some_and(|said| said.state == SubscriptionState::Stopped) {
-                return Ok(Heard::Nobody);
+                return Ok(LeaderAnswer::Nobody);
             }
             match said.filter(|said| wanted(&said.state)) {
-                Some(said) => return Ok(Heard::Confirmed(said.state)),
-                None if Instant::now() >= deadline => return Ok(Heard::NotYet(leader)),
+                Some(said) => return Ok(LeaderAnswer::Confirmed(said.state)),
+                None if Instant::now() >= deadline => return Ok(LeaderAnswer::NotYet(leader)),
                 None => tokio::time::sleep_until(deadline.min(Instant::now() + LOOK_AGAIN)).await,
             }
         }
     }
 
-    fn say(&self, subscriber: &str, paused: bool, heard: &Heard, said: &str, global: &Global) -> Result<(), Failure> {
+    fn say(
+        &self,
+        subscriber: &str,
+        paused: bool,
+        answer: &LeaderAnswer,
+        said: &str,
+        global: &Global,
+    ) -> Result<(), Failure> {
         let mut out = global.output();
         match global.json {
             true => out.value(&json!({
                 "subscriber": subscriber,
                 "paused": paused,
-                "led": !matches!(heard, Heard::Nobody),
-                "confirmed": !matches!(heard, Heard::NotYet(_)),
+                "led": !matches!(answer, LeaderAnswer::Nobody),
+                "confirmed": !matches!(answer, LeaderAnswer::NotYet(_)),
             }))?,
             false => out.line(said)?,
         }
         out.finish()?;
-        match heard {
-            Heard::NotYet(leader) if self.wait > 0 => Err(Failure::refused(format!(
+        match answer {
+            LeaderAnswer::NotYet(leader) if self.wait > 0 => Err(Failure::refused(format!(
                 "pid {} on {} leads for it and has not confirmed that within {} s",
                 leader.instance.pid, leader.instance.host, self.wait
             ))),

@@ -1,7 +1,9 @@
 //! `highwater read`
 
 use clap::Args;
+use highwater::EventTypes;
 use highwater::backend::{Backend, Direction, ReadLimit, StreamRead};
+use uuid::Uuid;
 
 use crate::arguments::Global;
 use crate::failure::{Exit, Failure};
@@ -15,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   highwater read order/17
   highwater read order/17 --backwards --limit 1
+  highwater read order/17 --type Placed --since 1000
   highwater read 0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d --json";
 
 /// Show the events of one stream
@@ -26,6 +29,12 @@ pub(crate) struct Read {
     /// The first version to show
     #[arg(long, value_name = "VERSION")]
     from: Option<u64>,
+    /// Only what comes after this position in the log
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    since: u64,
+    /// Only events of this type; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
     /// How many events to show at most
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -41,14 +50,17 @@ impl Read {
     }
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
+        let stream_id = self.stream.find(store).await?.id();
         let (mut out, mut listing) = (global.output(), Listing::new());
         let direction = if self.backwards { Direction::Backwards } else { Direction::Forwards };
+        let types = if self.types.is_empty() { EventTypes::All } else { EventTypes::only(&self.types) };
         let mut left = self.limit.unwrap_or(u64::MAX);
         let mut from = self.from.unwrap_or(if self.backwards { u64::MAX } else { 1 });
         let mut found = false;
         while left > 0 {
             let limit = ReadLimit::events(PAGE_EVENTS.min(usize::try_from(left).unwrap_or(PAGE_EVENTS)));
-            let page = store.read_stream(self.stream.id, StreamRead { from, direction, limit }).await?;
+            let read = StreamRead { direction, limit, types: types.clone(), after: self.since, from };
+            let page = store.read_stream(stream_id, read).await?;
             for record in &page.records {
                 listing.show(&mut out, record)?;
             }
@@ -61,15 +73,15 @@ impl Read {
             }
             from = if self.backwards { last.stream_version - 1 } else { last.stream_version + 1 };
         }
-        if !found && self.is_missing(store).await? {
+        if !found && is_missing(store, stream_id).await? {
             let message = format!("there is no stream {}: nothing was ever appended to it", self.stream);
             return Err(Failure::new(Exit::NotFound, message));
         }
         out.finish()
     }
+}
 
-    async fn is_missing(&self, store: &dyn Backend) -> Result<bool, Failure> {
-        let first = StreamRead { from: 1, direction: Direction::Forwards, limit: ReadLimit::events(1) };
-        Ok(store.read_stream(self.stream.id, first).await?.records.is_empty())
-    }
+async fn is_missing(store: &dyn Backend, stream_id: Uuid) -> Result<bool, Failure> {
+    let first = StreamRead { limit: ReadLimit::events(1), ..StreamRead::forwards(1) };
+    Ok(store.read_stream(stream_id, first).await?.records.is_empty())
 }

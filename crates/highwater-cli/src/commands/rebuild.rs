@@ -1,7 +1,8 @@
 //! `highwater rebuild`
 
 use clap::Args;
-use highwater::backend::{Ask, Backend, Request};
+use highwater::EventStore;
+use highwater::backend::{Backend, Request, RequestKind};
 
 use crate::arguments::Global;
 use crate::failure::{Failure, note};
@@ -10,15 +11,15 @@ use crate::terminal;
 
 /// Empty a projection's read model and let it start again from the beginning
 ///
-/// It is done by whoever leads for the subscriber, in one step: the read model is emptied, the checkpoint set back, and the
-/// dead letters are archived. One that cannot be reset is left as it is. Where nobody leads it is done when somebody begins
-/// to, and nobody waits for that here.
+/// The subscriber's leader does it, in one step: the read model is emptied, the checkpoint set back, and the
+/// dead letters are archived. One that cannot be reset is left as it is. Where no instance leads, it is done when one
+/// begins to; this command does not wait for that.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater rebuild projection:revenue --force")]
 pub(crate) struct Rebuild {
     /// The subscriber
     subscriber: String,
-    /// Also while somebody leads: what that one has in hand is given up, and it starts again
+    /// Also while an instance leads: it gives up what it has in hand, and starts again
     #[arg(long)]
     force: bool,
     /// Do not ask
@@ -37,7 +38,7 @@ impl Rebuild {
     /// The same, asked for before.
     async fn open(&self, store: &dyn Backend) -> Result<Option<Request>, Failure> {
         let open = store.open_requests(std::slice::from_ref(&self.subscriber)).await?;
-        Ok(open.into_iter().find(|request| request.ask == Ask::Rebuild))
+        Ok(open.into_iter().find(|request| request.kind == RequestKind::Rebuild))
     }
 
     async fn on(mut self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {

@@ -1,8 +1,9 @@
 //! `highwater status`
 
 use clap::Args;
-use highwater::backend::{Backend, LeaderHold, OpenWriter};
-use highwater::{Overview, SubscriberOverview};
+use highwater::EventStore;
+use highwater::backend::{Backend, Leader, LeaderHold, OpenWriter};
+use highwater::operations::{LeaseOverview, Overview, SubscriberOverview};
 use serde_json::{Value, json};
 
 use crate::arguments::Global;
@@ -20,7 +21,8 @@ Examples:
 /// Show how every subscriber stands
 ///
 /// What it does, who leads, where its checkpoint is, how far behind it is in events and in time, how fast it is and how long
-/// that takes, its dead letters, and its last error. `highwater why` says more about one of them.
+/// that takes, its dead letters, and its last error. `highwater why` says more about one of them. Leases, which applications
+/// acquire by hand, follow in a table of their own: who holds them and since when.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Status {}
@@ -28,7 +30,7 @@ pub(crate) struct Status {}
 impl Status {
     pub(crate) async fn run(self, global: &Global) -> Result<(), Failure> {
         let store = global.open().await?;
-        let overview = look(&*store).await?;
+        let overview = overview(&*store).await?;
         let mut out = global.output();
         match global.json {
             true => out.value(&self::json(&overview))?,
@@ -38,7 +40,7 @@ impl Status {
     }
 }
 
-async fn look(store: &dyn Backend) -> Result<Overview, Failure> {
+async fn overview(store: &dyn Backend) -> Result<Overview, Failure> {
     Ok(store.overview().await?)
 }
 
@@ -52,14 +54,34 @@ fn tell(overview: &Overview, out: &mut Output) -> Result<(), Failure> {
         out.line(&out.paint(&words::one_line(&waiting), Paint::Yellow))?;
     }
     if overview.subscribers.is_empty() {
-        return out.line("no subscribers yet");
+        out.line("no subscribers yet")?;
+    } else {
+        subscribers(overview, out)?;
     }
+    leases(overview, out)
+}
+
+fn subscribers(overview: &Overview, out: &mut Output) -> Result<(), Failure> {
     out.line("")?;
     let titles =
         ["subscriber", "state", "leader", ">checkpoint", ">lag", ">behind", ">rate", ">left", ">dead", "last error"];
     let mut table = Table::new(&titles);
     for subscriber in &overview.subscribers {
         table.row(cells(subscriber));
+    }
+    out.table(&table)
+}
+
+fn leases(overview: &Overview, out: &mut Output) -> Result<(), Failure> {
+    if overview.leases.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    let mut table = Table::new(&["leases", "held by", ">term"]);
+    for lease in &overview.leases {
+        let holder = holder(lease.holder.as_ref());
+        let holder = if lease.is_held() { Cell::from(holder) } else { Cell::painted(holder, Paint::Dim) };
+        table.row([(&lease.name).into(), holder, lease.term.into()]);
     }
     out.table(&table)
 }
@@ -88,7 +110,7 @@ fn cells(subscriber: &SubscriberOverview) -> [Cell; 10] {
     [
         (&subscriber.subscriber_id).into(),
         state(subscriber),
-        leader(subscriber).into(),
+        holder(subscriber.leader.as_ref()).into(),
         words::number(subscriber.checkpoint).into(),
         words::number(subscriber.lag_events).into(),
         behind(subscriber).into(),
@@ -110,8 +132,8 @@ pub(super) fn state(subscriber: &SubscriberOverview) -> Cell {
     Cell::painted(subscriber.state(), paint)
 }
 
-fn leader(subscriber: &SubscriberOverview) -> String {
-    let Some(leader) = &subscriber.leader else { return "none".to_owned() };
+fn holder(leader: Option<&Leader>) -> String {
+    let Some(leader) = leader else { return "none".to_owned() };
     let instance = &leader.instance;
     let who = format!("{} pid {}, {}", instance.host, instance.pid, words::duration(words::since(leader.since)));
     match leader.hold {
@@ -136,7 +158,7 @@ pub(super) fn left(subscriber: &SubscriberOverview) -> String {
 pub(super) fn dead(subscriber: &SubscriberOverview) -> Cell {
     match subscriber.dead_letters {
         0 => 0.into(),
-        letters => Cell::painted(words::number(letters), Paint::Red),
+        dead_letters => Cell::painted(words::number(dead_letters), Paint::Red),
     }
 }
 
@@ -149,6 +171,7 @@ fn json(overview: &Overview) -> Value {
         }),
         "open_writers": overview.open_writers.iter().map(writer).collect::<Vec<_>>(),
         "subscribers": overview.subscribers.iter().map(subscriber).collect::<Vec<_>>(),
+        "leases": overview.leases.iter().map(lease).collect::<Vec<_>>(),
     })
 }
 
@@ -165,25 +188,36 @@ fn writer(writer: &OpenWriter) -> Value {
     })
 }
 
+fn leader(leader: &Leader) -> Value {
+    json!({
+        "host": leader.instance.host,
+        "pid": leader.instance.pid,
+        "instance": leader.instance.id.to_string(),
+        "label": leader.instance.label,
+        "since": words::exact(leader.since),
+        "hold": match leader.hold {
+            LeaderHold::Held => "held",
+            LeaderHold::Gone => "gone",
+            LeaderHold::Unknown => "unknown",
+        },
+    })
+}
+
+fn lease(lease: &LeaseOverview) -> Value {
+    json!({
+        "lease": lease.name,
+        "held": lease.is_held(),
+        "holder": lease.holder.as_ref().map(leader),
+        "term": lease.term,
+        "acquired_at": words::exact(lease.acquired_at),
+    })
+}
+
 fn subscriber(subscriber: &SubscriberOverview) -> Value {
-    let leader = subscriber.leader.as_ref().map(|leader| {
-        json!({
-            "host": leader.instance.host,
-            "pid": leader.instance.pid,
-            "instance": leader.instance.id.to_string(),
-            "label": leader.instance.label,
-            "since": words::exact(leader.since),
-            "hold": match leader.hold {
-                LeaderHold::Held => "held",
-                LeaderHold::Gone => "gone",
-                LeaderHold::Unknown => "unknown",
-            },
-        })
-    });
     json!({
         "subscriber": subscriber.subscriber_id,
         "state": subscriber.state(),
-        "leader": leader,
+        "leader": subscriber.leader.as_ref().map(leader),
         "term": subscriber.term,
         "checkpoint": subscriber.checkpoint,
         "checkpoint_at": words::exact(subscriber.checkpoint_at),

@@ -10,18 +10,19 @@ use highwater::backend::{Backend, Record, Wakeup, chain};
 use crate::arguments::Global;
 use crate::failure::{Failure, note};
 use crate::output::Output;
-use crate::reading::{self, Reading};
+use crate::reading::{self, Reading, Which};
 use crate::record::Listing;
 
 /// How often to look without being woken.
 const POLL: Duration = Duration::from_millis(500);
 /// How often to retry when the database cannot be reached.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
   highwater tail
   highwater tail -f --type Placed
+  highwater tail -f --kind order
   highwater tail -n 0 -f --json | while read -r event; do echo \"$event\"; done";
 
 /// Show the last events, and with -f those that come
@@ -31,12 +32,11 @@ pub(crate) struct Tail {
     /// How many of the last events to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     lines: u32,
-    /// Go on with new events as they are appended, until Ctrl-C
+    /// Continue with new events as they are appended, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
-    /// Only events of this type; may be given several times
-    #[arg(long = "type", value_name = "TYPE")]
-    types: Vec<String>,
+    #[command(flatten)]
+    which: Which,
 }
 
 impl Tail {
@@ -56,7 +56,7 @@ impl Tail {
         }
         out.flush()?;
         if self.follow {
-            let reading = Reading::new(store, target, &self.types);
+            let reading = Reading::new(store, target, self.which.filter());
             return self.follow(store, reading, wakeup, &mut out, &mut listing).await;
         }
         out.finish()
@@ -72,7 +72,7 @@ impl Tail {
         }
         loop {
             let after = target.saturating_sub(back);
-            let mut reading = Reading::new(store, after, &self.types);
+            let mut reading = Reading::new(store, after, self.which.filter());
             last.clear();
             while let Some(records) = reading.page_up_to(target).await? {
                 last.extend(records);
@@ -110,10 +110,10 @@ impl Tail {
                 }
                 Err(error) if error.is_retryable() || matches!(error, Error::Interrupted { .. }) => {
                     if !lost {
-                        note(&format!("{}; trying again until it works", chain(&error)));
+                        note(&format!("{}; retrying until it works", chain(&error)));
                     }
                     lost = true;
-                    tokio::time::sleep(TRY_AGAIN).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                     if let Err(error) = reading.resume().await
                         && !error.is_retryable()
                     {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use highwater::EventStore;
 use highwater::backend::{Backend, chain};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -60,7 +61,7 @@ impl Top {
         let refused = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
         let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
-        let mut screen = Screen::take()?;
+        let mut screen = Screen::open()?;
         let mut keys = keys();
         let mut history = History::default();
         let interval = Duration::from_secs_f64(self.interval);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use highwater::backend::{Backend, explain_with_patience};
-use highwater::{Cause, Explanation};
+use highwater::backend::{Backend, LeaderHold, explain_with_patience};
+use highwater::operations::{Cause, Explanation};
 use serde_json::json;
 
 use crate::arguments::Global;
@@ -14,7 +14,8 @@ use crate::{times, words};
 
 /// Say why a subscriber is where it is
 ///
-/// In sentences, the most important first, each with what to do.
+/// In sentences, the most important first, each with what to do. Of a lease, which an application acquires by hand, who holds
+/// it and since when.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater why projection:revenue")]
 pub(crate) struct Why {
@@ -36,7 +37,10 @@ impl Why {
             let subscriber = &explanation.subscriber;
             let (id, state, at) = (&subscriber.subscriber_id, subscriber.state(), subscriber.checkpoint);
             let head = words::number(explanation.head);
-            let line = format!("{id}: {state}, at {} of {head}.", words::number(at));
+            let line = match subscriber.lease {
+                true => format!("{id}: a lease, {state}."),
+                false => format!("{id}: {state}, at {} of {head}.", words::number(at)),
+            };
             out.line(&words::one_line(&line))?;
             for cause in &explanation.causes {
                 out.line(&words::one_line(&cause.to_string()))?;
@@ -59,6 +63,7 @@ fn json(explanation: &Explanation) -> serde_json::Value {
         explanation.causes.iter().map(|cause| json!({ "cause": name(cause), "text": cause.to_string() })).collect();
     json!({
         "subscriber": subscriber.subscriber_id,
+        "lease": subscriber.lease,
         "state": subscriber.state(),
         "checkpoint": subscriber.checkpoint,
         "frontier": explanation.frontier,
@@ -73,7 +78,11 @@ fn command(cause: &Cause, subscriber_id: &str) -> Option<String> {
     match cause {
         Cause::Paused => Some(format!("highwater resume {subscriber_id}")),
         Cause::ParkedStreams { first: Some(stream), .. } => {
+            let stream = words::quoted(&stream.to_string());
             Some(format!("highwater dead-letters replay --subscriber {subscriber_id} --stream {stream}"))
+        }
+        Cause::Lease { holder, .. } if holder.as_ref().is_none_or(|holder| holder.hold == LeaderHold::Gone) => {
+            Some(format!("highwater subscribers remove {subscriber_id}"))
         }
         Cause::DeadLetters { .. } => Some(format!("highwater dead-letters list --subscriber {subscriber_id}")),
         _ => None,
@@ -86,6 +95,7 @@ fn name(cause: &Cause) -> &'static str {
         Cause::CaughtUp { .. } => "caught_up",
         Cause::CatchingUp { .. } => "catching_up",
         Cause::WaitingForWriters { .. } => "waiting_for_writers",
+        Cause::Lease { .. } => "lease",
         Cause::NobodyLeads { .. } => "nobody_leads",
         Cause::LockHeld { .. } => "lock_held",
         Cause::MovedByHand { .. } => "moved_by_hand",

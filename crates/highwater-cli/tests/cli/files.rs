@@ -77,7 +77,7 @@ async fn what_is_no_event_store_is_left_alone() {
     assert!(text.starts_with("this is not a database"));
 }
 
-/// Root may write everywhere, so the program runs as somebody else.
+/// Root may write everywhere, so the program runs as another user.
 fn as_nobody(place: &Place<Sqlite>, arguments: &[&str]) -> tokio::process::Command {
     let mut command = place.command(arguments);
     command.uid(65_534).gid(65_534);
@@ -98,4 +98,19 @@ async fn in_a_folder_that_may_not_be_written_to_it_says_so() {
         assert!(!refused.contains("postgres"), "{refused}");
     }
     mode(0o755);
+}
+
+#[tokio::test]
+async fn a_new_application_goes_into_a_new_folder_and_nowhere_else() {
+    let place = Sqlite::place();
+    let said = place.run(&["new", "bikes"]).await.fine();
+    assert!(said.starts_with("wrote bikes; next:\n"), "{said}");
+    let manifest = std::fs::read_to_string(place.folder.join("bikes/Cargo.toml")).unwrap();
+    assert!(manifest.contains("name = \"bikes\"") && manifest.contains("highwater-sqlite"), "{manifest}");
+    std::fs::write(place.folder.join("bikes/Cargo.toml"), "mine").unwrap();
+    for folder in ["bikes", "2bikes", ".."] {
+        place.run(&["new", folder, "--postgres"]).await.failed(1);
+    }
+    assert_eq!(std::fs::read_to_string(place.folder.join("bikes/Cargo.toml")).unwrap(), "mine");
+    assert!(!place.folder.join("2bikes").exists() && !place.folder.join("highwater.db").exists());
 }

@@ -2,10 +2,11 @@
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
 mod appending;
+mod dead_letters;
 mod ending;
 mod files;
 mod hostile;
-mod letters;
+mod leases;
 mod looking_after;
 mod moving;
 mod players;
@@ -14,6 +15,7 @@ mod redact;
 mod refusals;
 mod steering;
 mod support;
+mod tables;
 mod terminal;
 mod top;
 mod watching;

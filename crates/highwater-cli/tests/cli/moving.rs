@@ -7,15 +7,15 @@ use throwaway_postgres::send_signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{
-    Kind, Mended, PATIENCE, Place, Postgres, Ran, Sqlite, coordinated, eventually, on_each_backend, open_writer, picky,
+    Fixed, Kind, PATIENCE, Place, Postgres, Ran, Sqlite, coordinated, eventually, on_each_backend, open_writer, picky,
     say,
 };
 
-/// A store with events, a checkpoint, a pause, a letter and an open request; nobody runs any more.
+/// A store with events, a checkpoint, a pause, a dead letter and an open request; nobody runs any more.
 async fn filled<K: Kind>(place: &Place<K>) -> K::Store {
     let store = place.store().await;
     let bus = EventBus::with_config(store.clone(), coordinated());
-    let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+    let subscription = picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
     for text in ["one", "bad", "three"] {
         say(&store, "a", text).await;
     }
@@ -45,11 +45,12 @@ on_each_backend! {
         talk.run(&["import", "missing.ndjson"]).await;
         talk.is("export");
         let imported = other.feed(&["import"], &text).await.fine();
-        assert_eq!(imported, "imported 3 events, 1 checkpoint, 1 dead letter and 1 open request\n");
+        let said = "imported 3 events, 1 checkpoint, 1 dead letter and 1 open request\nread models are no part of it: ";
+        assert!(imported.starts_with(said), "{imported}");
         assert_eq!(exported(&other).await, text);
         assert_eq!(place.run(&["events", "--json"]).await.fine(), other.run(&["events", "--json"]).await.fine());
         let next = other.run(&["append", "order/17", "Placed", "--json"]).await.fine();
-        assert!(next.contains("\"global_sequence\":4"), "numbers go on: {next}");
+        assert!(next.contains("\"global_sequence\":4"), "numbers continue: {next}");
     }
 }
 
@@ -83,7 +84,7 @@ on_each_backend! {
         };
         let copied = Ran::of(copy(&place, &[&place.url, &other.url])).await.fine();
         assert!(copied.starts_with("copied 3 events, 1 checkpoint, 1 dead letter and 1 open request to "), "{copied}");
-        assert!(copied.ends_with("; both are the same\n"), "{copied}");
+        assert!(copied.contains("; both are the same\nread models are no part of it: rebuild"), "{copied}");
         assert_eq!(exported(&other).await, exported(&place).await);
 
         let again = Ran::of(copy(&place, &[&place.url, &other.url])).await.failed(1);
@@ -105,16 +106,16 @@ async fn a_store_goes_from_sqlite_to_postgresql_and_back_and_is_the_same() {
     assert_eq!(exported(&between).await, text);
     assert_eq!(exported(&last).await, text);
 
-    // It is as much alive as the first: what waits is done there, and numbers go on.
+    // It is as much alive as the first: what waits is done there, and numbers continue.
     last.run(&["resume", "projection:picky"]).await.fine();
-    let (store, mended) = (last.store().await, Mended::default());
-    mended.now();
+    let (store, fixed) = (last.store().await, Fixed::default());
+    fixed.now();
     let bus = EventBus::with_config(store.clone(), coordinated());
-    picky(&bus, FailurePolicy::DeadLetter, &mended).await;
+    picky(&bus, FailurePolicy::DeadLetter, &fixed).await;
     let at = say(&store, "a", "four").await;
     assert_eq!(at, 4);
     bus.wait_for("projection:picky", GlobalSequence(at)).await.unwrap();
-    eventually("the letter is replayed", async || {
+    eventually("the dead letter is replayed", async || {
         last.run(&["dead-letters", "list"]).await.fine() == "no dead letters\n"
     })
     .await;
@@ -151,7 +152,7 @@ on_each_backend! {
         let status = other.run(&["status"]).await.fine();
         assert!(status.contains("only half a copy: it is being filled from "), "{status}");
         let resumed = place.run(&borrowed(&arguments)).await.fine();
-        assert!(resumed.starts_with("went on after "), "{resumed}");
+        assert!(resumed.starts_with("resumed after "), "{resumed}");
         assert_eq!(exported(&other).await, exported(&place).await);
 
         let other = K::place();
@@ -246,7 +247,7 @@ async fn a_copy_beside_the_same_copy_is_told_to_wait() {
 }
 
 #[tokio::test]
-async fn a_damaged_store_is_not_copied_by_trying_again() {
+async fn a_damaged_store_is_not_copied_by_retrying() {
     use std::os::unix::fs::FileExt as _;
     let place = Sqlite::place();
     let lines = format!("{{\"stream\":\"note/a\",\"type\":\"T\",\"data\":\"{}\"}}\n", "x".repeat(500)).repeat(10_000);
@@ -257,5 +258,5 @@ async fn a_damaged_store_is_not_copied_by_trying_again() {
     let size = file.metadata().unwrap().len();
     file.write_all_at(&[0xff; 8_192], size / 2 / 4_096 * 4_096).unwrap();
     let refused = place.run(&["copy", "sqlite:whole.db", "sqlite:copy.db"]).await.failed(3);
-    assert!(refused.contains("damaged") && refused.contains("when that is mended"), "{refused}");
+    assert!(refused.contains("damaged") && refused.contains("when that is fixed"), "{refused}");
 }

@@ -40,14 +40,14 @@ pub fn coordinated() -> ReliableDeliveryConfig {
     }
 }
 
-/// Subscribes something that fails on what says "bad", unless it has been mended.
-pub async fn picky<B: Transactional>(bus: &EventBus<B>, on_failure: FailurePolicy, mended: &Mended) -> Subscription {
-    let mended = mended.clone();
+/// Subscribes something that fails on what says "bad", unless it has been fixed.
+pub async fn picky<B: Transactional>(bus: &EventBus<B>, on_failure: FailurePolicy, fixed: &Fixed) -> Subscription {
+    let fixed = fixed.clone();
     let observer = observer_fn("projection:picky", move |event: Event<Note>| {
-        let mended = mended.clone();
+        let fixed = fixed.clone();
         async move {
             match &event.data {
-                Note::Noted { text } if text.starts_with("bad") && !mended.is() => Err(BoxError::from("too bad")),
+                Note::Noted { text } if text.starts_with("bad") && !fixed.is() => Err(BoxError::from("too bad")),
                 _ => Ok(()),
             }
         }
@@ -57,9 +57,9 @@ pub async fn picky<B: Transactional>(bus: &EventBus<B>, on_failure: FailurePolic
 
 /// Whether what was bad is good now.
 #[derive(Debug, Clone, Default)]
-pub struct Mended(Arc<AtomicBool>);
+pub struct Fixed(Arc<AtomicBool>);
 
-impl Mended {
+impl Fixed {
     pub fn is(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

@@ -24,6 +24,9 @@ on_each_backend! {
         talk.run(&["read", "order/1", "--backwards", "--limit", "2"]).await;
         talk.run(&["read", "order/1", "--from", "2", "--json"]).await;
         talk.run(&["read", "order/1", "--from", "9"]).await;
+        talk.run(&["read", "order/1", "--type", "Shipped"]).await;
+        talk.run(&["read", "order/1", "--type", "Lost", "--type", "Placed", "--backwards"]).await;
+        talk.run(&["read", "order/1", "--since", "3"]).await;
         talk.run(&["read", "order/2"]).await;
         talk.run(&["events"]).await;
         talk.run(&["events", "--since", "3"]).await;
@@ -33,6 +36,36 @@ on_each_backend! {
         talk.run(&["tail", "-n", "1", "--type", "Shipped"]).await;
         talk.run(&["tail", "-n", "0"]).await;
         talk.is("read");
+    }
+}
+
+on_each_backend! {
+    async fn streams_are_listed_by_kind_and_found_by_name<K>(place: Place<K>) {
+        filled(&place).await;
+        // Of the application's own choice, and not as the library would have it.
+        let own = "0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d";
+        let named = format!("{{\"stream\":\"{own}\",\"stream_name\":\"bike/red\",\"type\":\"Added\"}}\n");
+        place.feed(&["append", "--stdin"], &named).await.fine();
+        let mut talk = place.talk();
+        talk.run(&["streams"]).await;
+        talk.run(&["streams", "order/", "--limit", "1"]).await;
+        talk.run(&["streams", "bike/", "--json"]).await;
+        talk.run(&["streams", "nothing/"]).await;
+        talk.run(&["events", "--kind", "bike"]).await;
+        talk.run(&["events", "--kind", "bike", "--kind", "order", "--type", "Shipped"]).await;
+        talk.run(&["events", "--kind", "bike/", "--limit", "1"]).await;
+        talk.run(&["events", "--kind", "nothing"]).await;
+        talk.run(&["tail", "-n", "1", "--kind", "order"]).await;
+        talk.run(&["append", "bike/red", "Rented"]).await;
+        talk.run(&["read", "bike/red"]).await;
+        talk.run(&["append", own, "Returned"]).await;
+        talk.run(&["read", own]).await;
+        talk.run(&["append", "bike/red", "Lost", "--expect", "7"]).await;
+        let twin = named.replace(own, "0198b0a4-7f5e-7c3c-9d2e-000000000000");
+        place.feed(&["append", "--stdin"], &twin).await.fine();
+        talk.run(&["read", "bike/red"]).await;
+        talk.run(&["append", &format!("order/{}", "x".repeat(200)), "Placed"]).await;
+        talk.is("streams");
     }
 }
 
@@ -70,7 +103,7 @@ on_each_backend! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tail_goes_on_after_the_server_was_restarted() {
+async fn tail_continues_after_the_server_was_restarted() {
     let mut server = ThrowawayPostgres::start().unwrap();
     let place = Place::<Postgres>::at(server.url());
     let store = place.store().await;

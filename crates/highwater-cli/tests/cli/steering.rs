@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use highwater::backend::DeadLetters as _;
-use highwater::{BoxError, Event, EventBus, FailurePolicy, GlobalSequence, Projection, SubscriptionState, observer_fn};
+use highwater::{
+    BoxError, Event, EventBus, FailurePolicy, GlobalSequence, Projection, StateIs, SubscriptionState, observer_fn,
+};
 
 use tokio::sync::Notify;
 
-use crate::support::{Counter, Kind, Mended, Note, Place, coordinated, eventually, on_each_backend, picky, say};
+use crate::support::{Counter, Fixed, Kind, Note, Place, coordinated, eventually, on_each_backend, picky, say};
 
 on_each_backend! {
     async fn a_subscriber_is_paused_and_resumed_from_outside<K>(place: Place<K>) {
         let store = place.store().await;
         let bus = EventBus::with_config(store.clone(), coordinated());
-        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
         subscription.caught_up().await.unwrap();
         let mut talk = place.talk();
         talk.run(&["pause", "projection:picky"]).await;
@@ -32,7 +34,7 @@ on_each_backend! {
         let mut talk = place.talk();
         talk.run(&["checkpoint", "show"]).await;
         let bus = EventBus::with_config(store.clone(), coordinated());
-        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
         for text in ["one", "bad", "three"] {
             say(&store, "a", text).await;
         }
@@ -52,7 +54,7 @@ on_each_backend! {
 }
 
 on_each_backend! {
-    async fn by_force_a_leader_is_fenced_and_goes_on_from_the_new_place<K>(place: Place<K>) {
+    async fn by_force_a_leader_is_fenced_and_resumes_from_the_new_place<K>(place: Place<K>) {
         let store = place.store().await;
         let bus = EventBus::with_config(store.clone(), coordinated());
         let seen = Counter::default();
@@ -80,6 +82,8 @@ on_each_backend! {
 struct Model(Counter);
 
 impl Projection<Note> for Model {
+    const STATE: StateIs = StateIs::Outside;
+
     fn subscriber_id(&self) -> &str {
         "projection:model"
     }
@@ -101,7 +105,7 @@ on_each_backend! {
         let bus = EventBus::with_config(store.clone(), coordinated());
         let seen = Counter::default();
         let model = bus.subscribe(Model(seen.clone())).await.unwrap();
-        let picky = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        let picky = picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
         say(&store, "a", "one").await;
         model.caught_up().await.unwrap();
         picky.caught_up().await.unwrap();

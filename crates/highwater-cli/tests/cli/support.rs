@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
-pub use crate::players::{Counter, Mended, Note, coordinated, open_writer, picky, say};
+pub use crate::players::{Counter, Fixed, Note, coordinated, open_writer, picky, say};
 use crate::redact::redact;
 
 /// How long the program may take for anything.
@@ -150,7 +150,7 @@ impl<K: Kind> Place<K> {
     /// Text without what belongs to this place alone.
     pub fn neutral(&self, text: &str) -> String {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        // The role that tests run as is whoever may do everything on that server.
+        // Tests run as the role that may do everything on that server.
         let user =
             self.url.split_once("//").and_then(|(_, rest)| rest.split_once(['@', ':'])).map_or("", |(user, _)| user);
         let text = text

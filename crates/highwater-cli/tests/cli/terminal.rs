@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, timeout_at};
 
-use crate::support::{Kind, Mended, PATIENCE, Place, Ran, coordinated, on_each_backend, picky, say};
+use crate::support::{Fixed, Kind, PATIENCE, Place, Ran, coordinated, on_each_backend, picky, say};
 
 /// The program in a terminal of its own.
 pub struct Terminal {
@@ -73,13 +73,13 @@ impl Terminal {
 
 on_each_backend! {
     async fn on_a_terminal_it_asks_before_it_does_much_at_once<K>(place: Place<K>) {
-        let (store, mended) = (place.store().await, Mended::default());
+        let (store, fixed) = (place.store().await, Fixed::default());
         let bus = EventBus::with_config(store.clone(), coordinated());
-        let subscription = picky(&bus, FailurePolicy::DeadLetter, &mended).await;
+        let subscription = picky(&bus, FailurePolicy::DeadLetter, &fixed).await;
         say(&store, "a", "bad").await;
         subscription.caught_up().await.unwrap();
-        mended.now();
-        for (answer, code, said) in [("n\n", 1, "nothing was done"), ("\n", 1, "nothing was done"), ("y\n", 0, "1 letter replayed")] {
+        fixed.now();
+        for (answer, code, said) in [("n\n", 1, "nothing was done"), ("\n", 1, "nothing was done"), ("y\n", 0, "1 dead letter replayed")] {
             let mut terminal = Terminal::start(&place, "dead-letters replay --all", &[]);
             terminal.shows("Replay 1 dead letter? [y/N] ").await;
             terminal.press(answer).await;

@@ -3,7 +3,7 @@
 use highwater::{EventBus, FailurePolicy};
 use throwaway_postgres::send_signal;
 
-use crate::support::{Kind, Mended, Place, Postgres, coordinated, on_each_backend, picky, say};
+use crate::support::{Fixed, Kind, Place, Postgres, coordinated, on_each_backend, picky, say};
 use crate::terminal::Terminal;
 
 const ENTER: &str = "\u{1b}[?1049h";
@@ -13,7 +13,7 @@ on_each_backend! {
     async fn top_shows_subscribers_live_and_gives_the_screen_back<K>(place: Place<K>) {
         let store = place.store().await;
         let bus = EventBus::with_config(store.clone(), coordinated());
-        picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
         let mut terminal = Terminal::start(&place, "top --interval 0.1", &[]);
         terminal.shows("projection:picky").await;
         say(&store, "a", "bad").await;

@@ -3,7 +3,7 @@
 use highwater::backend::Checkpoints as _;
 use highwater::{EventBus, FailurePolicy};
 
-use crate::support::{Kind, Mended, Place, coordinated, eventually, on_each_backend, picky, say};
+use crate::support::{Fixed, Kind, Place, coordinated, eventually, on_each_backend, picky, say};
 
 on_each_backend! {
     async fn status_shows_how_everything_stands<K>(place: Place<K>) {
@@ -11,7 +11,7 @@ on_each_backend! {
         let mut talk = place.talk();
         talk.run(&["status"]).await;
         let bus = EventBus::with_config(store.clone(), coordinated());
-        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+        let subscription = picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
         for text in ["good", "bad"] {
             say(&store, "a", text).await;
         }

@@ -3,12 +3,12 @@
 use std::process::{Child, Command, Stdio};
 
 use highwater::backend::{LeaderHold, Leadership as _, Transactional};
-use highwater::{EventBus, FailurePolicy, GlobalSequence};
+use highwater::{EventBus, FailurePolicy};
 use highwater_postgres::{PgConfig, PgEventStore};
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Kind, Mended, Place, Postgres, Sqlite, coordinated, eventually, picky, say};
+use crate::support::{Fixed, Kind, Place, Postgres, Sqlite, coordinated, eventually, picky, say};
 
 /// Tells the program that it is a worker, and where.
 const WORKER: &str = "HIGHWATER_TEST_WORKER";
@@ -45,8 +45,16 @@ impl Drop for Worker {
 
 async fn work<B: Transactional>(store: B) {
     let bus = EventBus::with_config(store, coordinated());
-    picky(&bus, FailurePolicy::DeadLetter, &Mended::default()).await;
+    picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
     std::future::pending().await
+}
+
+/// Waits for a worker: it has to start first.
+pub async fn has_handled(store: &impl Transactional, at: u64) {
+    eventually("a worker has handled that", async || {
+        store.checkpoint("projection:picky").await.unwrap().is_some_and(|found| found.global_sequence == at)
+    })
+    .await;
 }
 
 /// By itself: workers that are started, work and are killed. With a job in the environment: that worker.
@@ -68,7 +76,7 @@ async fn starts_and_dies<K: Kind>(place: &Place<K>) {
     let store = place.store().await;
     let worker = Worker::start(place);
     let at = say(&store, "a", "good").await;
-    EventBus::with_config(store.clone(), coordinated()).wait_for("projection:picky", GlobalSequence(at)).await.unwrap();
+    has_handled(&store, at).await;
     let leader = store.leaders().await.unwrap().remove(0);
     assert_eq!((leader.instance.pid, leader.hold), (worker.0.id(), LeaderHold::Held));
     drop(worker);

@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::backend::{Checkpoints, DeadLetters, Transactional};
+use highwater::backend::{Checkpoints, DeadLetterQuery, DeadLetters, Transactional};
 use highwater::{
-    DeadLetterQuery, Error, EventBus, EventTypes, GlobalSequence, InstanceMode, Problem, ReliableDeliveryConfig,
-    SubscriberOptions, Subscription, SubscriptionState,
+    Error, EventBus, EventTypes, GlobalSequence, InstanceMode, Problem, ReliableDeliveryConfig, SubscriberOptions,
+    Subscription, SubscriptionState,
 };
 use uuid::Uuid;
 
-use super::{ByHand, DAMAGED, EVENTS, SOUND, Told, history, letter, report, request};
+use super::{ByHand, DAMAGED, EVENTS, SOUND, Told, dead_letter, history, report, request};
 use crate::delivery::players::{Observer, end, in_state, one};
 use crate::notes::quick;
 use crate::support::{Ledger, eventually};
 use crate::{Call, Flaky, Verdict};
 
 #[doc(hidden)]
-pub async fn a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_go_on<D: ByHand>() {
+pub async fn a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_continue<D: ByHand>() {
     let (by_hand, store) = history::<D>().await;
     // Live before it happens, so that all of them sit at the same tail.
     let reads = Arc::new(AtomicU64::new(0));
@@ -45,17 +45,18 @@ pub async fn a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_th
     let last = one(&store, SOUND, Ledger::Closed).await;
     assert_eq!(last, 8);
     is_disconnected(&stopped, "event 7").await;
-    bus.wait_for("projection:some", GlobalSequence(last)).await.expect("the others get on");
+    bus.wait_for("projection:some", GlobalSequence(last)).await.expect("the others make progress");
     let health = bus.health().await;
     let named = |problem: &Problem| {
         matches!(problem, Problem::Disconnected { subscriber_id, error }
             if subscriber_id == "projection:all" && error.contains("damaged"))
     };
     assert!(health.problems.iter().any(named) && !health.is_ready(), "{health:?}");
-    // What lies before it has been dealt with, and nothing after it: data that does not fit went to the letters.
+    // What lies before it has been dealt with, and nothing after it: data that does not fit went to the dead letters.
     assert_eq!(all.taken(), [1, 2, 3, 4, 5]);
-    let letters = store.letters(&DeadLetterQuery::of("projection:all")).await.expect("letters can be read");
-    assert_eq!(letters.iter().map(|letter| letter.global_sequence).collect::<Vec<_>>(), [6]);
+    let dead_letters =
+        store.dead_letters(&DeadLetterQuery::of("projection:all")).await.expect("dead letters can be read");
+    assert_eq!(dead_letters.iter().map(|dead_letter| dead_letter.global_sequence).collect::<Vec<_>>(), [6]);
     let checkpoint = store.checkpoint("projection:all").await.expect("it can be read").expect("it is stored");
     assert_eq!(checkpoint.global_sequence, 6);
     // Live again beyond it, while the first one still stands there; and nobody spins.
@@ -63,14 +64,14 @@ pub async fn a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_th
     let (before, began) = (reads.load(Ordering::SeqCst), tokio::time::Instant::now());
     for _ in 0..3 {
         let at = one(&store, SOUND, Ledger::Closed).await;
-        bus.wait_for("projection:some", GlobalSequence(at)).await.expect("the others get on");
+        bus.wait_for("projection:some", GlobalSequence(at)).await.expect("the others make progress");
     }
     let reads = reads.load(Ordering::SeqCst) - before;
     assert!(reads <= D::READS + 10 * began.elapsed().as_secs(), "{reads} reads in {:?}", began.elapsed());
-    // Mended by hand, it goes on by itself.
-    let mend = r#"UPDATE events SET stream_version = 5, data = '{"owner":"x"}' WHERE global_sequence = 7"#;
-    by_hand.execute(mend).await;
-    bus.wait_for("projection:all", GlobalSequence(last)).await.expect("it goes on");
+    // Fixed by hand, it resumes by itself.
+    let fix = r#"UPDATE events SET stream_version = 5, data = '{"owner":"x"}' WHERE global_sequence = 7"#;
+    by_hand.execute(fix).await;
+    bus.wait_for("projection:all", GlobalSequence(last)).await.expect("it continues");
     assert_eq!(all.taken()[5..7], [7, 8]);
     end(bus).await;
 }
@@ -92,7 +93,7 @@ pub async fn assert_does_not_start(subscribed: Result<Subscription, Error>, why:
     }
 }
 
-/// Subscribes one that takes everything in.
+/// Subscribes one that handles everything.
 async fn subscribe<S: Transactional>(bus: &EventBus<S>, id: &str) -> Arc<Observer> {
     let observer = Observer::new(id).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
@@ -100,7 +101,7 @@ async fn subscribe<S: Transactional>(bus: &EventBus<S>, id: &str) -> Arc<Observe
 }
 
 #[doc(hidden)]
-pub async fn an_event_whose_content_is_damaged_goes_to_the_letters<D: ByHand>() {
+pub async fn an_event_whose_content_is_damaged_goes_to_the_dead_letters<D: ByHand>() {
     for (set, ..) in EVENTS.iter().chain(D::EVENTS).filter(|damage| damage.1 == Told::Undecodable) {
         let (by_hand, store) = history::<D>().await;
         by_hand.execute(D::UNBOUND).await;
@@ -109,8 +110,9 @@ pub async fn an_event_whose_content_is_damaged_goes_to_the_letters<D: ByHand>() 
         let observer = subscribe(&bus, "projection:all").await;
         bus.wait_for("projection:all", GlobalSequence(5)).await.expect("it gets past it");
         assert_eq!(observer.taken(), [1, 3, 4, 5], "{set}");
-        let letters = store.letters(&DeadLetterQuery::of("projection:all")).await.expect("letters can be read");
-        assert_eq!(letters.len(), 1, "{set}: {letters:?}");
+        let dead_letters =
+            store.dead_letters(&DeadLetterQuery::of("projection:all")).await.expect("dead letters can be read");
+        assert_eq!(dead_letters.len(), 1, "{set}: {dead_letters:?}");
         end(bus).await;
     }
 }
@@ -150,7 +152,7 @@ pub async fn a_checkpoint_that_cannot_be_read_is_never_0<D: ByHand>() {
 
 /// Waits until this was the last event that an observer handled.
 async fn takes(observer: &Observer, at: u64) {
-    eventually("it gets on", || std::future::ready(observer.taken().last() == Some(&at))).await;
+    eventually("it makes progress", || std::future::ready(observer.taken().last() == Some(&at))).await;
 }
 
 /// Terms say who may write: what they are does not matter, as long as the next one is another.
@@ -190,10 +192,10 @@ pub async fn a_request_that_nobody_understands_keeps_no_other_waiting<D: ByHand>
 }
 
 #[doc(hidden)]
-pub async fn a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues<
+pub async fn a_replay_of_a_dead_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues<
     D: ByHand,
 >() {
-    let sql = format!("{}; {}", letter::<D>(0, "lost"), letter::<D>(1, "dead"));
+    let sql = format!("{}; {}", dead_letter::<D>(0, "lost"), dead_letter::<D>(1, "dead"));
     let (_by_hand, store, bus) = after::<D>(&sql, InstanceMode::SingleInstance).await;
     subscribe(&bus, "projection:x").await;
     let replay = bus.dead_letters().by("anna").replay(Uuid::from_u128(1)).await.expect("it can be filed");
@@ -201,15 +203,15 @@ pub async fn a_replay_of_a_letter_without_an_event_fails_beside_a_damaged_one_an
     let failed = outcome.as_ref().map_or(true, |outcome| outcome.failed > 0 || outcome.error.is_some());
     assert!(failed, "{outcome:?}");
     let at = one(&store, SOUND, Ledger::Closed).await;
-    bus.wait_for("projection:x", GlobalSequence(at)).await.expect("it goes on");
+    bus.wait_for("projection:x", GlobalSequence(at)).await.expect("it continues");
     end(bus).await;
 }
 
 #[doc(hidden)]
-pub async fn a_letter_of_no_known_state_is_an_error_where_it_is_asked_for<D: ByHand>() {
+pub async fn a_dead_letter_of_no_known_state_is_an_error_where_it_is_asked_for<D: ByHand>() {
     let (by_hand, store) = history::<D>().await;
-    by_hand.execute(&letter::<D>(0, "lost")).await;
-    assert_says(&store.letter(Uuid::nil()).await, "\"lost\"");
+    by_hand.execute(&dead_letter::<D>(0, "lost")).await;
+    assert_says(&store.dead_letter(Uuid::nil()).await, "\"lost\"");
 }
 
 /// Checks that what cannot be read is called damaged, and why.

@@ -1,4 +1,4 @@
-//! Stopping and going on.
+//! Stopping and resuming.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) async fn a_pause_lasts_until_it_is_ended<H: Harness>(harness: Arc<H>)
     tokio::time::sleep(QUIET).await;
     assert_eq!(observer.calls(), first, "a restart ends no pause");
     within("resuming", subscription.resume()).await.expect("it can be resumed");
-    bus_two.wait_for("projection:each", GlobalSequence(second[2])).await.expect("it goes on");
+    bus_two.wait_for("projection:each", GlobalSequence(second[2])).await.expect("it continues");
     assert_eq!(observer.calls(), [first, second].concat());
     end(bus_two).await;
 }
@@ -51,14 +51,14 @@ pub(crate) async fn a_pause_from_elsewhere_is_heeded<H: Harness>(harness: Arc<H>
     tokio::time::sleep(QUIET).await;
     assert_eq!(observer.calls(), [0; 0]);
     elsewhere.resume("projection:each").await.expect("it can be resumed");
-    elsewhere.wait_for("projection:each", GlobalSequence(events[1])).await.expect("it goes on");
+    elsewhere.wait_for("projection:each", GlobalSequence(events[1])).await.expect("it continues");
     assert_eq!(observer.calls(), events);
     let unknown = elsewhere.pause("projection:unknown").await;
     assert!(matches!(unknown, Err(Error::Bus(BusError::UnknownSubscriber(_)))), "{unknown:?}");
     end(bus_one).await;
 }
 
-pub(crate) async fn whoever_is_unsubscribed_goes_on_later<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_subscriber_that_is_unsubscribed_resumes_later<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let bus = bus(&store);
     let observer = Observer::new("projection:each").delivery(batched(100)).shared();
@@ -94,13 +94,13 @@ pub(crate) async fn a_shutdown_finishes_what_is_in_hand<H: Harness>(harness: Arc
     let early = tokio::time::timeout(QUIET, &mut shutdown).await;
     assert!(early.is_err(), "an event is in hand");
     gate.open();
-    within("a shutdown", shutdown).await.expect("it comes through").expect("everybody stops in time");
+    within("a shutdown", shutdown).await.expect("it comes through").expect("all stop in time");
     let taken = observer.taken();
     assert!(taken.len() >= 21, "what was in hand is finished");
     assert_eq!(position(&store, "projection:each").await, taken.last().copied(), "and stored");
     let second = bus(&store);
     second.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    second.wait_for("projection:each", GlobalSequence(events[49])).await.expect("it goes on");
+    second.wait_for("projection:each", GlobalSequence(events[49])).await.expect("it continues");
     assert_eq!(observer.calls(), events, "nothing comes twice after an orderly end");
     end(second).await;
 }
@@ -131,7 +131,7 @@ pub(crate) async fn a_shutdown_does_not_wait_for_ever<H: Harness>(harness: Arc<H
     let second = bus(&store);
     let again = Observer::new("projection:hanging").shared();
     second.subscribe(Arc::clone(&again)).await.expect("it can be subscribed");
-    second.wait_for("projection:hanging", GlobalSequence(events[4])).await.expect("it goes on");
+    second.wait_for("projection:hanging", GlobalSequence(events[4])).await.expect("it continues");
     assert_eq!(again.calls(), events[3..], "it is delivered again");
     end(second).await;
 }
@@ -148,12 +148,12 @@ pub(crate) async fn a_name_is_subscribed_once<H: Harness>(harness: Arc<H>) {
         "{refused:?}"
     );
     let events = fill(&store, new_stream(), 2).await;
-    bus.wait_for("projection:each", GlobalSequence(events[1])).await.expect("the first goes on");
+    bus.wait_for("projection:each", GlobalSequence(events[1])).await.expect("the first continues");
     assert_eq!((first.calls(), second.calls()), (events.clone(), vec![]));
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops in time");
     bus.subscribe(Arc::clone(&second)).await.expect("now the name is free");
     let more = fill(&store, new_stream(), 1).await;
-    bus.wait_for("projection:each", GlobalSequence(more[0])).await.expect("it goes on");
+    bus.wait_for("projection:each", GlobalSequence(more[0])).await.expect("it continues");
     assert_eq!((first.calls(), second.calls()), (events, more));
     end(bus).await;
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use highwater::{BoxError, DeadLetterQuery, Event, GlobalSequence, SubscriberOptions, TransactionalProjection};
+use highwater::operations::DeadLetterQuery;
+use highwater::{BoxError, Event, GlobalSequence, SubscriberOptions, TransactionalProjection};
 
 use super::players::{Act, Counter, batched, bus, end, fill};
 use crate::dead_letters::{found, places};
@@ -65,9 +66,9 @@ pub(crate) async fn in_a_batch_only_the_bad_event_pays<H: Harness>(harness: Arc<
     bus.wait_for("projection:count", GlobalSequence(events[29])).await.expect("it gets there");
     let good: Vec<u64> = events.iter().copied().filter(|at| *at != bad).collect();
     count.assert_counts(&good).await;
-    let letters = found(&store, &DeadLetterQuery::default()).await;
-    assert_eq!(places(&letters), [bad], "the bad one and no other");
-    assert_eq!(letters[0].error_message.as_deref(), Some("poison"));
+    let dead_letters = found(&store, &DeadLetterQuery::default()).await;
+    assert_eq!(places(&dead_letters), [bad], "the bad one and no other");
+    assert_eq!(dead_letters[0].error_message.as_deref(), Some("poison"));
     end(bus).await;
 }
 

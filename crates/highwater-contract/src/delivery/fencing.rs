@@ -24,7 +24,7 @@ pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
     in_state(&old_one, "the older halts", is_halted).await;
     let SubscriptionState::Halted { reason } = old_one.state() else { panic!("{:?}", old_one.state()) };
     assert!(reason.contains("fenced"), "{reason}");
-    assert_eq!(new.calls(), after, "the newer goes on where the older was");
+    assert_eq!(new.calls(), after, "the newer resumes where the older was");
     let late = old.calls().len();
     assert!(late <= before.len() + 1, "the older is stopped by its first checkpoint");
     let more = fill(&store, new_stream(), 3).await;
@@ -32,7 +32,7 @@ pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
     assert_eq!(old.calls().len(), late, "who is halted handles nothing");
     assert_eq!(stored(&store, "projection:each").await.expect("it has one").term, term, "and writes nothing");
 
-    // To resume the older is to say that it shall go on.
+    // To resume the older is to say that it shall continue.
     old_one.resume().await.expect("it can be resumed");
     let taken_over = async || stored(&store, "projection:each").await.expect("it has one").term.number > term.number;
     eventually("it has taken over", taken_over).await;

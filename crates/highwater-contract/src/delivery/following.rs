@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, Event, EventObserver, EventTypes, GlobalSequence, ReliableDeliveryConfig, StartAt,
-    SubscriberOptions, observer_fn,
+    Append, BoxError, Event, EventObserver, EventTypes, GlobalSequence, ReliableDeliveryConfig, StartAt, StreamId,
+    SubscriberOptions, observer_fn, stream_id,
 };
 
 use super::players::{Counter, Observer, batched, bus, config, end, fill, one};
@@ -71,7 +71,7 @@ pub(crate) async fn progress_is_stored_batch_by_batch<H: Harness>(harness: Arc<H
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 250).await;
     let observer = Observer::new("projection:batches").delivery(batched(100)).shared();
-    // Every checkpoint on its way, and what had been taken in by then.
+    // Every checkpoint on its way, and what had been handled by then.
     let writes = Arc::new(Mutex::new(Vec::new()));
     let watched = {
         let (observer, writes) = (Arc::clone(&observer), Arc::clone(&writes));
@@ -147,6 +147,32 @@ pub(crate) async fn a_subscriber_gets_the_types_it_wants_and_moves_on<H: Harness
     end(bus).await;
 }
 
+pub(crate) async fn a_subscriber_gets_the_kinds_it_wants_and_moves_on<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let note = async |stream: StreamId| append(&store, &Append::to(stream).event(Ledger::Noted("x".into()))).await;
+    let (bike, customer) = (stream_id("bike", "1"), stream_id("customer", "1"));
+    let mut wanted = vec![note(bike).await.global_sequence];
+    note(customer).await;
+    let bikes = SubscriberOptions::new().of_kinds(["bike"]);
+    let bus = bus(&store);
+    let each = Observer::new("projection:bikes").with(bikes.clone()).shared();
+    let count = Counter::new("projection:bike-count", &harness, &store).with(bikes).shared();
+    bus.subscribe(Arc::clone(&each)).await.expect("it can be subscribed");
+    bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
+    for _ in 0..3 {
+        // By its id alone: it is a bike all the same.
+        wanted.push(note(bike.id().into()).await.global_sequence);
+        note(new_stream().into()).await;
+        let last = note(customer).await.global_sequence;
+        for name in [each.id(), count.id()] {
+            bus.wait_for(name, GlobalSequence(last)).await.expect("the checkpoint moves past what is not wanted");
+        }
+        assert_eq!(each.calls(), wanted);
+    }
+    count.assert_counts(&wanted).await;
+    end(bus).await;
+}
+
 pub(crate) async fn a_subscriber_may_start_at_the_end<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let before = fill(&store, new_stream(), 10).await;
@@ -160,7 +186,7 @@ pub(crate) async fn a_subscriber_may_start_at_the_end<H: Harness>(harness: Arc<H
     first.wait_for("projection:news", GlobalSequence(news[2])).await.expect("it gets there");
     end(first).await;
     let missed = fill(&store, new_stream(), 2).await;
-    // The end counts once: whoever comes back goes on from its checkpoint.
+    // The end counts once: a subscriber that comes back resumes from its checkpoint.
     let second = bus(&store);
     second.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     second.wait_for("projection:news", GlobalSequence(missed[1])).await.expect("it gets there");
@@ -316,7 +342,7 @@ pub(crate) async fn functions_and_shared_observers_can_be_subscribed<H: Harness>
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops in time");
     bus.subscribe(shared).await.expect("a shared observer without its type can be subscribed");
     let more = fill(&store, new_stream(), 1).await;
-    eventually("it goes on where the other stopped", || std::future::ready(heard(2) == more)).await;
+    eventually("it resumes where the other stopped", || std::future::ready(heard(2) == more)).await;
     assert_eq!(heard(1), events);
     end(bus).await;
 }

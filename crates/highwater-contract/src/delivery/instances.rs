@@ -9,9 +9,10 @@ use std::time::Duration;
 use highwater::backend::{
     Checkpoints, Diagnose, Instance, LeaderHold, Leadership, LeadershipSettings, Severity, Transactional,
 };
+use highwater::operations::{Cause, DeadLetterQuery};
 use highwater::{
-    Bus, Cause, Claim, Coordinator, DeadLetterQuery, EventBus, EventStore, GlobalSequence, InstanceMode, Problem,
-    ProjectorCoordinator, ReliableDeliveryConfig, Subscription, SubscriptionState,
+    Bus, Claim, Coordinator, EventBus, EventStore, GlobalSequence, InstanceMode, Problem, ProjectorCoordinator,
+    ReliableDeliveryConfig, Subscription, SubscriptionState,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -66,7 +67,7 @@ pub(super) fn led(bus: &Bus) -> BTreeSet<String> {
     subscriptions.filter(|it| leads(&it.state())).map(|it| it.subscriber_id().to_owned()).collect()
 }
 
-/// Takes everything in, but for one event in front of which it waits.
+/// Handles everything, but for one event in front of which it waits.
 fn gated(id: &str, at: u64, gate: &Gate) -> Arc<Observer> {
     let waits = gate.clone();
     Observer::new(id)
@@ -77,7 +78,8 @@ fn gated(id: &str, at: u64, gate: &Gate) -> Arc<Observer> {
 
 /// Subscribes an observer that another instance processes for, and waits until it stands by.
 pub(super) async fn stand_by<B: Transactional>(bus: &EventBus<B>, observer: &Arc<Observer>) -> Subscription {
-    let subscription = bus.subscribe(Arc::clone(observer)).await.expect("whoever leads, it can be subscribed");
+    let subscription =
+        bus.subscribe(Arc::clone(observer)).await.expect("whichever instance leads, it can be subscribed");
     in_state(&subscription, "it stands by", SubscriptionState::is_standby).await;
     subscription
 }
@@ -127,22 +129,25 @@ async fn hands_over<H: Harness, E>(
     let standing_by = stand_by(&second, &other).await;
     let mut ending = ends(first.clone(), leading);
     assert!(timeout(QUIET, &mut ending).await.is_err(), "an event is in hand");
-    assert!(standing_by.state().is_standby() && other.calls().is_empty(), "until that is done, nobody goes on");
+    assert!(
+        standing_by.state().is_standby() && other.calls().is_empty(),
+        "until that is done, no other instance resumes"
+    );
     gate.open();
     within("an orderly end", ending).await.expect("it comes through").expect("it stops in time");
     let more = fill(&store, new_stream(), 5).await;
-    second.wait_for("projection:each", GlobalSequence(more[4])).await.expect("the other goes on");
+    second.wait_for("projection:each", GlobalSequence(more[4])).await.expect("the other takes over");
     assert!(leads(&standing_by.state()) && other.calls().first() > one.calls().last());
     assert_eq!([one.calls(), other.calls()].concat(), [events, more].concat(), "nothing twice, nothing left out");
     end(first).await;
     end(second).await;
 }
 
-pub(crate) async fn after_a_shutdown_another_instance_goes_on<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn after_a_shutdown_another_instance_takes_over<H: Harness>(harness: Arc<H>) {
     hands_over(harness, |bus, _| tokio::spawn(async move { bus.shutdown().await })).await;
 }
 
-pub(crate) async fn after_an_unsubscription_another_instance_goes_on<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn after_an_unsubscription_another_instance_takes_over<H: Harness>(harness: Arc<H>) {
     hands_over(harness, |_, subscription| tokio::spawn(subscription.unsubscribe())).await;
 }
 
@@ -209,8 +214,8 @@ pub(crate) async fn what_is_asked_of_a_standby_is_done_by_the_leader<H: Harness>
     let store = harness.fresh(Settings::default()).await;
     let (first, second) = (instance(&*harness, &store, settled()).await, instance(&*harness, &store, settled()).await);
     let bad = fill(&store, new_stream(), 1).await[0];
-    let mended = Arc::new(AtomicBool::new(false));
-    let broken = Arc::clone(&mended);
+    let fixed = Arc::new(AtomicBool::new(false));
+    let broken = Arc::clone(&fixed);
     let one = Observer::new("projection:each")
         .plays(move |event, _| match event.global_sequence {
             Some(at) if at == bad && !broken.load(Ordering::SeqCst) => Act::GiveUp("broken"),
@@ -219,7 +224,7 @@ pub(crate) async fn what_is_asked_of_a_standby_is_done_by_the_leader<H: Harness>
         .shared();
     let other = Observer::new("projection:each").shared();
     let leading = first.subscribe(Arc::clone(&one)).await.expect("it can be subscribed");
-    first.wait_for("projection:each", GlobalSequence(bad)).await.expect("it goes on");
+    first.wait_for("projection:each", GlobalSequence(bad)).await.expect("it continues");
     let term = leading.state().term();
     let standing_by = stand_by(&second, &other).await;
 
@@ -229,13 +234,13 @@ pub(crate) async fn what_is_asked_of_a_standby_is_done_by_the_leader<H: Harness>
     sleep(QUIET).await;
     assert_eq!((one.calls(), other.calls()), (vec![bad], vec![]), "nothing is delivered while it is paused");
     within("resuming", standing_by.resume()).await.expect("it can be resumed");
-    second.wait_for("projection:each", GlobalSequence(events[2])).await.expect("the leader goes on");
+    second.wait_for("projection:each", GlobalSequence(events[2])).await.expect("the leader continues");
     in_state(&standing_by, "it stands by again", SubscriptionState::is_standby).await;
     assert_eq!(leading.state().term(), term, "a pause changes no leader");
 
-    mended.store(true, Ordering::SeqCst);
-    let letters = found(&store, &DeadLetterQuery::of("projection:each")).await;
-    let filed = second.dead_letters().by("anna").replay(letters[0].id).await.expect("it can be asked for");
+    fixed.store(true, Ordering::SeqCst);
+    let dead_letters = found(&store, &DeadLetterQuery::of("projection:each")).await;
+    let filed = second.dead_letters().by("anna").replay(dead_letters[0].id).await.expect("it can be asked for");
     assert_eq!(within("a replay", filed.done()).await.expect("the leader does it").done, 1);
     assert_eq!(one.taken(), [events, vec![bad]].concat());
     assert_eq!(other.calls(), [0; 0]);
@@ -258,7 +263,7 @@ pub(crate) async fn a_pause_outlasts_the_leader<H: Harness>(harness: Arc<H>) {
     sleep(QUIET).await;
     assert!(is_paused(&standing_by.state()) && other.calls().is_empty(), "the end of a leader ends no pause");
     within("resuming", standing_by.resume()).await.expect("it can be resumed");
-    second.wait_for("projection:each", GlobalSequence(after[2])).await.expect("the other goes on");
+    second.wait_for("projection:each", GlobalSequence(after[2])).await.expect("the other takes over");
     assert_eq!((one.calls(), other.calls()), (before, after));
     end(second).await;
 }
@@ -290,7 +295,7 @@ pub(crate) async fn a_takeover_whose_answer_is_lost_is_made_again<H: Harness>(ha
     end(second).await;
 }
 
-pub(crate) async fn whoever_is_overtaken_stands_by_and_leads_again<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_leader_that_is_overtaken_stands_by_and_leads_again<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let bus = instance(&*harness, &store, settled()).await;
     let each = Observer::new("projection:each").shared();
@@ -304,7 +309,7 @@ pub(crate) async fn whoever_is_overtaken_stands_by_and_leads_again<H: Harness>(h
             let name = subscription.subscriber_id();
             bus.wait_for(name, GlobalSequence(*events.last().expect("there are some"))).await.expect("it gets there");
             let taken = within("taking over", store.take_over(&Claim::of(name))).await.expect("one can take over");
-            terms.push(taken.term.number);
+            terms.push(taken.checkpoint.term.number);
         }
         events.extend(fill(&store, new_stream(), 5).await);
         for (subscription, term) in [&each_one, &count_one].into_iter().zip(terms) {
@@ -327,7 +332,7 @@ pub(crate) async fn whoever_is_overtaken_stands_by_and_leads_again<H: Harness>(h
     end(bus).await;
 }
 
-pub(crate) async fn whoever_has_lost_leadership_handles_nothing_more<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_leader_that_has_lost_leadership_handles_nothing_more<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 50).await;
     let (first, coordinator) = mortal(&*harness, &store).await;
@@ -339,7 +344,7 @@ pub(crate) async fn whoever_has_lost_leadership_handles_nothing_more<H: Harness>
     let standing_by = stand_by(&second, &other).await;
     within("closing", coordinator.close()).await;
     // The other does not wait for the event that is in hand over there.
-    second.wait_for("projection:each", GlobalSequence(events[49])).await.expect("the other goes on");
+    second.wait_for("projection:each", GlobalSequence(events[49])).await.expect("the other takes over");
     assert!(leads(&standing_by.state()));
     let after = other.calls();
     let again = after.iter().filter(|at| one.calls().contains(at)).count();
@@ -375,7 +380,7 @@ pub(crate) async fn however_often_leaders_die_everything_counts_once<H: Harness>
         let before = events.len() - 20;
         count.has_taken(before).await;
         each.has_taken(before).await;
-        eventually("somebody leads", || ready(living.iter().any(|(bus, _)| !led(bus).is_empty()))).await;
+        eventually("an instance leads", || ready(living.iter().any(|(bus, _)| !led(bus).is_empty()))).await;
         let leads_something = living.iter().position(|(bus, _)| !led(bus).is_empty());
         let (bus, coordinator) = living.swap_remove(leads_something.unwrap_or(0));
         within("closing", coordinator.close()).await;
@@ -409,7 +414,7 @@ pub(crate) async fn a_subscriber_that_nobody_leads_is_a_problem_that_names_who_h
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     in_state(&subscription, "it leads", leads).await;
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops");
-    // Somebody has the lock and does nothing with it; for as long as one that hangs may.
+    // An instance has the lock and does nothing with it; for as long as one that hangs may.
     let stranger = store.candidate(&Instance::here(None), &LeadershipSettings::from(&settled()));
     let held = within("the lock", stranger.hold(ID)).await.expect("it is free");
     let denied = bus.subscribe(observer).await.expect("it can be subscribed");

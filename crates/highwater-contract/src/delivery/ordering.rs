@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use highwater::backend::{Closing, Transactional};
-use highwater::{
-    DeadLetterQuery, DeadLetterState, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriptionState,
-};
+use highwater::backend::{Closing, DeadLetterQuery, DeadLetterState, Transactional};
+use highwater::{FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriptionState};
 
 use super::players::{Act, Observer, batched, bus, config, end, fill, in_state, is_halted};
 use crate::checkpoints::position;
@@ -18,15 +16,15 @@ pub(crate) async fn a_halted_subscriber_stops_in_front_of_the_event<H: Harness>(
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 6).await;
     let bad = events[3];
-    let mended = Arc::new(AtomicBool::new(false));
+    let fixed = Arc::new(AtomicBool::new(false));
     let bus = bus(&store);
     let observer = {
-        let mended = Arc::clone(&mended);
+        let fixed = Arc::clone(&fixed);
         Observer::new("projection:strict")
             .on_failure(FailurePolicy::Halt)
             .delivery(batched(10))
             .plays(move |event, _| match event.global_sequence {
-                Some(at) if at == bad && !mended.load(Ordering::SeqCst) => Act::fail("broken"),
+                Some(at) if at == bad && !fixed.load(Ordering::SeqCst) => Act::fail("broken"),
                 _ => Act::Take,
             })
             .shared()
@@ -45,14 +43,14 @@ pub(crate) async fn a_halted_subscriber_stops_in_front_of_the_event<H: Harness>(
     in_state(&subscription, "it halts again", is_halted).await;
     assert_eq!(observer.taken(), events[..3]);
 
-    mended.store(true, Ordering::SeqCst);
+    fixed.store(true, Ordering::SeqCst);
     subscription.resume().await.expect("it can be resumed");
     bus.wait_for("projection:strict", GlobalSequence(events[5])).await.expect("it gets there");
     assert_eq!(observer.taken(), events, "every event, in order");
     end(bus).await;
 }
 
-/// Somebody who cannot take one event in, until that is mended by setting it to 0.
+/// A subscriber that cannot handle one event, until that is fixed by setting it to 0.
 fn stubborn(delivery: ReliableDeliveryConfig) -> (Arc<Observer>, Arc<AtomicU64>) {
     let bad = Arc::new(AtomicU64::new(0));
     let at = Arc::clone(&bad);
@@ -77,13 +75,13 @@ pub(crate) async fn a_parked_stream_keeps_its_order<H: Harness>(harness: Arc<H>)
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let others = fill(&store, free, 3).await;
     let later = fill(&store, parked, 2).await;
-    bus.wait_for("projection:parking", GlobalSequence(later[1])).await.expect("it goes on");
-    assert_eq!(observer.taken(), [vec![first[0]], others.clone()].concat(), "other streams go on");
+    bus.wait_for("projection:parking", GlobalSequence(later[1])).await.expect("it continues");
+    assert_eq!(observer.taken(), [vec![first[0]], others.clone()].concat(), "other streams continue");
     let waiting = [first[1], first[2], first[3], later[0], later[1]];
-    let letters = found(&store, &DeadLetterQuery::of("projection:parking")).await;
-    assert_eq!(places(&letters), waiting, "everything behind it in its stream waits");
-    assert!(letters.iter().all(|letter| letter.parks && letter.stream_id == parked));
-    let states: Vec<DeadLetterState> = letters.iter().map(|letter| letter.state).collect();
+    let dead_letters = found(&store, &DeadLetterQuery::of("projection:parking")).await;
+    assert_eq!(places(&dead_letters), waiting, "everything behind it in its stream waits");
+    assert!(dead_letters.iter().all(|dead_letter| dead_letter.parks && dead_letter.stream_id == parked));
+    let states: Vec<DeadLetterState> = dead_letters.iter().map(|dead_letter| dead_letter.state).collect();
     assert_eq!((states[0], &states[1..]), (DeadLetterState::Dead, &[DeadLetterState::Parked; 4][..]));
     assert_eq!(observer.calls().iter().filter(|at| waiting[1..].contains(at)).count(), 0, "unhandled");
 
@@ -92,7 +90,7 @@ pub(crate) async fn a_parked_stream_keeps_its_order<H: Harness>(harness: Arc<H>)
     let outcome = within("a replay", filed.done()).await.expect("it is done");
     assert_eq!((outcome.done, outcome.failed), (5, 0));
     let last = fill(&store, parked, 2).await;
-    bus.wait_for("projection:parking", GlobalSequence(last[1])).await.expect("the stream goes on");
+    bus.wait_for("projection:parking", GlobalSequence(last[1])).await.expect("the stream continues");
     assert_eq!(
         observer.taken(),
         [vec![first[0]], others, waiting.to_vec(), last].concat(),
@@ -110,7 +108,7 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
     let (observer, bad) = stubborn(config());
     bad.store(events[0], Ordering::SeqCst);
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:parking", GlobalSequence(events[3])).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(events[3])).await.expect("it continues");
     let replay_all = async || {
         let filed = bus.dead_letters().by("anna").replay_all("projection:parking").await.expect("it can be asked for");
         within("a replay", filed.done()).await.expect("it is done")
@@ -118,9 +116,9 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
     let outcome = replay_all().await;
     assert_eq!((outcome.done, outcome.failed), (0, 1), "those behind it are not even tried");
     assert_eq!(outcome.error.as_deref(), Some("stuck"));
-    let letters = found(&store, &DeadLetterQuery::of("projection:parking")).await;
-    assert_eq!(places(&letters), events);
-    assert_eq!(letters.iter().map(|letter| letter.retry_count).collect::<Vec<_>>(), [1, 0, 0, 0]);
+    let dead_letters = found(&store, &DeadLetterQuery::of("projection:parking")).await;
+    assert_eq!(places(&dead_letters), events);
+    assert_eq!(dead_letters.iter().map(|dead_letter| dead_letter.retry_count).collect::<Vec<_>>(), [1, 0, 0, 0]);
     // Now the head goes in, and the third of the stream does not.
     bad.store(events[2], Ordering::SeqCst);
     let outcome = replay_all().await;
@@ -128,14 +126,15 @@ pub(crate) async fn a_head_that_fails_again_keeps_the_rest_waiting<H: Harness>(h
     assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:parking")).await), events[2..]);
     let more = fill(&store, parked, 1).await;
     let free = fill(&store, other, 1).await;
-    bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it continues");
     assert_eq!(observer.taken(), [events[0], events[1], free[0]], "the stream stays parked");
-    let letter = bus.dead_letters().list(&DeadLetterQuery::of("projection:parking")).await.expect("they can be listed");
+    let dead_letter =
+        bus.dead_letters().list(&DeadLetterQuery::of("projection:parking")).await.expect("they can be listed");
     // One that waits behind another cannot be taken out of turn.
-    let filed = bus.dead_letters().replay(letter[1].id).await.expect("it can be asked for");
+    let filed = bus.dead_letters().replay(dead_letter[1].id).await.expect("it can be asked for");
     assert!(within("a replay", filed.done()).await.is_err(), "it waits behind an earlier one");
     bad.store(0, Ordering::SeqCst);
-    let filed = bus.dead_letters().replay(letter[0].id).await.expect("it can be asked for");
+    let filed = bus.dead_letters().replay(dead_letter[0].id).await.expect("it can be asked for");
     let outcome = within("a replay", filed.done()).await.expect("it is done");
     assert_eq!(outcome.done, 3, "the head takes those behind it along");
     assert_eq!(observer.taken(), [events[0], events[1], free[0], events[2], events[3], more[0]]);
@@ -151,7 +150,7 @@ fn forgetful<B: Transactional>(store: &B, kind: fn(&Closing<'_>) -> bool) -> Fla
     })
 }
 
-pub(crate) async fn a_letter_whose_answer_is_lost_parks_its_stream_all_the_same<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_dead_letter_whose_answer_is_lost_parks_its_stream_all_the_same<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let (parked, other) = (new_stream(), new_stream());
     let events = fill(&store, parked, 3).await;
@@ -160,9 +159,9 @@ pub(crate) async fn a_letter_whose_answer_is_lost_parks_its_stream_all_the_same<
     bad.store(events[0], Ordering::SeqCst);
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let free = fill(&store, other, 1).await;
-    bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(free[0])).await.expect("it continues");
     assert_eq!(observer.taken(), free);
-    assert_eq!(observer.calls(), [events[0], free[0]], "what has its letter is not handed over again");
+    assert_eq!(observer.calls(), [events[0], free[0]], "what has its dead letter is not handed over again");
     assert_eq!(places(&found(&store, &DeadLetterQuery::of("projection:parking")).await), events);
     end(bus).await;
 }
@@ -175,12 +174,12 @@ pub(crate) async fn a_replay_whose_answer_is_lost_frees_its_stream_all_the_same<
     let (observer, bad) = stubborn(config());
     bad.store(events[0], Ordering::SeqCst);
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    bus.wait_for("projection:parking", GlobalSequence(events[0])).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(events[0])).await.expect("it continues");
     bad.store(0, Ordering::SeqCst);
     let filed = bus.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
     within("a replay", filed.done()).await.expect("it is done");
     let more = fill(&store, parked, 1).await;
-    bus.wait_for("projection:parking", GlobalSequence(more[0])).await.expect("it goes on");
+    bus.wait_for("projection:parking", GlobalSequence(more[0])).await.expect("it continues");
     assert_eq!(observer.taken(), [events[0], more[0]], "nothing waits where nothing is in front");
     assert_eq!(found(&store, &DeadLetterQuery::of("projection:parking")).await, []);
     end(bus).await;
@@ -194,13 +193,13 @@ pub(crate) async fn parked_streams_stay_parked_after_a_restart<H: Harness>(harne
     let (observer, bad) = stubborn(config());
     bad.store(events[0], Ordering::SeqCst);
     first.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    first.wait_for("projection:parking", GlobalSequence(events[1])).await.expect("it goes on");
+    first.wait_for("projection:parking", GlobalSequence(events[1])).await.expect("it continues");
     end(first).await;
     let later = fill(&store, parked, 2).await;
     let second = bus(&store);
     let (observer, _) = stubborn(config());
     second.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    second.wait_for("projection:parking", GlobalSequence(later[1])).await.expect("it goes on");
+    second.wait_for("projection:parking", GlobalSequence(later[1])).await.expect("it continues");
     assert_eq!(observer.calls(), [0; 0], "the stream is still parked");
     let filed = second.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
     assert_eq!(within("a replay", filed.done()).await.expect("it is done").done, 4);
@@ -233,7 +232,7 @@ pub(crate) async fn too_many_parked_events_halt_the_subscriber<H: Harness>(harne
         let filed = bus.dead_letters().replay_all("projection:parking").await.expect("it can be asked for");
         assert_eq!(within("a replay", filed.done()).await.expect("it is done, halted or not").done, 3);
         subscription.resume().await.expect("it can be resumed");
-        bus.wait_for("projection:parking", GlobalSequence(events[3])).await.expect("it goes on");
+        bus.wait_for("projection:parking", GlobalSequence(events[3])).await.expect("it continues");
         assert_eq!(observer.taken(), events);
         end(bus).await;
     }

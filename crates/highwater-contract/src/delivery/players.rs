@@ -7,7 +7,7 @@ use std::time::Duration;
 use highwater::backend::{Log, Transactional, lock};
 use highwater::{
     Append, BoxError, CheckpointMode, Event, EventBus, FailurePolicy, Permanent, Projection, ReliableDeliveryConfig,
-    SubscriberOptions, Subscription, SubscriptionState, TransactionalProjection,
+    StateIs, SubscriberOptions, Subscription, SubscriptionState, TransactionalProjection,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::Harness;
 use crate::support::{Ledger, delivered, deposits, eventually, store, within};
 use crate::transactions::Tx;
 
-/// Delivery that does not make anybody wait.
+/// Delivery without long waits.
 pub(crate) fn config() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig {
         max_retries: 2,
@@ -41,7 +41,7 @@ pub(crate) fn bus<B: Transactional>(store: &B) -> EventBus<B> {
 
 /// Shuts a bus down that nothing keeps from it.
 pub(crate) async fn end<B: Transactional>(bus: EventBus<B>) {
-    within("a shutdown", bus.shutdown()).await.expect("everybody stops in time");
+    within("a shutdown", bus.shutdown()).await.expect("all stop in time");
 }
 
 /// Stores so many deposits in one stream, and says where they are in the log.
@@ -87,7 +87,7 @@ impl Gate {
 pub(crate) enum Act {
     Take,
     Fail(String),
-    /// Fails, and says that trying again is no use.
+    /// Fails, and says that retrying is no use.
     GiveUp(&'static str),
     Panic(&'static str),
     Hang,
@@ -208,7 +208,7 @@ macro_rules! roles {
                 self.role().notes().calls.clone()
             }
 
-            /// The events it took in, in that order.
+            /// The events it handled, in that order.
             pub(crate) fn taken(&self) -> Vec<u64> {
                 self.role().notes().taken.clone()
             }
@@ -217,7 +217,7 @@ macro_rules! roles {
                 self.role().notes().resets
             }
 
-            /// Waits until it has taken so many in.
+            /// Waits until it has handled so many.
             pub(crate) async fn has_taken(&self, count: usize) {
                 let what = format!("{} takes {count} events in", self.id());
                 eventually(&what, || std::future::ready(self.taken().len() >= count)).await;
@@ -256,6 +256,8 @@ impl Observer {
 }
 
 impl Projection<Ledger> for Observer {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         &self.0.id
     }

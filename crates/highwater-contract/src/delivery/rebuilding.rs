@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use highwater::backend::Closing;
-use highwater::{BusError, DeadLetterQuery, DeadLetterState, Error, GlobalSequence, StartAt, SubscriberOptions};
+use highwater::backend::{Closing, DeadLetterQuery, DeadLetterState, Transactional};
+use highwater::{BusError, Error, GlobalSequence, StartAt, SubscriberOptions};
 
 use super::players::{Act, Counter, Observer, batched, bus, end, fill};
 use crate::checkpoints::{position, stored};
@@ -30,20 +30,20 @@ pub(crate) async fn a_rebuild_counts_everything_anew<H: Harness>(harness: Arc<H>
     let renewed = stored(&store, "projection:count").await.expect("it has one").term;
     assert!(renewed.number > term.number, "a rebuild raises the term");
     let more = fill(&store, new_stream(), 2).await;
-    bus.wait_for("projection:count", GlobalSequence(more[1])).await.expect("it goes on");
+    bus.wait_for("projection:count", GlobalSequence(more[1])).await.expect("it continues");
     count.assert_counts(&[events, more].concat()).await;
     end(bus).await;
 }
 
-pub(crate) async fn a_rebuild_archives_the_letters<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_rebuild_archives_the_dead_letters<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 5).await;
-    let (bad, mended) = (events[1], Arc::new(AtomicBool::new(false)));
+    let (bad, fixed) = (events[1], Arc::new(AtomicBool::new(false)));
     let bus = bus(&store);
     let script = {
-        let mended = Arc::clone(&mended);
+        let fixed = Arc::clone(&fixed);
         move |event: &highwater::Event<_>, _| match event.global_sequence {
-            Some(at) if at == bad && !mended.load(Ordering::SeqCst) => Act::GiveUp("broken"),
+            Some(at) if at == bad && !fixed.load(Ordering::SeqCst) => Act::GiveUp("broken"),
             _ => Act::Take,
         }
     };
@@ -51,8 +51,8 @@ pub(crate) async fn a_rebuild_archives_the_letters<H: Harness>(harness: Arc<H>) 
     let observer = Observer::new("projection:each").with(after).plays(script).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.wait_for("projection:each", GlobalSequence(events[4])).await.expect("it gets there");
-    let letter = found(&store, &DeadLetterQuery::default()).await[0].id;
-    mended.store(true, Ordering::SeqCst);
+    let dead_letter = found(&store, &DeadLetterQuery::default()).await[0].id;
+    fixed.store(true, Ordering::SeqCst);
     // From another process.
     let elsewhere = super::players::bus(&harness.reopen(&store, Settings::default()).await);
     let filed = elsewhere.dead_letters().by("anna").rebuild("projection:each").await.expect("it can be asked for");
@@ -61,7 +61,7 @@ pub(crate) async fn a_rebuild_archives_the_letters<H: Harness>(harness: Arc<H>) 
     elsewhere.wait_for("projection:each", GlobalSequence(events[4])).await.expect("it gets there again");
     assert_eq!(observer.taken()[3..], events[1..], "from where it once started");
     assert_eq!(found(&store, &DeadLetterQuery::default()).await, []);
-    let shown = elsewhere.dead_letters().show(letter).await.expect("it is kept").letter;
+    let shown = elsewhere.dead_letters().show(dead_letter).await.expect("it is kept").dead_letter;
     assert_eq!((shown.state, shown.resolved_by.as_deref()), (DeadLetterState::Archived, Some("anna")));
     end(bus).await;
 }
@@ -97,23 +97,28 @@ pub(crate) async fn what_cannot_be_reset_stays_as_it_is<H: Harness>(harness: Arc
     count.assert_counts(&[events[0], events[2], events[3]]).await;
     let more = fill(&store, new_stream(), 1).await;
     for name in [count.id(), each.id()] {
-        bus.wait_for(name, GlobalSequence(more[0])).await.expect("it goes on");
+        bus.wait_for(name, GlobalSequence(more[0])).await.expect("it continues");
     }
     end(bus).await;
 }
 
-pub(crate) async fn a_rebuild_whose_answer_is_lost_is_done_all_the_same<H: Harness>(harness: Arc<H>) {
-    let store = harness.fresh(Settings::default()).await;
-    let events = fill(&store, new_stream(), 12).await;
+/// A store whose first reset fails, and which loses the answer to the second.
+pub(super) fn rough_on_resets<B: Transactional>(store: &B) -> Flaky<B> {
     let resets = AtomicU32::new(0);
-    let rough = Flaky::new(store.clone(), move |call| match call {
+    Flaky::new(store.clone(), move |call| match call {
         Call::Commit(_, Closing::Reset { .. }) => match resets.fetch_add(1, Ordering::SeqCst) {
             0 => Verdict::Fail,
             1 => Verdict::Lose,
             _ => Verdict::Through,
         },
         _ => Verdict::Through,
-    });
+    })
+}
+
+pub(crate) async fn a_rebuild_whose_answer_is_lost_is_done_all_the_same<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let events = fill(&store, new_stream(), 12).await;
+    let rough = rough_on_resets(&store);
     let bus = bus(&rough);
     let count = Counter::new("projection:count", &harness, &store).delivery(batched(5)).shared();
     let subscription = bus.subscribe(Arc::clone(&count)).await.expect("it can be subscribed");
@@ -122,6 +127,6 @@ pub(crate) async fn a_rebuild_whose_answer_is_lost_is_done_all_the_same<H: Harne
     eventually("it gets there again", async || position(&store, "projection:count").await == Some(events[11])).await;
     count.assert_counts(&events).await;
     let more = fill(&store, new_stream(), 1).await;
-    bus.wait_for("projection:count", GlobalSequence(more[0])).await.expect("it goes on: nobody else has taken over");
+    bus.wait_for("projection:count", GlobalSequence(more[0])).await.expect("it continues: nobody else has taken over");
     end(bus).await;
 }

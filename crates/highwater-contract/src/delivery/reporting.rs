@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use highwater::backend::{Backend, LeaderHold, Log, Report, explain_with_patience};
+use highwater::operations::{Cause, SubscriberOverview};
 use highwater::{
-    BusError, Cause, Error, EventBus, EventStore, FailurePolicy, GlobalSequence, ReliableDeliveryConfig,
-    SubscriberOverview, SubscriptionState,
+    BusError, Error, EventBus, EventStore, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriptionState,
 };
 use tokio::time::sleep;
 
@@ -51,15 +51,15 @@ async fn causes(store: &dyn Backend, subscriber_id: &str) -> Vec<Cause> {
     explained.causes
 }
 
-/// Fails at one event until it is mended, and halts in front of it in the end.
-fn faltering(id: &str, at: u64, mended: &Arc<AtomicBool>, delay: Duration) -> Arc<Observer> {
-    let mended = Arc::clone(mended);
+/// Fails at one event until it is fixed, and halts in front of it in the end.
+fn faltering(id: &str, at: u64, fixed: &Arc<AtomicBool>, delay: Duration) -> Arc<Observer> {
+    let fixed = Arc::clone(fixed);
     let (initial_retry_delay, max_retry_delay) = (delay, delay);
     Observer::new(id)
         .on_failure(FailurePolicy::Halt)
         .delivery(ReliableDeliveryConfig { max_retries: 1, initial_retry_delay, max_retry_delay, ..config() })
         .plays(move |event, _| match event.global_sequence {
-            Some(here) if here == at && !mended.load(Ordering::SeqCst) => Act::fail("no room"),
+            Some(here) if here == at && !fixed.load(Ordering::SeqCst) => Act::fail("no room"),
             _ => Act::Take,
         })
         .shared()
@@ -70,17 +70,17 @@ pub(crate) async fn a_leader_says_how_it_is<H: Harness>(harness: Arc<H>) {
     let elsewhere = harness.reopen(&store, Settings::default()).await;
     let bus = bus(&store);
     let events = fill(&store, new_stream(), 3).await;
-    let mended = Arc::new(AtomicBool::new(false));
-    let observer = faltering("projection:each", events[1], &mended, Duration::from_secs(2));
+    let fixed = Arc::new(AtomicBool::new(false));
+    let observer = faltering("projection:each", events[1], &fixed, Duration::from_secs(2));
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     let is_retrying = |report: &Report| matches!(report.state, SubscriptionState::Retrying { global_sequence, failures: 1, .. } if global_sequence == events[1]);
-    let found = reported(&elsewhere, "projection:each", "it is said that it tries again", is_retrying).await;
+    let found = reported(&elsewhere, "projection:each", "it is said that it retries", is_retrying).await;
     assert_eq!((found.last_error.as_deref(), found.position), (Some("no room"), events[0]));
     assert_eq!(Some(found.term), stored(&store, "projection:each").await.map(|it| it.term.number));
     let is_halted =
         |report: &Report| matches!(&report.state, SubscriptionState::Halted { reason } if reason.contains("no room"));
     reported(&elsewhere, "projection:each", "it is said that it is halted", is_halted).await;
-    mended.store(true, Ordering::SeqCst);
+    fixed.store(true, Ordering::SeqCst);
     within("resuming", subscription.resume()).await.expect("it can be resumed");
     let is_live = |report: &Report| report.state.is_live() && report.position == events[2];
     reported(&elsewhere, "projection:each", "it is said that it is live", is_live).await;
@@ -88,14 +88,14 @@ pub(crate) async fn a_leader_says_how_it_is<H: Harness>(harness: Arc<H>) {
     let is_paused = |report: &Report| report.state == SubscriptionState::Paused;
     reported(&elsewhere, "projection:each", "it is said that it is paused", is_paused).await;
     within("resuming", subscription.resume()).await.expect("it can be resumed");
-    in_state(&subscription, "it goes on", SubscriptionState::is_live).await;
+    in_state(&subscription, "it continues", SubscriptionState::is_live).await;
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops in time");
     let last = report(&elsewhere, "projection:each").await.expect("it said something");
     assert_eq!((last.state, last.position), (SubscriptionState::Stopped, events[2]), "these are its last words");
 
     let again = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
-    let goes_on = |report: &Report| report.state.is_live() && report.term > last.term;
-    reported(&elsewhere, "projection:each", "it is said that it goes on", goes_on).await;
+    let continues = |report: &Report| report.state.is_live() && report.term > last.term;
+    reported(&elsewhere, "projection:each", "it is said that it continues", continues).await;
     assert!(again.state().is_live());
     end(bus).await;
     let last = report(&elsewhere, "projection:each").await.expect("it said something");
@@ -164,7 +164,7 @@ pub(crate) async fn what_cannot_be_said_hinders_nobody<H: Harness>(harness: Arc<
     assert_eq!(report(&store, "projection:each").await, None);
     assert!(subscription.state().is_live() && bus.health().await.is_ready(), "nothing is wrong with it");
     heard.store(true, Ordering::SeqCst);
-    let found = reported(&store, "projection:each", "it is tried again", |_| true).await;
+    let found = reported(&store, "projection:each", "it is retried", |_| true).await;
     assert_eq!((found.state.is_live(), found.position), (true, events[4]));
     heard.store(false, Ordering::SeqCst);
     end(bus).await;
@@ -189,7 +189,7 @@ pub(crate) async fn an_overview_shows_every_subscriber<H: Harness>(harness: Arc<
         .shared();
     let subscription = bus.subscribe(Arc::clone(&slow)).await.expect("it can be subscribed");
     bus.subscribe(bad).await.expect("it can be subscribed");
-    bus.wait_for("projection:bad", GlobalSequence(events[5])).await.expect("it goes on");
+    bus.wait_for("projection:bad", GlobalSequence(events[5])).await.expect("it continues");
     slow.is_called(3).await;
     eventually("the slow one's checkpoint is stored", async || {
         position(&store, "projection:slow").await == Some(events[1])
@@ -209,7 +209,7 @@ pub(crate) async fn an_overview_shows_every_subscriber<H: Harness>(harness: Arc<
     assert_eq!((behind.checkpoint, behind.lag_events), (events[1], events[5] - events[1]));
     assert_eq!((behind.dead_letters, behind.parked_streams, behind.paused), (0, 0, false));
     assert!(behind.lag > Duration::ZERO && behind.lag < Duration::from_secs(300), "{:?}", behind.lag);
-    let leader = behind.leader.as_ref().expect("somebody leads");
+    let leader = behind.leader.as_ref().expect("an instance leads");
     assert_eq!((leader.hold, leader.instance.pid, leader.term), (LeaderHold::Held, std::process::id(), behind.term));
     assert_eq!(stored(&store, "projection:slow").await.map(|it| it.updated_at), Some(behind.checkpoint_at));
 
@@ -229,12 +229,12 @@ pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(
     assert!(matches!(unknown, Err(Error::Bus(BusError::UnknownSubscriber(_)))), "{unknown:?}");
     let events = fill(&store, new_stream(), 4).await;
     let elsewhere = harness.reopen(&store, Settings::default()).await;
-    let mended = Arc::new(AtomicBool::new(false));
-    let observer = faltering("projection:each", events[1], &mended, Duration::from_secs(2));
+    let fixed = Arc::new(AtomicBool::new(false));
+    let observer = faltering("projection:each", events[1], &fixed, Duration::from_secs(2));
     let single = bus(&store);
     let subscription = single.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     observer.is_called(2).await;
-    eventually("it is said that it tries again", async || {
+    eventually("it is said that it retries", async || {
         let first = causes(&elsewhere, "projection:each").await.swap_remove(0);
         matches!(&first, Cause::Retrying { global_sequence, failures: 1, error, .. }
             if *global_sequence == events[1] && error.as_deref() == Some("no room"))
@@ -244,7 +244,7 @@ pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(
         matches!(&causes(&elsewhere, "projection:each").await[0], Cause::Halted { reason } if reason.contains("no room"))
     })
     .await;
-    mended.store(true, Ordering::SeqCst);
+    fixed.store(true, Ordering::SeqCst);
     within("resuming", subscription.resume()).await.expect("it can be resumed");
     single.wait_for("projection:each", GlobalSequence(events[3])).await.expect("it gets there");
     eventually("it is said that it is there", async || {
@@ -260,7 +260,7 @@ pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(
     let more = fill(&store, new_stream(), 2).await;
     assert!(matches!(&causes(&elsewhere, "projection:each").await[..], [Cause::Stopped { .. }]));
 
-    // Somebody takes over and is never heard of again.
+    // An instance takes over and is never heard of again.
     let leading = instance(&*harness, &store, settled()).await;
     let gate = Gate::shut();
     let waits = gate.clone();
@@ -277,12 +277,12 @@ pub(crate) async fn it_is_explained_why_a_subscriber_is_where_it_is<H: Harness>(
     })
     .await;
     gate.open();
-    leading.wait_for("projection:each", GlobalSequence(more[1])).await.expect("it goes on");
+    leading.wait_for("projection:each", GlobalSequence(more[1])).await.expect("it continues");
     within("catching up", subscription.caught_up()).await.expect("it gets there");
     end(leading).await;
 }
 
-pub(crate) async fn whoever_is_waited_for_is_named_from_outside<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn the_writer_that_is_waited_for_is_named_from_outside<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let first = fill(&store, new_stream(), 2).await;
     let bus = bus(&store);
@@ -296,7 +296,7 @@ pub(crate) async fn whoever_is_waited_for_is_named_from_outside<H: Harness>(harn
         // Where writers are waited for, it is said for whom.
         let writers = within("open writers", store.open_writers()).await.expect("the store answers");
         assert_eq!(overview.open_writers.len(), writers.len());
-        assert!(!writers.is_empty(), "somebody is waited for");
+        assert!(!writers.is_empty(), "a writer is waited for");
         let causes = causes(&store, "projection:each").await;
         assert!(
             matches!(&causes[0], Cause::WaitingForWriters { head, writers, .. } if *head == later[0] && writers.len() == 1),
@@ -304,7 +304,7 @@ pub(crate) async fn whoever_is_waited_for_is_named_from_outside<H: Harness>(harn
         );
     }
     let last = open.commit().await.expect("it is committed").global_sequence.max(later[0]);
-    bus.wait_for("projection:each", GlobalSequence(last)).await.expect("it goes on");
+    bus.wait_for("projection:each", GlobalSequence(last)).await.expect("it continues");
     eventually("nobody is waited for", async || {
         matches!(causes(&store, "projection:each").await[0], Cause::CaughtUp { checkpoint, .. } if checkpoint >= last)
     })

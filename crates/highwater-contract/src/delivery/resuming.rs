@@ -1,12 +1,14 @@
 //! After a crash: from the checkpoint on, and little of it twice.
 
-use highwater::backend::Transactional;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use highwater::{GlobalSequence, ReliableDeliveryConfig};
+use highwater::backend::{Transactional, lock};
+use highwater::{CheckpointMode, GlobalSequence, ReliableDeliveryConfig};
 
-use super::players::{Counter, Observer, batched, bus, config, end, fill};
+use super::players::{Act, Counter, Gate, Observer, batched, bus, config, end, fill};
 use crate::checkpoints::position;
 use crate::support::{eventually, new_stream};
 use crate::{Call, Flaky, Harness, Settings, Verdict};
@@ -33,7 +35,7 @@ async fn comes_again<H: Harness>(harness: Arc<H>, delivery: ReliableDeliveryConf
     let (flaky, died) = mortal(&store, events[24]);
     let dying = bus(&flaky);
     dying.subscribe(Arc::clone(&before)).await.expect("it can be subscribed");
-    // It goes on until it may not without a checkpoint, and then it hangs in the one that is never stored.
+    // It continues until it may not without a checkpoint, and then it hangs in the one that is never stored.
     let covered = async || {
         let checkpoint = position(&store, "projection:crashing").await.unwrap_or(0);
         events.iter().filter(|at| **at <= checkpoint).count()
@@ -62,6 +64,36 @@ pub(crate) async fn after_a_crash_one_event_comes_again_at_most<H: Harness>(harn
     comes_again(harness, config(), 1).await;
 }
 
+pub(crate) async fn a_checkpoint_is_stored_in_time_however_many_events_wait<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    let events = fill(&store, new_stream(), 500).await;
+    let gates: Vec<Gate> = events.iter().map(|_| Gate::shut()).collect();
+    // Due after every event, and far from a whole batch.
+    let checkpoint_mode = CheckpointMode::Batched { size: 1_000, interval: Duration::from_millis(1) };
+    let (script, first) = (gates.clone(), events[0]);
+    let slow = Observer::new("projection:slow")
+        .delivery(ReliableDeliveryConfig { checkpoint_mode, ..config() })
+        .plays(move |event, _| {
+            let at = event.global_sequence.unwrap_or(first);
+            Act::Wait(script[usize::try_from(at - first).expect("it is one of these")].clone())
+        })
+        .shared();
+    let bus = bus(&store);
+    bus.subscribe(Arc::clone(&slow)).await.expect("it can be subscribed");
+    // One event at a time, and never the last: so it is never at the end of what it has read.
+    let (opened, stored) = (AtomicUsize::new(0), Mutex::new(BTreeSet::new()));
+    eventually("checkpoints are stored while events wait", async || {
+        let Some(at) = position(&store, "projection:slow").await else { return false };
+        gates[opened.fetch_add(1, Ordering::SeqCst).min(498)].open();
+        let mut stored = lock(&stored);
+        stored.insert(at);
+        stored.len() > 3
+    })
+    .await;
+    gates.iter().for_each(Gate::open);
+    end(bus).await;
+}
+
 pub(crate) async fn after_a_crash_in_a_transaction_nothing_counts_twice<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 30).await;
@@ -88,7 +120,7 @@ pub(crate) async fn after_a_crash_in_a_transaction_nothing_counts_twice<H: Harne
     end(bus).await;
 }
 
-pub(crate) async fn checkpoints_that_cannot_be_stored_are_tried_again<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn checkpoints_that_cannot_be_stored_are_retried<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     let events = fill(&store, new_stream(), 30).await;
     // Every second call fails, every third answer is lost.
@@ -105,6 +137,6 @@ pub(crate) async fn checkpoints_that_cannot_be_stored_are_tried_again<H: Harness
     let observer = Observer::new("projection:rough").delivery(batched(10)).shared();
     bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.wait_for("projection:rough", GlobalSequence(events[29])).await.expect("it gets there");
-    assert_eq!(observer.calls(), events, "whoever lives delivers nothing twice");
+    assert_eq!(observer.calls(), events, "a living leader delivers nothing twice");
     end(bus).await;
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use highwater::backend::LeaderHold;
-use highwater::{
-    BusError, Cause, DeadLetterQuery, Error, EventStore, FailurePolicy, GlobalSequence, Invalid, SubscriptionState,
-};
+use highwater::operations::{Cause, DeadLetterQuery};
+use highwater::{BusError, Error, EventStore, FailurePolicy, GlobalSequence, Invalid, SubscriptionState};
 
 use super::instances::{instance, settled};
 use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted};
-use crate::checkpoints::{position, stored, take};
+use crate::checkpoints::{position, stored, take_over};
 use crate::dead_letters::{found, places};
 use crate::support::{QUIET, deposits, eventually, new_stream, within};
 use crate::{Call, Flaky, Harness, Settings, Verdict};
@@ -39,7 +38,7 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
     assert_eq!((now.global_sequence, now.term.number), (events[3], moved.term));
     assert!(now.term.number > before.number, "nobody can write who could before");
     let open = found(&store, &DeadLetterQuery::of("projection:each")).await;
-    assert_eq!(places(&open), [early], "the letter of what comes anew is archived");
+    assert_eq!(places(&open), [early], "the dead letter of what comes anew is archived");
     let why = within("an explanation", elsewhere.explain("projection:each")).await.expect("the store answers");
     assert!(
         matches!(why.causes[0], Cause::MovedByHand { checkpoint, .. } if checkpoint == events[3]),
@@ -50,7 +49,7 @@ pub(crate) async fn a_checkpoint_is_moved_while_nobody_leads<H: Harness>(harness
     let second = instance(&*harness, &store, settled()).await;
     second.subscribe(Arc::clone(&observer)).await.expect("nobody is kept from leading");
     second.wait_for("projection:each", GlobalSequence(events[7])).await.expect("it gets there");
-    assert_eq!(observer.calls()[8..], events[4..], "it goes on from where it was put");
+    assert_eq!(observer.calls()[8..], events[4..], "it resumes from where it was put");
     end(second).await;
     within("a move", repair.reset("projection:each")).await.expect("nobody leads");
     let moved =
@@ -85,12 +84,12 @@ pub(crate) async fn no_checkpoint_is_moved_under_a_leader<H: Harness>(harness: A
             other => panic!("{id} is being processed: {other:?}"),
         }
         assert_eq!(stored(&store, id).await, before, "nothing was changed");
-        within("a shutdown", bus.shutdown()).await.expect("everybody stops in time");
+        within("a shutdown", bus.shutdown()).await.expect("all stop in time");
         within("a move", repair.reset(id)).await.expect("it has said that it has stopped");
         assert_eq!((position(&store, id).await, observer.calls()), (Some(0), events.clone()));
     }
     // Of this one nothing is known but that it was there.
-    take(&store, "projection:silent", 0).await;
+    take_over(&store, "projection:silent", 0).await;
     let refused = within("a move", repair.reset("projection:silent")).await;
     assert!(
         matches!(&refused, Err(Error::Bus(BusError::Led { .. }))),
@@ -116,7 +115,7 @@ pub(crate) async fn a_forced_move_is_followed_by_who_leads<H: Harness>(harness: 
     for subscription in &subscriptions {
         within("catching up", subscription.caught_up()).await.expect("it gets there");
     }
-    // Nothing new comes, and they go on from there all the same.
+    // Nothing new comes, and they resume from there all the same.
     for subscription in &subscriptions {
         let id = subscription.subscriber_id();
         eventually("its checkpoint is stored", async || position(&store, id).await == Some(events[5])).await;
@@ -134,7 +133,7 @@ pub(crate) async fn a_forced_move_is_followed_by_who_leads<H: Harness>(harness: 
     let more = fill(&store, new_stream(), 2).await;
     for subscription in &subscriptions {
         let id = subscription.subscriber_id();
-        coordinated.wait_for(id, GlobalSequence(more[1])).await.expect("it goes on");
+        coordinated.wait_for(id, GlobalSequence(more[1])).await.expect("it continues");
         assert!(!is_halted(&subscription.state()) && !subscription.state().is_standby());
     }
     end(coordinated).await;
@@ -153,14 +152,14 @@ pub(crate) async fn a_forced_move_gets_past_what_halts<H: Harness>(harness: Arc<
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     in_state(&subscription, "it is halted", is_halted).await;
     within("a move", store.repair().force().set_checkpoint("projection:each", at)).await.expect("it is forced");
-    bus.wait_for("projection:each", GlobalSequence(events[3])).await.expect("it goes on");
+    bus.wait_for("projection:each", GlobalSequence(events[3])).await.expect("it continues");
     assert_eq!(observer.taken(), [events[0], events[2], events[3]]);
     in_state(&subscription, "it is live", SubscriptionState::is_live).await;
     end(bus).await;
-    // What is done is not said to have failed because whoever leads could not be told.
-    take(&store, "projection:other", 3).await;
+    // What is done is not said to have failed because the leader could not be told.
+    take_over(&store, "projection:other", 3).await;
     let mute =
-        Flaky::new(store.clone(), |call| if matches!(call, Call::Ask) { Verdict::Fail } else { Verdict::Through });
+        Flaky::new(store.clone(), |call| if matches!(call, Call::Request) { Verdict::Fail } else { Verdict::Through });
     let moved = within("a move", mute.repair().force().reset("projection:other")).await.expect("it is done");
     assert_eq!((moved.from, moved.to, position(&store, "projection:other").await), (3, 0, Some(0)));
 }

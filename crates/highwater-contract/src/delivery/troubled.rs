@@ -1,11 +1,11 @@
 //! Everything at once, over a backend that fails, loses answers and comes back.
 
-use highwater::backend::Transactional;
+use highwater::backend::{DeadLetterQuery, Transactional};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use highwater::{DeadLetterQuery, FailurePolicy, GlobalSequence, ReliableDeliveryConfig};
+use highwater::{FailurePolicy, GlobalSequence, ReliableDeliveryConfig};
 
 use super::players::{Act, Counter, Observer, batched, bus, config, end};
 use crate::dead_letters::found;
@@ -43,20 +43,20 @@ async fn bad_weather<H: Harness>(harness: Arc<H>, seed: u64) {
     let each = Observer::new("projection:each").delivery(small(batched(BATCH))).shared();
     let count = Counter::new("projection:count", &harness, &store).delivery(small(batched(BATCH))).shared();
     // One event in eight does not go in before the weather clears up; which, follows from the seed.
-    let mended = Arc::new(AtomicBool::new(false));
+    let fixed = Arc::new(AtomicBool::new(false));
     let parking = {
-        let mended = Arc::clone(&mended);
+        let fixed = Arc::clone(&fixed);
         Observer::new("projection:parking")
             .on_failure(FailurePolicy::ParkStream)
             .delivery(small(config()))
             .plays(move |event, _| {
                 let at = event.global_sequence.unwrap_or(0);
                 let bad = fastrand::Rng::with_seed(seed ^ at.wrapping_mul(0x9E37_79B9)).u8(..8) == 0;
-                if bad && !mended.load(Ordering::SeqCst) { Act::fail("not in this weather") } else { Act::Take }
+                if bad && !fixed.load(Ordering::SeqCst) { Act::fail("not in this weather") } else { Act::Take }
             })
             .shared()
     };
-    // To subscribe may fail as well: whoever wants to be subscribed tries again.
+    // To subscribe may fail as well: the caller retries.
     macro_rules! subscribe {
         ($who:expr) => {
             within("subscribing", async {
@@ -98,7 +98,7 @@ async fn bad_weather<H: Harness>(harness: Arc<H>, seed: u64) {
     assert_eq!(each.calls(), events, "each event once and in order");
 
     // Whatever is parked can be handed over again, in the order of its stream.
-    mended.store(true, Ordering::SeqCst);
+    fixed.store(true, Ordering::SeqCst);
     faults.store(0, Ordering::SeqCst);
     let filed = calm.dead_letters().by("anna").replay_all("projection:parking").await.expect("it can be asked for");
     let outcome = within("a replay", filed.done()).await.expect("it is done");
@@ -113,9 +113,9 @@ async fn bad_weather<H: Harness>(harness: Arc<H>, seed: u64) {
             order.entry(streams[&at]).or_default().push(at);
         }
     }
-    assert_eq!(seen.len(), events.len(), "every event was taken in some time");
+    assert_eq!(seen.len(), events.len(), "every event was handled some time");
     assert!(order.values().all(|events| events.is_sorted()), "in the order of its stream: {order:?}");
     let again = parking.taken().len() - events.len();
-    assert!(again <= FAULTS as usize, "{again} events were taken in twice");
+    assert!(again <= FAULTS as usize, "{again} events were handled twice");
     end(rough).await;
 }

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use highwater::backend::{Log, ReadLimit, lock};
+use highwater::backend::{Log, ReadLimit, StreamRead, lock};
 use highwater::{Append, Appended, Error, EventTypes};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::draft::{Draft, TYPES};
 use super::explain::explain;
-use crate::support::{Reader, assert_fits, everything, forwards, seeded, stream_in_pages, within};
+use crate::support::{Reader, assert_fits, everything, seeded, stream_in_pages, within};
 
 const STREAMS: usize = 5;
 
@@ -63,8 +63,8 @@ where
         explain(&calls, &log).await;
         for mut reader in readers {
             reader.catch_up(&store).await;
-            let wanted = log.iter().filter(|record| reader.types.contains(&record.event_type));
-            assert!(reader.seen.iter().eq(wanted), "a reader of {:?} has seen what there is", reader.types);
+            let wanted = log.iter().filter(|record| reader.filter.accepts(record));
+            assert!(reader.seen.iter().eq(wanted), "a reader of {:?} has seen what there is", reader.filter);
         }
     })
     .await;
@@ -98,7 +98,7 @@ impl<L: Log> Task<L> {
         lock(&self.known)
     }
 
-    /// Something new, or something that somebody has sent before or is sending just now.
+    /// Something new, or something that a caller has sent before or is sending just now.
     fn draft(&mut self) -> Draft {
         let mut random = self.random.fork();
         let mut known = self.known();
@@ -138,7 +138,7 @@ impl<L: Log> Task<L> {
             (known.streams[which], known.versions.get(&known.streams[which]).copied().unwrap_or(0))
         };
         let from = version.saturating_sub(5);
-        let records = stream_in_pages(&self.store, stream_id, forwards(from)).await;
+        let records = stream_in_pages(&self.store, stream_id, StreamRead::forwards(from)).await;
         let last = records.last().map_or(0, |record| record.stream_version);
         assert!(last >= version, "version {version} was acknowledged, but the stream ends at {last}");
     }

@@ -2,7 +2,7 @@
 
 use chrono::DateTime;
 use highwater::backend::NewRecord;
-use highwater::{Append, ExpectedVersion};
+use highwater::{Append, ExpectedVersion, StreamName};
 use uuid::Uuid;
 
 /// Types that occur in histories. The first is rare.
@@ -67,10 +67,22 @@ pub(super) fn record(random: &mut fastrand::Rng, stream_id: Uuid) -> NewRecord {
     NewRecord {
         id: Uuid::from_u128(random.u128(..)),
         stream_id,
+        stream_name: stream_name(random),
         event_type: event_type.to_owned(),
         schema_version: random.u32(1..4),
         data,
         metadata,
         created_at: DateTime::from_timestamp_micros(random.i64(0..4_000_000_000_000_000)).expect("this is in range"),
     }
+}
+
+/// Whatever a stream is called, now this way and now that: it keeps its first name.
+fn stream_name(random: &mut fastrand::Rng) -> Option<StreamName> {
+    let name = match random.u8(..8) {
+        0..=4 => return None,
+        5 => "order/17",
+        6 => "order/ä",
+        _ => "customer/17/billing",
+    };
+    Some(name.into())
 }

@@ -37,6 +37,8 @@ fn assert_stored(call: &Call, done: &Appended, by_id: &HashMap<Uuid, &Record>) {
         let wanted = Record {
             id: new.id,
             stream_id: new.stream_id,
+            // What it has is for the replay to say.
+            stream_name: record.stream_name.clone(),
             stream_version: position.stream_version,
             global_sequence: position.global_sequence,
             event_type: new.event_type.clone(),
@@ -59,7 +61,7 @@ fn assert_not_before_its_time(call: &Call, done: &Appended) {
 }
 
 fn assert_explicable(call: &Call, error: &Error, log: &[Record]) {
-    let Error::Conflict { stream_id, expected, actual } = error else {
+    let Error::Conflict { stream_id, expected, actual, .. } = error else {
         panic!("nothing but a conflict can come of this append: {error:?}");
     };
     assert!(call.draft.streams.contains(&(*stream_id, *expected)), "it did not expect that: {error}");

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use highwater::backend::{Direction, NewRecord, ReadLimit};
-use highwater::{Append, EventTypes};
+use highwater::{Append, EventTypes, Filter};
 use uuid::Uuid;
 
 use super::Operation;
@@ -138,6 +138,14 @@ impl History {
         ReadLimit { events: self.random.usize(3..40), bytes: self.random.usize(500..20_000) }
     }
 
+    fn types(&mut self) -> EventTypes {
+        match self.random.u8(..4) {
+            0 | 1 => EventTypes::All,
+            2 => EventTypes::only([TYPES[0]]),
+            _ => EventTypes::only([TYPES[1], TYPES[3], "Nobody"]),
+        }
+    }
+
     fn read_stream(&mut self) -> Operation {
         let stream_id = self.stream();
         let newest = self.version(stream_id);
@@ -147,16 +155,17 @@ impl History {
             1 => (u64::MAX, Direction::Forwards),
             _ => (self.random.u64(oldest_wanted..=newest + 1), Direction::Forwards),
         };
-        Operation::ReadStream { stream_id, from, direction, limit: self.limit() }
+        let skip = if self.random.bool() { 0 } else { self.random.usize(..=self.events) };
+        Operation::ReadStream { stream_id, from, direction, skip, types: self.types(), limit: self.limit() }
     }
 
     fn read_all(&mut self) -> Operation {
-        let types = match self.random.u8(..4) {
-            0 | 1 => EventTypes::All,
-            2 => EventTypes::only([TYPES[0]]),
-            _ => EventTypes::only([TYPES[1], TYPES[3], "Nobody"]),
+        let filter = match self.random.u8(..4) {
+            0 => Filter::from(self.types()).of_kinds(["order"]),
+            1 => Filter::ALL.of_kinds(["customer", "nobody"]),
+            _ => self.types().into(),
         };
         let (skip, take) = (self.random.usize(..=self.events), self.random.usize(1..=READ_MAX));
-        Operation::ReadAll { skip, take, types, limit: self.limit() }
+        Operation::ReadAll { skip, take, filter, limit: self.limit() }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use highwater::backend::{Log, Record, StreamRead};
-use highwater::{Append, Appended, Error, Limits, Upcasters};
+use highwater::{Append, Appended, Error, Limits};
 use uuid::Uuid;
 
 use super::{Answer, Operation, Transcript};
@@ -36,19 +36,24 @@ impl Run {
                 Ok(done) => self.appended(append, done),
                 Err(error) => Answer::Refused(self.reason(append, &error)),
             },
-            Operation::ReadStream { stream_id, from, direction, limit } => {
-                let read = StreamRead { from: *from, direction: *direction, limit: *limit };
+            Operation::ReadStream { stream_id, from, direction, skip, types, limit } => {
+                let (from, direction, limit, types) = (*from, *direction, *limit, types.clone());
+                let read = StreamRead { from, direction, limit, types, after: self.after(*skip) };
                 self.records(stream_in_pages(store, *stream_id, read).await)
             }
-            Operation::ReadAll { skip, take, types, limit } => {
-                let after = skip.checked_sub(1).and_then(|last| self.sequences.get(last)).copied().unwrap_or(0);
-                let mut reader = Reader::new(types.clone(), *limit).starting_after(after);
+            Operation::ReadAll { skip, take, filter, limit } => {
+                let mut reader = Reader::new(filter.clone(), *limit).starting_after(self.after(*skip));
                 reader.catch_up_for(store, *take).await;
                 reader.seen.truncate(*take);
                 self.records(reader.seen)
             }
             Operation::Head => Answer::Head(self.rank(head(store).await)),
         }
+    }
+
+    /// The position after so many events.
+    fn after(&self, skip: usize) -> u64 {
+        skip.checked_sub(1).and_then(|last| self.sequences.get(last)).copied().unwrap_or(0)
     }
 
     /// Unknown numbers have no rank, and no two backends agree on them.
@@ -66,8 +71,8 @@ impl Run {
             let last = self.sequences.last().copied().unwrap_or(0);
             assert!(done.positions[0].global_sequence > last, "the order only ever grows");
             self.sequences.extend(done.positions.iter().map(|position| position.global_sequence));
-            let records = append.records(&Limits::default(), &Upcasters::default()).expect("what is stored is sound");
-            for record in records {
+            let records = append.checked(&Limits::default()).expect("what is stored is sound");
+            for record in records.iter() {
                 *self.versions.entry(record.stream_id).or_default() += 1;
             }
         }
@@ -86,7 +91,7 @@ impl Run {
     }
 
     fn reason(&self, append: &Append, error: &Error) -> String {
-        if let Error::Conflict { stream_id, expected, actual } = error {
+        if let Error::Conflict { stream_id, expected, actual, .. } = error {
             let asked = append.streams().contains(&(*stream_id, *expected));
             let version = self.versions.get(stream_id).copied().unwrap_or(0);
             if asked && version == *actual && !expected.accepts(*actual) {

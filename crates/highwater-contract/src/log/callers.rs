@@ -75,7 +75,7 @@ async fn assert_each_has_its_own_error(mistakes: [JoinHandle<Answer>; 5], id: Uu
 }
 
 /// Callers that have nothing to do with a stream that is being held.
-async fn others_go_on<L: Log + Clone + 'static>(log: &L) -> Vec<(Append, Appended)> {
+async fn others_continue<L: Log + Clone + 'static>(log: &L) -> Vec<(Append, Appended)> {
     let mut tasks = JoinSet::new();
     for nth in 0..6 {
         let log = log.clone();
@@ -94,14 +94,15 @@ async fn others_go_on<L: Log + Clone + 'static>(log: &L) -> Vec<(Append, Appende
     tasks.join_all().await.into_iter().flatten().collect()
 }
 
-/// Holds a stream in an open transaction and has others go on meanwhile, among them one who wants the same stream.
+/// Holds a stream in an open transaction and has other writers continue meanwhile, among them one that wants the same
+/// stream.
 async fn hold<H: Harness>(harness: &H, log: &H::Store, stream_id: Uuid, expected: ExpectedVersion, commit: bool) {
     let before = everything(log).await.len();
     let held = deposits(stream_id, 2).expecting(expected);
     let waiting = deposits(stream_id, 1).expecting(expected);
     let open = harness.begin(log, held.clone()).await.expect("an append can be begun");
     let call = send(log, &waiting);
-    let mut done = within("callers who want other streams", others_go_on(log)).await;
+    let mut done = within("callers who want other streams", others_continue(log)).await;
     let outcome = if commit { open.commit().await.map(Some) } else { open.rollback().await.map(|()| None) };
     // Who wanted the held stream waited, or was told that it is held; then it is free now.
     let answer = match answered(call).await {
@@ -154,7 +155,7 @@ pub(crate) async fn the_same_append_held_open_is_stored_once<H: Harness>(harness
         let append = deposits(stream_id, 2);
         let open = harness.begin(&log, append.clone()).await.expect("an append can be begun");
         let call = send(&log, &append);
-        within("callers who want other streams", others_go_on(&log)).await;
+        within("callers who want other streams", others_continue(&log)).await;
         let committed = round % 2 == 0;
         if committed {
             open.commit().await.expect("an open append can be committed");
@@ -171,7 +172,7 @@ pub(crate) async fn the_same_append_held_open_is_stored_once<H: Harness>(harness
     }
 }
 
-/// Lets a call go on for so many steps, or for so long, and gives it up.
+/// Lets a call run for so many steps, or for so long, and gives it up.
 async fn give_up<L: Log>(log: &L, append: &Append, steps: u32, patience: Duration) {
     let mut call = log.append(append);
     let mut left = steps;

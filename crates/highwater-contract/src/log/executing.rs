@@ -72,7 +72,7 @@ pub(crate) async fn a_decision_for_nothing_stores_nothing<H: Harness>(harness: A
     assert_eq!(everything(&log).await, before);
 }
 
-pub(crate) async fn a_decision_is_made_again_when_somebody_was_faster<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_decision_is_made_again_when_another_writer_was_faster<H: Harness>(harness: Arc<H>) {
     let log = harness.fresh(Settings::default()).await;
     for _ in 0..soak(1) {
         let stream_id = new_stream();

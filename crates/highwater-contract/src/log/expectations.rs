@@ -39,7 +39,7 @@ pub(crate) async fn stream_exists_accepts_only_an_existing_stream<H: Harness>(ha
     let stream_id = new_stream();
     let error = refused(&log, &deposits(stream_id, 1).expecting(StreamExists)).await;
     assert_conflict(&error, stream_id, StreamExists, 0);
-    // Somebody else's stream is not this one.
+    // Another stream is not this one.
     store(&log, &deposits(new_stream(), 1)).await;
     refused(&log, &deposits(stream_id, 1).expecting(StreamExists)).await;
     store(&log, &deposits(stream_id, 1)).await;

@@ -130,7 +130,7 @@ pub(crate) async fn an_id_of_another_event_is_refused<H: Harness>(harness: Arc<H
     ];
     for (difference, append) in &others {
         match refused(&log, append).await {
-            Error::IdTaken { event_id, stream_id, stream_version, differs_in } => {
+            Error::IdTaken { event_id, stream_id, stream_version, differs_in, .. } => {
                 assert_eq!((event_id, stream_id, stream_version, differs_in), (id, a, 2, *difference));
             }
             other => panic!("an id with another {difference} is taken, not {other:?}"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use highwater::backend::NewRecord;
-use highwater::{Append, Error, Event, EventStore, ExpectedVersion, Invalid, Limits, Metadata};
+use highwater::{Append, Error, Event, EventStore, ExpectedVersion, Invalid, Limits, Metadata, stream_id};
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
@@ -16,6 +16,7 @@ fn sound(stream_id: Uuid) -> NewRecord {
     NewRecord {
         id: Uuid::now_v7(),
         stream_id,
+        stream_name: None,
         event_type: "Closed".to_owned(),
         schema_version: 1,
         data: "null".to_owned(),
@@ -42,11 +43,14 @@ pub(crate) async fn an_append_without_events_is_refused<H: Harness>(harness: Arc
 
 pub(crate) async fn a_stream_named_without_an_event_is_refused<H: Harness>(harness: Arc<H>) {
     let log = harness.fresh(Settings::default()).await;
-    let (a, b) = (new_stream(), new_stream());
+    let (a, b) = (new_stream(), stream_id("order", "17"));
     let last = deposits(a, 2).and_to(b).expecting(ExpectedVersion::NoStream);
-    assert_eq!(invalid(&log, &last).await, Invalid::NoEventFor(b));
     let first = Append::to(b).and_to(a).event(Ledger::Closed);
-    assert_eq!(invalid(&log, &first).await, Invalid::NoEventFor(b));
+    for append in [last, first] {
+        let refused = invalid(&log, &append).await;
+        assert!(matches!(refused, Invalid::NoEventFor { stream_id, .. } if stream_id == b), "{refused:?}");
+        assert!(refused.to_string().contains("order/17"), "{refused}");
+    }
 }
 
 pub(crate) async fn what_is_too_large_is_refused_by_default<H: Harness>(harness: Arc<H>) {
@@ -238,6 +242,10 @@ pub(crate) async fn what_cannot_be_written_as_json_is_refused<H: Harness>(harnes
     let log = harness.fresh(Settings::default()).await;
     let error = invalid(&log, &Append::to(new_stream()).event(Keyed::Keyed([((1, 2), 3)].into()))).await;
     assert!(matches!(error, Invalid::NotJson(_)), "{error:?}");
+    for text in ["", "{", "nothing", "1 2", "{\"a\":}", "\"\\ud800\""] {
+        let error = invalid(&log, &Append::to(new_stream()).raw("Noted", text)).await;
+        assert!(matches!(error, Invalid::NotJson(_)), "{text}: {error:?}");
+    }
 }
 
 pub(crate) async fn numbers_and_times_out_of_range_are_refused<H: Harness>(harness: Arc<H>) {

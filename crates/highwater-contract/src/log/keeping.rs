@@ -43,7 +43,7 @@ pub(crate) async fn a_log_that_is_opened_again_holds_everything<H: Harness>(harn
     assert_eq!(head(&again).await, head_before);
 }
 
-pub(crate) async fn a_log_that_is_opened_again_goes_on<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_log_that_is_opened_again_continues<H: Harness>(harness: Arc<H>) {
     let mut log = harness.fresh(Settings::default()).await;
     let (stream_id, first) = (new_stream(), deposits(new_stream(), 2));
     let first_done = store(&log, &first).await;
@@ -51,8 +51,8 @@ pub(crate) async fn a_log_that_is_opened_again_goes_on<H: Harness>(harness: Arc<
     for version in 1..=4 {
         log = harness.reopen(&log, Settings::default()).await;
         let done = store(&log, &deposits(stream_id, 1)).await;
-        assert_eq!(done.stream_version, version, "versions go on");
-        assert!(done.global_sequence > last, "the order goes on");
+        assert_eq!(done.stream_version, version, "versions continue");
+        assert!(done.global_sequence > last, "the order continues");
         last = done.global_sequence;
         let again = store(&log, &first).await;
         assert_eq!((again.positions, again.repeated), (first_done.positions.clone(), true), "ids stay known");

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use highwater::backend::{Direction, Log, ReadLimit, Record, StreamRead};
+use highwater::backend::{Log, ReadLimit, Record, StreamRead};
 use highwater::{Append, Event, EventStore, EventTypes};
 use uuid::Uuid;
 
-use crate::support::{
-    Ledger, Reader, backwards, deposits, everything, forwards, new_stream, soak, store, stream, stream_in_pages,
-};
+use crate::support::{Ledger, Reader, deposits, everything, new_stream, soak, store, stream, stream_in_pages};
 use crate::{Harness, Settings};
 
 /// Limits that cut a log in odd places.
@@ -63,9 +61,9 @@ pub(crate) async fn a_stream_in_pages_of_any_size_is_the_same<H: Harness>(harnes
         for limit in odd_limits() {
             for from in [1, 2, 5, 12] {
                 let at = from as usize;
-                let read = StreamRead { from, direction: Direction::Forwards, limit };
+                let read = StreamRead { limit, ..StreamRead::forwards(from) };
                 assert_eq!(stream_in_pages(&log, stream_id, read).await, whole[at - 1..], "from {from}, {limit:?}");
-                let read = StreamRead { from, direction: Direction::Backwards, limit };
+                let read = StreamRead { limit, ..StreamRead::backwards(from) };
                 let back: Vec<Record> = whole[..at].iter().rev().cloned().collect();
                 assert_eq!(stream_in_pages(&log, stream_id, read).await, back, "back from {from}, {limit:?}");
             }
@@ -82,7 +80,7 @@ pub(crate) async fn a_page_holds_one_record_however_small_its_limit<H: Harness>(
         let mut reader = Reader::new(EventTypes::All, limit);
         assert!(reader.step(&log).await);
         assert_eq!(reader.seen, whole[..1], "the first alone, with {limit:?}");
-        for (read, wanted) in [(forwards(1), &whole[..1]), (backwards(u64::MAX), &whole[1..])] {
+        for (read, wanted) in [(StreamRead::forwards(1), &whole[..1]), (StreamRead::backwards(u64::MAX), &whole[1..])] {
             let page = log.read_stream(stream_id, StreamRead { limit, ..read }).await.expect("a stream can be read");
             assert_eq!(page.records, wanted, "the first alone, with {limit:?}");
             assert!(!page.end, "there is one more");
@@ -95,13 +93,14 @@ pub(crate) async fn the_end_of_a_stream_is_said_where_it_is<H: Harness>(harness:
     let stream_id = new_stream();
     store(&log, &deposits(stream_id, 4)).await;
     for (events, end) in [(3, false), (4, true), (5, true)] {
-        for read in [forwards(1), backwards(4), backwards(u64::MAX)] {
+        for read in [StreamRead::forwards(1), StreamRead::backwards(4), StreamRead::backwards(u64::MAX)] {
             let limit = ReadLimit::events(events);
+            let direction = read.direction;
             let page = log.read_stream(stream_id, StreamRead { limit, ..read }).await.expect("a stream can be read");
-            assert_eq!(page.end, end, "after {events} of 4, {:?}", read.direction);
+            assert_eq!(page.end, end, "after {events} of 4, {direction:?}");
         }
     }
-    for read in [forwards(5), backwards(0)] {
+    for read in [StreamRead::forwards(5), StreamRead::backwards(0)] {
         let page = log.read_stream(stream_id, read).await.expect("a stream can be read");
         assert!(page.end, "beyond the end is the end");
     }

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use highwater::backend::{Log, NewRecord, Record};
-use highwater::{Append, Error, Event, EventStore, EventTypes, Metadata, stream_id};
+use highwater::backend::{Log, NewRecord, Record, StreamRead};
+use highwater::{Append, Error, Event, EventStore, EventTypes, GlobalSequence, Metadata, StreamId, stream_id};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::support::{
-    Ledger, Reader, backwards, deposits, everything, forwards, head, new_stream, store, stream, stream_in_pages,
-};
+use crate::support::{Ledger, Reader, deposits, everything, head, new_stream, store, stream, stream_in_pages};
 use crate::{Harness, Settings};
 
 /// A record on its way into the log, as a tool that moves events would make it.
-fn new_record(stream_id: Uuid, data: &str, metadata: &str) -> NewRecord {
+fn new_record(stream: impl Into<StreamId>, data: &str, metadata: &str) -> NewRecord {
+    let stream = stream.into();
     NewRecord {
         id: Uuid::now_v7(),
-        stream_id,
+        stream_id: stream.id(),
+        stream_name: stream.name().expect("a name that can be stored"),
         event_type: "Noted".to_owned(),
         schema_version: 1,
         data: data.to_owned(),
@@ -35,6 +35,7 @@ async fn assert_come_back<L: Log>(log: &L, records: &[NewRecord]) {
         .map(|(new, position)| Record {
             id: new.id,
             stream_id: new.stream_id,
+            stream_name: new.stream_name.clone(),
             stream_version: position.stream_version,
             global_sequence: position.global_sequence,
             event_type: new.event_type.clone(),
@@ -48,7 +49,7 @@ async fn assert_come_back<L: Log>(log: &L, records: &[NewRecord]) {
     for stream_id in append.streams().iter().map(|(stream_id, _)| *stream_id) {
         let of_stream: Vec<Record> = wanted.iter().filter(|record| record.stream_id == stream_id).cloned().collect();
         assert_eq!(stream(log, stream_id).await, of_stream, "read with its stream");
-        let mut back = stream_in_pages(log, stream_id, backwards(u64::MAX)).await;
+        let mut back = stream_in_pages(log, stream_id, StreamRead::backwards(u64::MAX)).await;
         back.reverse();
         assert_eq!(back, of_stream, "read backwards with its stream");
     }
@@ -102,6 +103,10 @@ pub(crate) async fn json_comes_back_to_the_byte<H: Harness>(harness: Arc<H>) {
         .map(|(data, metadata)| new_record(stream_id, data, metadata))
         .collect();
     assert_come_back(&log, &records).await;
+    let raw = new_stream();
+    store(&log, &texts.iter().fold(Append::to(raw), |append, text| append.raw("Noted", *text))).await;
+    let stored: Vec<String> = stream(&log, raw).await.into_iter().map(|record| record.data).collect();
+    assert_eq!(stored, texts, "given as text alone");
 }
 
 pub(crate) async fn event_types_come_back_as_they_are<H: Harness>(harness: Arc<H>) {
@@ -213,6 +218,13 @@ pub(crate) async fn every_way_of_reading_agrees<H: Harness>(harness: Arc<H>) {
         let of_stream: Vec<_> = all.iter().filter(|event| event.stream_id == stream_id).cloned().collect();
         let read = log.read_events::<Ledger>(stream_id).collect().await.expect("a stream is read");
         assert_eq!(read, of_stream, "read_events");
+        let at = GlobalSequence(of_stream[1].global_sequence.expect("a stored event has its number"));
+        let since = log.read_events_since::<Ledger>(stream_id, at).collect().await.expect("a stream is read");
+        assert_eq!(since, of_stream[2..], "read_events_since");
+        let types = EventTypes::only(["Closed", "Deposited"]);
+        let some = log.read_events_of::<Ledger>(stream_id, types.clone()).collect().await.expect("some are read");
+        let wanted: Vec<_> = of_stream.iter().filter(|event| types.contains(&event.event_type)).cloned().collect();
+        assert_eq!(some, wanted, "read_events_of");
         let from = log.read_events_from::<Ledger>(stream_id, 3).collect().await.expect("a stream is read");
         assert_eq!(from, of_stream[2..], "read_events_from");
         let mut back = log.read_events_backwards::<Ledger>(stream_id).collect().await.expect("a stream is read");
@@ -233,13 +245,13 @@ pub(crate) async fn every_way_of_reading_agrees<H: Harness>(harness: Arc<H>) {
 pub(crate) async fn streams_do_not_see_each_other<H: Harness>(harness: Arc<H>) {
     let log = harness.fresh(Settings::default()).await;
     let one_bit_apart = Uuid::from_u128(new_stream().as_u128() ^ 1);
-    let streams = [new_stream(), one_bit_apart, Uuid::nil(), Uuid::max(), stream_id("order", "17")];
+    let streams = [new_stream(), one_bit_apart, Uuid::nil(), Uuid::max(), stream_id("order", "17").id()];
     for (count, stream_id) in (1..).zip(streams) {
         store(&log, &deposits(stream_id, count)).await;
     }
     for (count, stream_id) in (1..).zip(streams) {
         assert_eq!(stream(&log, stream_id).await.len(), count);
-        let back = stream_in_pages(&log, stream_id, backwards(u64::MAX)).await;
+        let back = stream_in_pages(&log, stream_id, StreamRead::backwards(u64::MAX)).await;
         assert_eq!(back.len(), count);
         let last = log.read_last_event::<Ledger>(stream_id).await.expect("a stream is read").expect("it has events");
         assert_eq!((last.stream_id, last.stream_version), (stream_id, count as u64));
@@ -250,7 +262,14 @@ pub(crate) async fn a_stream_that_does_not_exist_is_empty<H: Harness>(harness: A
     let log = harness.fresh(Settings::default()).await;
     for nobody_else in [true, false] {
         let missing = new_stream();
-        for read in [forwards(0), forwards(1), forwards(u64::MAX), backwards(0), backwards(1), backwards(u64::MAX)] {
+        for read in [
+            StreamRead::forwards(0),
+            StreamRead::forwards(1),
+            StreamRead::forwards(u64::MAX),
+            StreamRead::backwards(0),
+            StreamRead::backwards(1),
+            StreamRead::backwards(u64::MAX),
+        ] {
             assert_eq!(stream_in_pages(&log, missing, read).await, []);
         }
         assert_eq!(log.read_events::<Ledger>(missing).collect().await.expect("it reads as empty"), []);
@@ -269,12 +288,16 @@ pub(crate) async fn positions_beyond_the_end_read_as_nothing<H: Harness>(harness
     let stream_id = new_stream();
     store(&log, &deposits(stream_id, 3)).await;
     for beyond in [4, 1_000, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
-        assert_eq!(stream_in_pages(&log, stream_id, forwards(beyond)).await, []);
-        assert_eq!(stream_in_pages(&log, stream_id, backwards(beyond)).await.len(), 3, "backwards from the end");
+        assert_eq!(stream_in_pages(&log, stream_id, StreamRead::forwards(beyond)).await, []);
+        assert_eq!(
+            stream_in_pages(&log, stream_id, StreamRead::backwards(beyond)).await.len(),
+            3,
+            "backwards from the end"
+        );
         assert_eq!(log.read_events_from::<Ledger>(stream_id, beyond).collect().await.expect("it reads"), []);
     }
-    assert_eq!(stream_in_pages(&log, stream_id, forwards(0)).await.len(), 3, "from before the beginning");
-    assert_eq!(stream_in_pages(&log, stream_id, backwards(0)).await, [], "from before the beginning");
+    assert_eq!(stream_in_pages(&log, stream_id, StreamRead::forwards(0)).await.len(), 3, "from before the beginning");
+    assert_eq!(stream_in_pages(&log, stream_id, StreamRead::backwards(0)).await, [], "from before the beginning");
     let head = head(&log).await;
     for beyond in [head, head + 1_000, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
         let mut reader = Reader::of_everything().starting_after(beyond);
@@ -297,10 +320,21 @@ pub(crate) async fn types_the_reader_does_not_know_are_an_error_in_a_stream_and_
     store(&log, &deposits(mixed, 1).event(Ledger::Closed).event(Ledger::deposited(3))).await;
     assert_eq!(log.read_events::<Narrow>(known).collect().await.expect("it knows these").len(), 1);
     match log.read_events::<Narrow>(mixed).collect().await {
-        Err(Error::Undecodable { event_type, stream_id, stream_version, .. }) => {
+        Err(ref error @ Error::Undecodable { ref event_type, stream_id, stream_version, ref source, .. }) => {
             assert_eq!((event_type.as_str(), stream_id, stream_version), ("Closed", mixed, 2));
+            let (said, why) = (error.to_string(), source.to_string());
+            assert!(why.contains("does not know") && said.ends_with(&why), "it says why: {said}");
         }
-        other => panic!("whoever reads a stream must not miss a part of it: {other:?}"),
+        other => panic!("a reader of a stream must not miss a part of it: {other:?}"),
+    }
+    match log.read_events_since::<Narrow>(mixed, GlobalSequence(0)).collect().await {
+        Err(Error::Undecodable { stream_version: 2, .. }) => {}
+        other => panic!("nor a reader of what has come since: {other:?}"),
+    }
+    for types in [EventTypes::All, EventTypes::only(["Deposited", "Closed"])] {
+        let some =
+            log.read_events_of::<Narrow>(mixed, types).collect().await.expect("what is not asked for is skipped");
+        assert_eq!(some.iter().map(|event| event.stream_version).collect::<Vec<_>>(), [1, 3]);
     }
     let all = log.read_all_events_since::<Narrow>(0).collect().await.expect("what it does not know is skipped");
     let cents: Vec<i64> = all.iter().map(|Event { data: Narrow::Deposited { cents }, .. }| *cents).collect();

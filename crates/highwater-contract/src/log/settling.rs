@@ -101,7 +101,7 @@ pub(crate) async fn a_slow_commit_is_not_given_up<H: Harness>(harness: Arc<H>) {
     let all = everything(&log).await;
     for mut reader in readers {
         reader.catch_up(&log).await;
-        assert_eq!(reader.seen, all, "a reader of {:?}", reader.types);
+        assert_eq!(reader.seen, all, "a reader of {:?}", reader.filter);
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn a_rollback_holds_nobody_back<H: Harness>(harness: Arc<H>) {
     }
 }
 
-pub(crate) async fn whoever_holds_readers_back_is_named<H: Harness>(harness: Arc<H>) {
+pub(crate) async fn a_writer_that_holds_readers_back_is_named<H: Harness>(harness: Arc<H>) {
     let log = harness.fresh(Settings::default()).await;
     let open = begin(&*harness, &log, new_stream()).await;
     let done = store(&log, &deposits(new_stream(), 1)).await;
@@ -130,7 +130,7 @@ pub(crate) async fn whoever_holds_readers_back_is_named<H: Harness>(harness: Arc
     read_on(&mut reader, &log).await;
     if reader.position < done.global_sequence {
         let writers = log.open_writers().await.expect("open writers can be listed");
-        assert!(!writers.is_empty(), "readers wait at {}, so somebody holds them back", reader.position);
+        assert!(!writers.is_empty(), "readers wait at {}, so a writer holds them back", reader.position);
     }
     open.commit().await.expect("an open append can be committed");
     reader.catch_up(&log).await;

@@ -52,6 +52,7 @@ fn old(stream_id: Uuid, event_type: &str, schema_version: u32, data: &str) -> Ne
     NewRecord {
         id: Uuid::now_v7(),
         stream_id,
+        stream_name: None,
         event_type: event_type.to_owned(),
         schema_version,
         data: data.to_owned(),
@@ -109,13 +110,15 @@ pub(crate) async fn old_events_are_read_as_new_ones_everywhere<H: Harness>(harne
 
 pub(crate) async fn a_filter_finds_events_under_their_former_names<H: Harness>(harness: Arc<H>) {
     let log = harness.fresh(upcasters().into()).await;
-    let (_, seen) = aged(&log).await;
+    let (stream_id, seen) = aged(&log).await;
     let placed = log.read_all_events_of(0, EventTypes::only(["Placed"])).collect().await.expect("a type is read");
     let wanted: Vec<Order> = seen.iter().filter(|order| **order != Order::Shipped).cloned().collect();
     assert_eq!(data(placed), wanted);
+    let placed = log.read_events_of(stream_id, EventTypes::only(["Placed"])).collect().await.expect("a type is read");
+    assert_eq!(data(placed), wanted, "in its stream");
     let shipped = log.read_all_events_of(0, EventTypes::only(["Shipped"])).collect().await.expect("a type is read");
     assert_eq!(data(shipped), [Order::Shipped]);
-    // The same for whoever reads records, as subscribers do.
+    // The same for readers of records, as subscribers do.
     let types = log.upcasters().stored_types(&EventTypes::only(["Placed"]));
     let mut reader = Reader::new(types, ReadLimit::events(2));
     reader.catch_up(&log).await;
@@ -147,12 +150,41 @@ pub(crate) async fn new_events_are_stored_with_the_current_schema_version<H: Har
     let stream_id = new_stream();
     let placed = || Order::Placed { cents: 1, currency: "EUR".into() };
     store(&log, &Append::to(stream_id).event(placed()).event(Order::Shipped)).await;
+    let json = r#"{"currency": "EUR", "cents": 1}"#;
+    store(&log, &Append::to(stream_id).raw("Placed", json).raw("Placed", r#"{"cents":1}"#).schema_version(1)).await;
     let event = Event::builder().stream_id(stream_id).data(placed()).build().expect("an event");
     assert_eq!(log.store_event(event).await.expect("an event is stored").schema_version, 2);
     let event = Event::builder().stream_id(stream_id).data(placed()).schema_version(9).build().expect("an event");
     assert_eq!(log.store_event(event).await.expect("an event is stored").schema_version, 9);
     let versions: Vec<u32> = stream(&log, stream_id).await.iter().map(|record| record.schema_version).collect();
-    assert_eq!(versions, [2, 1, 2, 9], "the current one, unless the event names its own");
+    assert_eq!(versions, [2, 1, 2, 1, 2, 9], "the current one, unless the event names its own");
+    let read = log.read_events_from(stream_id, 3).collect().await.expect("a stream is read");
+    assert_eq!(data(read)[..2], [placed(), placed()], "whichever way it was written");
+}
+
+pub(crate) async fn the_newest_schema_version_of_a_type_is_known<H: Harness>(harness: Arc<H>) {
+    let log = harness.fresh(Settings::default()).await;
+    let newest = async |event_type: &str| log.newest_schema_version(event_type).await.expect("the log is asked");
+    assert_eq!(newest("Placed").await, None, "no event is stored");
+    let stream_id = new_stream();
+    store(&log, &Append::to(stream_id).record(old(stream_id, "Placed", 2, "2"))).await;
+    store(&log, &Append::to(stream_id).record(old(stream_id, "Shipped", 9, "9"))).await;
+    assert_eq!((newest("Placed").await, newest("Shipped").await), (Some(2), Some(9)), "each type has its own");
+    // Whatever an older writer stores afterwards, and whatever comes in between.
+    let mut others = Append::to(stream_id).record(old(stream_id, "Placed", 3, "3"));
+    for _ in 0..200 {
+        others = others.record(old(stream_id, "Shipped", 1, "1"));
+    }
+    store(&log, &others.record(old(stream_id, "Placed", 1, "1"))).await;
+    assert_eq!((newest("Placed").await, newest("Shipped").await), (Some(3), Some(9)), "the highest, not the last");
+    for other in ["placed", "Place", "Placed ", "%", ""] {
+        assert_eq!(newest(other).await, None, "{other:?} is another type");
+    }
+    // What may yet be rolled back does not count.
+    let stream_id = new_stream();
+    let open = harness.begin(&log, Append::to(stream_id).record(old(stream_id, "Placed", 7, "7"))).await;
+    assert_eq!(newest("Placed").await, Some(3), "it is not committed");
+    open.expect("an append can be begun").rollback().await.expect("an open append can be rolled back");
 }
 
 pub(crate) async fn upcasters_apply_to_what_was_stored_before_there_were_any<H: Harness>(harness: Arc<H>) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use highwater::backend::{Log, ReadLimit, Record};
-use highwater::{Append, Appended, EventTypes, ExpectedVersion};
+use highwater::{Append, Appended, EventTypes, ExpectedVersion, Filter};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -93,8 +93,8 @@ pub(crate) async fn readers_see_every_event_of_many_writers_once_and_in_order<H:
     let all = everything(&log).await;
     assert_holds(&all, done.iter().map(|(append, done)| (append, done)));
     for reader in within("the readers", readers.join_all()).await {
-        let wanted: Vec<&Record> = all.iter().filter(|record| reader.types.contains(&record.event_type)).collect();
-        assert_eq!(reader.seen.iter().collect::<Vec<_>>(), wanted, "a reader of {:?}", reader.types);
+        let wanted: Vec<&Record> = all.iter().filter(|record| reader.filter.accepts(record)).collect();
+        assert_eq!(reader.seen.iter().collect::<Vec<_>>(), wanted, "a reader of {:?}", reader.filter);
     }
     for stream_id in streams.iter() {
         stream(&log, *stream_id).await;
@@ -118,7 +118,7 @@ async fn write<H: Harness>(
                 done.push((append, answer));
             }
             5..=8 => {
-                // Somebody else may hold one of the streams for too long: then this one is not stored.
+                // Another writer may hold one of the streams for too long: then this one is not stored.
                 let Ok(open) = harness.begin(&log, append.clone()).await else { continue };
                 sleep(pause).await;
                 let answer = open.commit().await.expect("an open append can be committed");
@@ -159,7 +159,7 @@ async fn follow<L: Log>(log: &L, types: EventTypes, limit: ReadLimit, over: &Ato
     loop {
         let was_over = over.load(Ordering::SeqCst);
         let moved = reader.step(log).await;
-        if reader.types == EventTypes::All {
+        if reader.filter == Filter::ALL {
             for record in &reader.seen[checked..] {
                 let version = versions.entry(record.stream_id).or_default();
                 *version += 1;

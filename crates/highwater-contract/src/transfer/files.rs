@@ -3,7 +3,7 @@
 use highwater::transfer::TransferError;
 use std::sync::Arc;
 
-use highwater::backend::{Backend, Checkpoints, Transfer};
+use highwater::backend::{Backend, Batch, Checkpoints, Transfer};
 use highwater::{Error, transfer};
 
 use super::samples::{Sample, live_through};
@@ -21,7 +21,7 @@ async fn exported(store: &dyn Backend) -> String {
 }
 
 fn total(counts: &transfer::Counts) -> u64 {
-    counts.events + counts.checkpoints + counts.letters + counts.requests
+    counts.events + counts.checkpoints + counts.dead_letters + counts.requests
 }
 
 async fn imported(store: &dyn Backend, file: &str) -> Result<transfer::Imported, Error> {
@@ -134,7 +134,7 @@ pub(crate) async fn a_bad_import_leaves_nothing_behind<H: Harness>(harness: Arc<
     }
     // One that was killed in the middle begins again.
     let mut filling = fill(&to, &format!("an export of 6 events up to {}", sample.head())).await;
-    filling.records(&sample.records[..2]).await.expect("records can be filled in");
+    filling.put(Batch::Records(&sample.records[..2])).await.expect("records can be filled in");
     drop(filling);
     imported(&to, &file).await.expect("a sound file can be imported afterwards");
     assert_holds(&to, &Sample::of(&from).await).await;

@@ -2,13 +2,12 @@
 
 use chrono::{DateTime, SubsecRound, Utc};
 use highwater::backend::{
-    Ask, Backend, Checkpoints, Closing, DeadLetters, Fence, FilledCheckpoint, LetterAttempt, NewDeadLetter, Record,
-    Request,
+    Backend, Checkpoints, Closing, DeadLetter, DeadLetterAttempt, DeadLetterDetail, DeadLetterQuery, DeadLetterState,
+    DeadLetters, Fence, FilledCheckpoint, NewDeadLetter, Record, Request, RequestKind, RequestOutcome,
 };
-use highwater::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
 use uuid::Uuid;
 
-use crate::checkpoints::{put, take, to};
+use crate::checkpoints::{put, take_over, to};
 use crate::dead_letters::found;
 use crate::support::{deposits, everything, new_stream, store as append, within};
 use crate::transactions::close;
@@ -19,7 +18,7 @@ use crate::{Harness, Settings};
 pub(super) struct Sample {
     pub(super) records: Vec<Record>,
     pub(super) checkpoints: Vec<FilledCheckpoint>,
-    pub(super) letters: Vec<DeadLetterDetail>,
+    pub(super) dead_letters: Vec<DeadLetterDetail>,
     pub(super) requests: Vec<Request>,
 }
 
@@ -32,6 +31,8 @@ fn record(stream_id: Uuid, stream_version: u64, global_sequence: u64, data: &str
     Record {
         id: Uuid::now_v7(),
         stream_id,
+        // Every other one, also a name that another writer gave.
+        stream_name: stream_id.as_u128().is_multiple_of(2).then(|| "ä order without a slash".into()),
         stream_version,
         global_sequence,
         event_type: "Noted ä".to_owned(),
@@ -52,14 +53,15 @@ fn checkpoint(name: &str, global_sequence: u64, event_id: Option<Uuid>, paused: 
     }
 }
 
-fn letter(record: &Record, state: DeadLetterState) -> DeadLetterDetail {
+fn dead_letter(record: &Record, state: DeadLetterState) -> DeadLetterDetail {
     let resolved = !state.is_open();
-    let letter = DeadLetter {
+    let dead_letter = DeadLetter {
         id: Uuid::now_v7(),
         subscriber_id: "projection:orders".to_owned(),
         event_id: record.id,
         global_sequence: record.global_sequence,
         stream_id: record.stream_id,
+        stream_name: record.stream_name.clone(),
         event_type: record.event_type.clone(),
         error_message: (state != DeadLetterState::Parked).then(|| "no \"room\"\nfor 🦀".to_owned()),
         retry_count: 3,
@@ -71,7 +73,7 @@ fn letter(record: &Record, state: DeadLetterState) -> DeadLetterDetail {
         resolved_by: resolved.then(|| "anna".to_owned()),
         reason: (state == DeadLetterState::Discarded).then(|| "a test order".to_owned()),
     };
-    let attempt = |second: i64, outcome: &str, detail: Option<&str>| LetterAttempt {
+    let attempt = |second: i64, outcome: &str, detail: Option<&str>| DeadLetterAttempt {
         at: at(1_600_000_000 + second),
         by: "anna".to_owned(),
         outcome: outcome.to_owned(),
@@ -79,14 +81,14 @@ fn letter(record: &Record, state: DeadLetterState) -> DeadLetterDetail {
     };
     // Out of order by time: the order in which they were made is what counts.
     let tries = [attempt(9, "failed", Some("still full")), attempt(2, state.name(), None)];
-    DeadLetterDetail { letter, record: None, attempts: if resolved { tries.to_vec() } else { Vec::new() } }
+    DeadLetterDetail { dead_letter, record: None, attempts: if resolved { tries.to_vec() } else { Vec::new() } }
 }
 
-fn request(name: &str, second: i64, ask: Ask) -> Request {
+fn request(name: &str, second: i64, kind: RequestKind) -> Request {
     Request {
         id: Uuid::now_v7(),
         subscriber_id: name.to_owned(),
-        ask,
+        kind,
         requested_by: "ben".to_owned(),
         requested_at: at(1_650_000_000 + second),
         outcome: None,
@@ -94,7 +96,7 @@ fn request(name: &str, second: i64, ask: Ask) -> Request {
 }
 
 impl Sample {
-    /// With holes, large events, JSON of every look, letters in every state and every kind of request.
+    /// With holes, large events, JSON of every look, dead letters in every state and every kind of request.
     pub(super) fn new() -> Self {
         let (one, two) = (new_stream(), new_stream());
         let large = format!("{{\"text\":\"{}\"}}", "ä\\n".repeat(10_000));
@@ -106,7 +108,8 @@ impl Sample {
             record(one, 3, 9, " \"\\u00e4\" "),
             record(two, 3, 1_000, r#"{"text":"last"}"#),
         ];
-        let letters = records.iter().zip(DeadLetterState::ALL).map(|(record, state)| letter(record, state)).collect();
+        let dead_letters =
+            records.iter().zip(DeadLetterState::ALL).map(|(record, state)| dead_letter(record, state)).collect();
         let (orders, stock) = ("projection:orders", "projection:stock");
         Self {
             checkpoints: vec![
@@ -115,14 +118,18 @@ impl Sample {
                 checkpoint("saga:later", 5_000, None, false),
             ],
             requests: vec![
-                request(orders, 1, Ask::Replay { letter: Uuid::now_v7() }),
-                request(stock, 1, Ask::ReplayStream { stream_id: one }),
-                request(orders, 2, Ask::ReplayAll),
-                request(stock, 3, Ask::Discard { letter: Uuid::now_v7(), reason: "no \"need\"".to_owned() }),
-                request(orders, 4, Ask::Rebuild),
+                request(orders, 1, RequestKind::Replay { dead_letter: Uuid::now_v7() }),
+                request(stock, 1, RequestKind::ReplayStream { stream_id: one }),
+                request(orders, 2, RequestKind::ReplayAll),
+                request(
+                    stock,
+                    3,
+                    RequestKind::Discard { dead_letter: Uuid::now_v7(), reason: "no \"need\"".to_owned() },
+                ),
+                request(orders, 4, RequestKind::Rebuild),
             ],
             records,
-            letters,
+            dead_letters,
         }
     }
 
@@ -134,8 +141,8 @@ impl Sample {
         Self {
             records,
             checkpoints,
-            letters: Vec::new(),
-            requests: vec![request("projection:gone", 9, Ask::ReplayAll)],
+            dead_letters: Vec::new(),
+            requests: vec![request("projection:gone", 9, RequestKind::ReplayAll)],
         }
     }
 
@@ -156,17 +163,17 @@ impl Sample {
             global_sequence: found.global_sequence,
             event_id: found.event_id,
         };
-        let mut letters = Vec::new();
-        for letter in
+        let mut dead_letters = Vec::new();
+        for dead_letter in
             found(store, &DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::default() }).await
         {
-            let mut detail = store.letter(letter.id).await.expect("it can be read").expect("it is there");
-            let letter = &mut detail.letter;
-            letter.created_at = letter.created_at.trunc_subsecs(6);
-            letter.last_retry_at = letter.last_retry_at.map(|at| at.trunc_subsecs(6));
-            letter.resolved_at = letter.resolved_at.map(|at| at.trunc_subsecs(6));
+            let mut detail = store.dead_letter(dead_letter.id).await.expect("it can be read").expect("it is there");
+            let dead_letter = &mut detail.dead_letter;
+            dead_letter.created_at = dead_letter.created_at.trunc_subsecs(6);
+            dead_letter.last_retry_at = dead_letter.last_retry_at.map(|at| at.trunc_subsecs(6));
+            dead_letter.resolved_at = dead_letter.resolved_at.map(|at| at.trunc_subsecs(6));
             detail.attempts.iter_mut().for_each(|attempt| attempt.at = attempt.at.trunc_subsecs(6));
-            letters.push(DeadLetterDetail { record: None, ..detail });
+            dead_letters.push(DeadLetterDetail { record: None, ..detail });
         }
         let requests = store.all_open_requests(None, usize::MAX).await.expect("requests can be read");
         let requests = requests
@@ -174,7 +181,7 @@ impl Sample {
             .map(|request| Request { requested_at: request.requested_at.trunc_subsecs(6), ..request })
             .collect();
         let checkpoints = checkpoints.into_iter().map(checkpoint).collect();
-        Self { records: everything(store).await, checkpoints, letters, requests }
+        Self { records: everything(store).await, checkpoints, dead_letters, requests }
     }
 }
 
@@ -187,21 +194,21 @@ pub(super) async fn live_through<H: Harness>(harness: &H, store: &H::Store) {
     within("a rollback", open.rollback()).await.expect("it can be taken back");
     append(store, &deposits(two, 4)).await;
     let records = everything(store).await;
-    let (orders, _) = take(store, "projection:orders", 0).await;
-    let (stock, _) = take(store, "projection:stock", 0).await;
+    let (orders, _) = take_over(store, "projection:orders", 0).await;
+    let (stock, _) = take_over(store, "projection:stock", 0).await;
     for (record, fence) in records.iter().zip([&orders, &orders, &orders, &orders, &stock]) {
         bury(store, fence, record).await;
     }
     let ids: Vec<Uuid> = found(store, &DeadLetterQuery::of("projection:orders")).await.iter().map(|it| it.id).collect();
-    close(store, &orders, Closing::ReplayFailed { letter: ids[0], by: "anna", error: "still full" }).await;
-    close(store, &orders, Closing::Replayed { letter: ids[0], by: "ben" }).await;
-    close(store, &orders, Closing::Discarded { letter: ids[1], by: "anna", reason: "no need" }).await;
-    let reset = Closing::Reset { to: 2, by: "carla", nonce: Uuid::now_v7() };
+    close(store, &orders, Closing::ReplayFailed { dead_letter: ids[0], by: "anna", error: "still full" }).await;
+    close(store, &orders, Closing::Replayed { dead_letter: ids[0], by: "ben" }).await;
+    close(store, &orders, Closing::Discarded { dead_letter: ids[1], by: "anna", reason: "no need" }).await;
+    let reset = Closing::Reset { to: 2, by: "carla", nonce: Uuid::now_v7(), setup_version: None };
     let term = close(store, &stock, reset).await.term;
     put(store, to(&Fence { term, ..stock }, records[5].global_sequence)).await;
     within("a pause", store.set_paused("projection:stock", true)).await.expect("it can be paused");
-    let finished = request("projection:orders", 0, Ask::ReplayAll);
-    for request in [finished.clone(), request("projection:orders", 5, Ask::Rebuild)] {
+    let finished = request("projection:orders", 0, RequestKind::ReplayAll);
+    for request in [finished.clone(), request("projection:orders", 5, RequestKind::Rebuild)] {
         within("filing", store.file_request(&request)).await.expect("a request can be filed");
     }
     let outcome = RequestOutcome::default();
@@ -212,11 +219,11 @@ pub(super) async fn live_through<H: Harness>(harness: &H, store: &H::Store) {
     );
 }
 
-/// Every second letter waits behind another.
+/// Every second dead letter waits behind another.
 async fn bury(store: &dyn Backend, fence: &Fence, record: &Record) {
     let from = crate::checkpoints::position(store, &fence.subscriber_id).await.expect("it has a checkpoint");
     let failed = record.stream_version % 2 == 1;
-    let letter = NewDeadLetter {
+    let dead_letter = NewDeadLetter {
         event_id: record.id,
         global_sequence: record.global_sequence,
         stream_id: record.stream_id,
@@ -225,5 +232,5 @@ async fn bury(store: &dyn Backend, fence: &Fence, record: &Record) {
         retry_count: 2,
         parks: true,
     };
-    close(store, fence, Closing::Bury { letter: &letter, from }).await;
+    close(store, fence, Closing::Bury { dead_letter: &dead_letter, from }).await;
 }

@@ -10,18 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use highwater::backend::{
-    Backend, BoxFuture, DeadLetters, Filling, OpenWriter, Page, ReadLimit, Record, StreamPage, StreamRead,
-    Transactional, Transfer, Wakeup, Wrapper,
+    Backend, BoxFuture, DeadLetterDetail, DeadLetters, Filling, NamedStream, OpenWriter, Page, ReadLimit, Record,
+    StreamPage, StreamRead, Transactional, Transfer, Wakeup, Wrapper,
 };
-use highwater::{
-    Append, Appended, BoxError, DeadLetterDetail, Error, EventTypes, MemoryEventStore, MemoryTx, Upcasters,
-};
+use highwater::{Append, Appended, BoxError, Error, Filter, MemoryEventStore, MemoryTx, Upcasters};
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 use filling::DrawnFilling;
-use state::State;
+use state::DrawnState;
 use transaction::Transaction;
 
 /// What is wrong with it.
@@ -31,7 +29,7 @@ pub(crate) enum Flaw {
     ReadsNaively,
     /// Only readers of everything wait for open writers.
     SettlesOnlyUnfilteredReads,
-    /// Readers go on when a writer has been open for a while.
+    /// Readers continue when a writer has been open for a while.
     GivesUpOnSlowCommits,
     /// Readers see what is not committed.
     ShowsWhatIsOpen,
@@ -47,7 +45,7 @@ pub(crate) enum Flaw {
     SkipsVersionsOnRollback,
     /// Streams are locked one after the other, in the order of the append.
     LocksStreamsInTurn,
-    /// One open transaction holds up everybody.
+    /// One open transaction holds up all writers.
     LocksEverything,
     /// A transaction that is dropped stays open.
     ForgetsToRollBack,
@@ -55,22 +53,22 @@ pub(crate) enum Flaw {
 
 #[derive(Clone)]
 pub(crate) struct Drawn {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDrawn>,
     settings: Arc<Settings>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedDrawn {
+    state: Mutex<DrawnState>,
     /// Some transaction has ended.
     ended: Notify,
     hints: watch::Sender<u64>,
-    /// Checkpoints, letters and read models: those of the memory backend will do.
+    /// Checkpoints, dead letters and read models: those of the memory backend will do.
     beside: MemoryEventStore,
     flaw: Option<Flaw>,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedDrawn {
+    fn state(&self) -> MutexGuard<'_, DrawnState> {
         self.state.lock().expect("nobody panics with it")
     }
 
@@ -84,7 +82,7 @@ impl Shared {
 }
 
 impl Wrapper for Drawn {
-    /// Checkpoints, letters and read models are kept there; the log is not.
+    /// Checkpoints, dead letters and read models are kept there; the log is not.
     fn inner(&self) -> &dyn Backend {
         &self.shared.beside
     }
@@ -102,16 +100,20 @@ impl Wrapper for Drawn {
     }
 
     fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
-        Box::pin(async move { Ok(self.shared.state().read_stream(stream_id, read, self.shared.flaw)) })
+        Box::pin(async move { Ok(self.shared.state().read_stream(stream_id, &read, self.shared.flaw)) })
     }
 
-    fn read_all<'a>(
+    fn read_all<'a>(&'a self, after: u64, filter: &'a Filter, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move { Ok(self.shared.state().read_all(after, filter, limit, self.shared.flaw)) })
+    }
+
+    fn streams<'a>(
         &'a self,
-        after: u64,
-        types: &'a EventTypes,
-        limit: ReadLimit,
-    ) -> BoxFuture<'a, Result<Page, Error>> {
-        Box::pin(async move { Ok(self.shared.state().read_all(after, types, limit, self.shared.flaw)) })
+        prefix: &'a str,
+        after: Option<&'a NamedStream>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<NamedStream>, Error>> {
+        Box::pin(async move { Ok(self.shared.state().streams(prefix, after, limit)) })
     }
 
     fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
@@ -123,14 +125,14 @@ impl Wrapper for Drawn {
             let state = self.shared.state();
             Ok(match self.shared.flaw {
                 Some(Flaw::CountsOpenNumbersAsHead) => state.drawn(),
-                Some(Flaw::CountsWhatIsSettledAsHead) => state.settled(&EventTypes::All, None),
+                Some(Flaw::CountsWhatIsSettledAsHead) => state.settled(&Filter::ALL, None),
                 _ => state.head(),
             })
         })
     }
 
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        Box::pin(async move { Ok(self.shared.state().settled(&EventTypes::All, self.shared.flaw)) })
+        Box::pin(async move { Ok(self.shared.state().settled(&Filter::ALL, self.shared.flaw)) })
     }
 
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
@@ -138,6 +140,10 @@ impl Wrapper for Drawn {
             let hidden = self.shared.has(Flaw::HidesOpenWriters);
             Ok(if hidden { Vec::new() } else { self.shared.state().open_writers() })
         })
+    }
+
+    fn newest_schema_version<'a>(&'a self, event_type: &'a str) -> BoxFuture<'a, Result<Option<u32>, Error>> {
+        Box::pin(async move { Ok(self.shared.state().newest_schema_version(event_type)) })
     }
 
     fn upcasters(&self) -> &Upcasters {
@@ -152,11 +158,11 @@ impl Wrapper for Drawn {
         Wakeup::new(&self.shared.hints)
     }
 
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
+    fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move {
-            let found = self.shared.beside.letter(id).await?;
+            let found = self.shared.beside.dead_letter(id).await?;
             let record = |event_id| self.shared.state().record(event_id);
-            Ok(found.map(|detail| DeadLetterDetail { record: record(detail.letter.event_id), ..detail }))
+            Ok(found.map(|detail| DeadLetterDetail { record: record(detail.dead_letter.event_id), ..detail }))
         })
     }
 
@@ -197,7 +203,7 @@ impl Harness for DrawnHarness {
     type Store = Drawn;
 
     async fn fresh(&self, settings: Settings) -> Drawn {
-        let shared = Shared {
+        let shared = SharedDrawn {
             state: Mutex::default(),
             ended: Notify::new(),
             hints: watch::Sender::new(0),

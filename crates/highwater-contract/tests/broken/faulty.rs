@@ -1,20 +1,20 @@
 //! The memory backend seen through a fault.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod backend;
 
 use highwater::backend::{
-    Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters,
-    Diagnose, Fence, Filling, Finding, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Log, NewRecord,
-    OpenTx, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transactional,
-    Transfer, Unfinished, Wakeup, Wakeups, Wrapper,
+    Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetterDetail,
+    DeadLetterQuery, DeadLetters, Diagnose, Fence, Filling, Finding, Instance, KindsWritten, Leader, Leadership,
+    LeadershipSettings, LockHolder, Log, NamedStream, NewRecord, OpenTx, Opening, Page, Planned, Prepared, ReadLimit,
+    Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Wakeup, Wakeups,
 };
 use highwater::{
-    Append, Appended, BoxError, Claim, DeadLetter, DeadLetterDetail, DeadLetterQuery, Error, EventTypes,
-    ExpectedVersion, MemoryEventStore, MemoryTx, Upcasters,
+    Append, Appended, BoxError, Claim, Error, ExpectedVersion, Filter, MemoryEventStore, MemoryTx, Upcasters,
 };
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use uuid::Uuid;
+
+pub(crate) use backend::FaultyHarness;
 
 /// What is wrong with a backend. Each method does the right thing unless a fault has it do something else.
 pub(crate) trait Fault: Send + Sync + 'static {
@@ -47,10 +47,20 @@ pub(crate) trait Fault: Send + Sync + 'static {
         &'a self,
         sound: &'a Sound,
         after: u64,
-        types: &'a EventTypes,
+        filter: &'a Filter,
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
-        sound.memory.read_all(after, types, limit)
+        sound.memory.read_all(after, filter, limit)
+    }
+
+    fn streams<'a>(
+        &'a self,
+        sound: &'a Sound,
+        prefix: &'a str,
+        after: Option<&'a NamedStream>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<NamedStream>, Error>> {
+        sound.memory.streams(prefix, after, limit)
     }
 
     /// What becomes of a record when it is read, whichever way.
@@ -74,6 +84,14 @@ pub(crate) trait Fault: Send + Sync + 'static {
 
     fn frontier<'a>(&'a self, sound: &'a Sound) -> BoxFuture<'a, Result<u64, Error>> {
         sound.memory.frontier()
+    }
+
+    fn newest_schema_version<'a>(
+        &'a self,
+        sound: &'a Sound,
+        event_type: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u32>, Error>> {
+        sound.memory.newest_schema_version(event_type)
     }
 
     fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
@@ -137,12 +155,12 @@ pub(crate) trait Fault: Send + Sync + 'static {
         sound.memory.parked(subscriber_id)
     }
 
-    /// What becomes of a question for letters.
+    /// What becomes of a question for dead letters.
     fn query(&self, query: &DeadLetterQuery) -> DeadLetterQuery {
         query.clone()
     }
 
-    /// What becomes of a letter when it is shown.
+    /// What becomes of a dead letter when it is shown.
     fn shown(&self, _: &mut DeadLetterDetail) {}
 
     fn file_request<'a>(&'a self, sound: &'a Sound, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
@@ -173,9 +191,9 @@ pub(crate) trait Fault: Send + Sync + 'static {
         &'a self,
         sound: &'a Sound,
         fence: &'a Fence,
-        letter: Option<Uuid>,
+        dead_letter: Option<Uuid>,
     ) -> BoxFuture<'a, Result<Begun, Error>> {
-        Box::pin(sound.begin(fence, letter))
+        Box::pin(sound.begin(fence, dead_letter))
     }
 
     fn commit<'a>(
@@ -219,7 +237,8 @@ pub(crate) struct Sound {
 impl Sound {
     /// The records of an append, as they would be stored.
     pub(crate) fn records(&self, append: &Append) -> Result<Vec<NewRecord>, Error> {
-        Ok(append.records(&self.settings.limits, &self.settings.upcasters)?)
+        let Settings { limits, upcasters, .. } = &self.settings;
+        Ok(Prepared::new(append, limits, upcasters, &KindsWritten::default())?.complete().collect())
     }
 
     /// The same append, with something about it changed.
@@ -240,7 +259,7 @@ impl Sound {
 
     pub(crate) async fn everything(&self) -> Result<Vec<Record>, Error> {
         let limit = ReadLimit { events: usize::MAX, bytes: usize::MAX };
-        Ok(self.memory.read_all(0, &EventTypes::All, limit).await?.records)
+        Ok(self.memory.read_all(0, &Filter::ALL, limit).await?.records)
     }
 
     pub(crate) async fn store_checkpoint(&self, write: &CheckpointWrite) -> Result<Option<Refused>, Error> {
@@ -248,16 +267,17 @@ impl Sound {
         Ok(answers.into_iter().next().flatten())
     }
 
-    pub(crate) async fn begin(&self, fence: &Fence, letter: Option<Uuid>) -> Result<Begun, Error> {
-        let Begun { tx, global_sequence, letter_open } = self.memory.begin(fence, letter).await?;
+    pub(crate) async fn begin(&self, fence: &Fence, dead_letter: Option<Uuid>) -> Result<Begun, Error> {
+        let Begun { tx, global_sequence, dead_letter_open } =
+            Backend::begin(&self.memory, fence, Opening::Handler, dead_letter).await?;
         let tx = FaultyTx { open: Some(tx.into_inner()?), fence: fence.clone(), noted: Vec::new() };
-        Ok(Begun { tx: OpenTx::new(tx), global_sequence, letter_open })
+        Ok(Begun { tx: OpenTx::new(tx), global_sequence, dead_letter_open })
     }
 
     pub(crate) async fn commit(&self, tx: FaultyTx, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
         let mut memory: MemoryTx = match tx.open {
             Some(memory) => memory,
-            None => self.memory.begin(fence, None).await?.tx.into_inner()?,
+            None => Backend::begin(&self.memory, fence, Opening::Handler, None).await?.tx.into_inner()?,
         };
         for key in tx.noted {
             MemoryHarness.tally(&self.memory, &mut memory, &key).await.expect("memory keeps counts");
@@ -267,7 +287,7 @@ impl Sound {
 
     /// A closing in a transaction of its own.
     pub(crate) async fn close(&self, fence: &Fence, closing: Closing<'_>) -> Result<Closed, Error> {
-        let begun = self.memory.begin(fence, None).await?;
+        let begun = Backend::begin(&self.memory, fence, Opening::Handler, None).await?;
         self.memory.commit(begun.tx, fence, closing).await
     }
 
@@ -301,247 +321,9 @@ impl Sound {
         for &(stream_id, expected) in append.streams() {
             let actual = self.version(stream_id).await?;
             if !expected.accepts(actual) {
-                return Err(Error::Conflict { stream_id, expected, actual });
+                return Err(Error::Conflict { stream_id, stream_name: None, expected, actual });
             }
         }
         Ok(())
     }
-}
-
-/// A backend with one fault.
-#[derive(Clone)]
-pub(crate) struct Faulty {
-    sound: Arc<Sound>,
-    fault: Arc<dyn Fault>,
-}
-
-impl Wrapper for Faulty {
-    fn inner(&self) -> &dyn Backend {
-        &self.sound.memory
-    }
-
-    fn shared(&self) -> Arc<dyn Backend> {
-        Arc::new(self.clone())
-    }
-
-    fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
-        self.fault.append(&self.sound, append)
-    }
-
-    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
-        Box::pin(async move {
-            let mut page = self.fault.read_stream(&self.sound, stream_id, read).await?;
-            page.records.iter_mut().for_each(|record| self.fault.seen(record));
-            Ok(page)
-        })
-    }
-
-    fn read_all<'a>(
-        &'a self,
-        after: u64,
-        types: &'a EventTypes,
-        limit: ReadLimit,
-    ) -> BoxFuture<'a, Result<Page, Error>> {
-        Box::pin(async move {
-            let mut page = self.fault.read_all(&self.sound, after, types, limit).await?;
-            page.records.iter_mut().for_each(|record| self.fault.seen(record));
-            Ok(page)
-        })
-    }
-
-    fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
-        Box::pin(async move {
-            let mut record = self.fault.record(&self.sound, event_id).await?;
-            record.iter_mut().for_each(|record| self.fault.seen(record));
-            Ok(record)
-        })
-    }
-
-    fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        self.fault.frontier(&self.sound)
-    }
-
-    fn upcasters(&self) -> &Upcasters {
-        self.fault.upcasters(&self.sound)
-    }
-
-    fn announce(&self, global_sequence: u64) {
-        self.fault.announce(&self.sound, global_sequence);
-    }
-
-    fn wakeups(&self) -> Wakeup {
-        self.fault.wakeups(&self.sound)
-    }
-
-    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
-        self.fault.take_over(&self.sound, claim)
-    }
-
-    fn store_checkpoints<'a>(
-        &'a self,
-        writes: &'a [CheckpointWrite],
-    ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
-        Box::pin(async move {
-            let mut answers = Vec::new();
-            for write in writes {
-                answers.push(self.fault.store_checkpoint(&self.sound, write).await?);
-            }
-            Ok(answers)
-        })
-    }
-
-    fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>> {
-        self.fault.checkpoint(&self.sound, subscriber_id)
-    }
-
-    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        self.fault.set_paused(&self.sound, subscriber_id, paused)
-    }
-
-    fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
-        self.fault.store_reports(&self.sound, reports)
-    }
-
-    fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
-        self.fault.reports(&self.sound)
-    }
-
-    fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
-        self.fault.candidate(&self.sound, instance, settings)
-    }
-
-    fn leaders(&self) -> BoxFuture<'_, Result<Vec<Leader>, Error>> {
-        self.fault.leaders(&self.sound)
-    }
-
-    fn lock_holders<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<LockHolder>, Error>> {
-        self.fault.lock_holders(&self.sound, subscriber_ids)
-    }
-
-    fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
-        self.fault.parked(&self.sound, subscriber_id)
-    }
-
-    fn letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>> {
-        Box::pin(async move {
-            // Whoever gets the same page again and again must let others have their turn.
-            tokio::task::yield_now().await;
-            self.sound.memory.letters(&self.fault.query(query)).await
-        })
-    }
-
-    fn count_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>> {
-        Box::pin(async move { self.sound.memory.count_letters(&self.fault.query(query)).await })
-    }
-
-    fn letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
-        Box::pin(async move {
-            let mut found = self.sound.memory.letter(id).await?;
-            found.iter_mut().for_each(|detail| self.fault.shown(detail));
-            Ok(found)
-        })
-    }
-
-    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
-        self.fault.file_request(&self.sound, request)
-    }
-
-    fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>> {
-        self.fault.diagnose(&self.sound)
-    }
-
-    fn planned(&self) -> BoxFuture<'_, Result<Vec<Planned>, Error>> {
-        self.fault.planned(&self.sound)
-    }
-
-    fn fill<'a>(&'a self, source: &'a str) -> BoxFuture<'a, Result<Box<dyn Filling>, Error>> {
-        self.fault.fill(&self.sound, source)
-    }
-
-    fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>> {
-        self.fault.filling(&self.sound)
-    }
-
-    fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>> {
-        self.fault.abandon(&self.sound)
-    }
-
-    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        Wrapper::begin(self, fence, letter)
-    }
-
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        self.fault.begin_fenced(&self.sound, fence, letter)
-    }
-
-    fn commit<'a>(
-        &'a self,
-        tx: OpenTx,
-        fence: &'a Fence,
-        closing: Closing<'a>,
-    ) -> BoxFuture<'a, Result<Closed, Error>> {
-        Box::pin(async move { self.fault.commit(&self.sound, tx.into_inner()?, fence, closing).await })
-    }
-
-    fn rollback(&self, tx: OpenTx, _: bool) -> BoxFuture<'_, ()> {
-        self.fault.roll_back(&self.sound, tx.into_inner().expect("it is handed back what it has begun"))
-    }
-}
-
-impl Transactional for Faulty {
-    type Tx = FaultyTx;
-}
-
-/// Holds a backend with one fault against the suite.
-pub(crate) struct FaultyHarness(Arc<dyn Fault>);
-
-impl FaultyHarness {
-    pub(crate) fn new(fault: impl Fault) -> Self {
-        Self(Arc::new(fault))
-    }
-
-    fn open(&self, memory: MemoryEventStore, settings: Settings) -> Faulty {
-        let settings = self.0.settings(settings);
-        let memory = memory.with_upcasters(settings.upcasters.clone()).with_limits(settings.limits.clone());
-        Faulty { sound: Arc::new(Sound { memory, settings }), fault: Arc::clone(&self.0) }
-    }
-}
-
-impl Harness for FaultyHarness {
-    type Store = Faulty;
-
-    async fn fresh(&self, settings: Settings) -> Faulty {
-        self.open(MemoryEventStore::new(), settings)
-    }
-
-    async fn reopen(&self, store: &Faulty, settings: Settings) -> Faulty {
-        self.open(self.0.reopen(&store.sound.memory).await, settings)
-    }
-
-    async fn begin(&self, store: &Faulty, append: Append) -> Result<Box<dyn OpenAppend>, Error> {
-        self.0.begin(&store.sound, append).await
-    }
-
-    async fn tally(&self, store: &Faulty, tx: &mut FaultyTx, key: &str) -> Result<(), BoxError> {
-        self.0.tally(&store.sound, tx, key).await
-    }
-
-    async fn tallies(&self, store: &Faulty) -> BTreeMap<String, u64> {
-        MemoryHarness.tallies(&store.sound.memory).await
-    }
-
-    async fn clear_tallies(&self, store: &Faulty, tx: &mut FaultyTx) -> Result<(), BoxError> {
-        match &mut tx.open {
-            Some(open) => MemoryHarness.clear_tallies(&store.sound.memory, open).await,
-            None => Err("there is nothing to clear in".into()),
-        }
-    }
-
-    async fn spoil(&self, store: &Faulty, tx: &mut FaultyTx) {
-        if let Some(open) = &mut tx.open {
-            MemoryHarness.spoil(&store.sound.memory, open).await;
-        }
-    }
-
-    async fn clean_up(&self) {}
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use highwater_contract::{Case, MemoryHarness, cases};
 
+use crate::Broken;
+use crate::list::BROKEN;
 use crate::written::{self, HOW};
-use crate::{BROKEN, Broken};
 
 /// The numbers of `docs/guarantees.md`, as it has them: `**G1. …**`.
 fn guarantees() -> BTreeSet<u8> {
@@ -56,14 +57,17 @@ fn every_guarantee_is_broken_by_a_backend_that_its_cases_reject() {
 
 /// Cases about code that stands above the contract and is the same for all: a backend can hardly get these wrong. That an
 /// observer appends is to the backend one append more, and the broken backends that are held against the cases of delivery
-/// append as they should. That somebody hangs is known here without asking the backend anything but where the log ends.
-const ABOVE_THE_CONTRACT: [&str; 6] = [
+/// append as they should. That a subscriber hangs is known here without asking the backend anything but where the log ends. What a view does with an
+/// event it cannot fold, and with a bus that ends, it does by itself.
+const ABOVE_THE_CONTRACT: [&str; 8] = [
     "types_the_reader_does_not_know_are_an_error_in_a_stream_and_skipped_in_the_log",
     "a_payload_that_does_not_fit_is_an_error",
     "versions_that_do_not_follow_each_other_are_refused",
     "a_decision_for_nothing_stores_nothing",
     "an_observer_may_append_while_it_handles",
     "health_names_who_does_not_even_begin",
+    "a_view_that_cannot_fold_says_so",
+    "a_view_ends_with_its_bus",
 ];
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{Emails, Fulfilment, Order, Orders, Place, Revenue, Shop};
 /// A shop in a file, with its instances gone.
 struct Kept {
     place: Place,
-    desk: Desk,
+    database: Database,
 }
 
 /// Orders by customers of whom one has a bad address, which is repaired.
@@ -26,21 +26,21 @@ impl Kept {
         drop(place.make().await.unwrap());
         let store = <SqliteEventStore as Shop>::open(&place).await.unwrap();
         store.initialize().await.unwrap();
-        let desk = Desk::open(&place).await.unwrap();
+        let database = Database::open(&place).await.unwrap();
         for sql in sql::CREATE {
-            desk.execute(sql, &[]).await.unwrap();
+            database.execute(sql, &[]).await.unwrap();
         }
-        register_customers(&desk).await.unwrap();
+        register_customers(&database).await.unwrap();
         let bus = EventBus::with_config(store.clone(), delivery(Some(1)));
         bus.subscribe(Revenue::<SqliteEventStore>::new(1)).await.unwrap();
         bus.subscribe(Orders::<SqliteEventStore>::new(1)).await.unwrap();
-        bus.subscribe(Emails::new(1, desk.clone())).await.unwrap();
+        bus.subscribe(Emails::new(1, database.clone())).await.unwrap();
         bus.subscribe(Fulfilment::new(1, store.clone())).await.unwrap();
         let orders = CUSTOMERS.into_iter().enumerate().map(|(number, customer)| {
             let order = stream_id("order", &number.to_string());
             Accepted { order, customer, cents: 500 }
         });
-        write_down(&desk, orders.clone()).await.unwrap();
+        write_down(&database, orders.clone()).await.unwrap();
         for Accepted { order, customer, cents } in orders {
             store.append(&Append::to(order).event(Order::Placed { customer, cents })).await.unwrap();
         }
@@ -50,32 +50,32 @@ impl Kept {
                 subscription.caught_up().await.unwrap();
             }
         }
-        desk.execute(sql::ADDRESSES_REPAIR, &[]).await.unwrap();
+        database.execute(sql::ADDRESSES_REPAIR, &[]).await.unwrap();
         assert_eq!(bus.dead_letters().replay_all(EMAILS).await.unwrap().done().await.unwrap().done, 1);
         bus.shutdown().await.unwrap();
-        Self { place, desk }
+        Self { place, database }
     }
 
     /// A copy of the shop with this damage: the statements of the books that do not balance then.
     async fn noticed(&self, damage: &[&'static str]) -> Vec<&'static str> {
         let Place::Sqlite { file, .. } = &self.place else { panic!("it is in a file") };
         let copy = file.with_file_name("damaged.db");
-        self.desk.execute("VACUUM INTO $1", &[Value::Text(copy.to_str().unwrap())]).await.unwrap();
+        self.database.execute("VACUUM INTO $1", &[Value::Text(copy.to_str().unwrap())]).await.unwrap();
         let place = Place::Sqlite { file: copy, folder: None };
-        let desk = Desk::open(&place).await.unwrap();
+        let database = Database::open(&place).await.unwrap();
         for sql in damage {
-            assert!(desk.execute(sql, &[]).await.unwrap() > 0, "{sql}");
+            assert!(database.execute(sql, &[]).await.unwrap() > 0, "{sql}");
         }
-        let noticed = unbalanced(&desk, CUSTOMERS.len() as u64).await;
-        desk.close().await;
+        let noticed = unbalanced(&database, CUSTOMERS.len() as u64).await;
+        database.close().await;
         place.remove().await.unwrap();
         noticed
     }
 }
 
 /// The statements of the books that do not balance.
-async fn unbalanced(desk: &Desk, accepted: u64) -> Vec<&'static str> {
-    let books = check(desk, accepted).await.unwrap();
+async fn unbalanced(database: &Database, accepted: u64) -> Vec<&'static str> {
+    let books = check(database, accepted).await.unwrap();
     assert_eq!(books.len(), BOOKS.len());
     let wrong = books.iter().zip(BOOKS).filter(|(book, _)| !book.balances());
     wrong.map(|(_, (_, sql))| sql).collect()
@@ -95,7 +95,7 @@ const LOG: [Damage; 7] = [
         ],
         &[sql::BOOK_ACCEPTED, sql::BOOK_ACCEPTED_ONLY],
     ),
-    // An order that is somebody else's, everywhere.
+    // An order that is another customer's, everywhere.
     (
         &[
             "UPDATE events SET data = replace(data, '\"customer\":1,', '\"customer\":2,')",
@@ -130,7 +130,7 @@ const LOG: [Damage; 7] = [
         ],
         &[sql::BOOK_FULFILLED],
     ),
-    (&["UPDATE event_bus_dlq SET state = 'dead'"], &[sql::BOOK_LETTERS]),
+    (&["UPDATE event_bus_dlq SET state = 'dead'"], &[sql::BOOK_DEAD_LETTERS]),
 ];
 
 const READ_MODELS: [Damage; 10] = [
@@ -185,11 +185,11 @@ async fn every_damage_is_noticed_by_the_books_that_are_there_for_it() {
     for (damage, noticed) in &damages {
         assert_eq!(&kept.noticed(damage).await, noticed, "{damage:?}");
     }
-    let accepted = unbalanced(&kept.desk, 5).await;
+    let accepted = unbalanced(&kept.database, 5).await;
     assert_eq!(accepted, [sql::BOOK_ACCEPTED], "an order that was accepted and is not in the log");
     for (name, sql) in BOOKS {
         assert!(damages.iter().any(|(_, noticed)| noticed.contains(&sql)), "nothing shows that it notices: {name}");
     }
-    kept.desk.close().await;
+    kept.database.close().await;
     kept.place.remove().await.unwrap();
 }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::{DeadLetterQuery, EventBus, EventStore, Overview, RequestOutcome, SubscriberOverview};
+use highwater::operations::{DeadLetterQuery, RequestOutcome};
+use highwater::operations::{Overview, SubscriberOverview};
+use highwater::{EventBus, EventStore};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Task;
@@ -13,7 +15,7 @@ use crate::instance;
 use crate::producer::Till;
 use crate::subscribers::{EMAILS, now};
 use crate::{
-    Audience, DemoError, Desk, Fate, Happening, InstanceView, Killed, Phase, Place, SUBSCRIBERS, Scene, Shop,
+    Audience, Database, DemoError, Fate, Happening, InstanceView, Killed, Phase, Place, SUBSCRIBERS, Scene, Shop,
     SubscriberView, Takeover, Value, sql,
 };
 
@@ -21,12 +23,12 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Over how long throughput is measured.
 const WINDOW: Duration = Duration::from_secs(1);
-/// How many events somebody may be behind before orders are held back: what is worked off in time at the end.
+/// How many events a subscriber may be behind before orders are held back: what is worked off in time at the end.
 const BEHIND_MAX: u64 = 3_000;
 
 pub(super) struct Stage<'a, S: Shop> {
     bus: EventBus<S>,
-    desk: Desk,
+    database: Database,
     company: &'a mut Company,
     audience: &'a mut dyn Audience,
     till: Arc<Till>,
@@ -44,7 +46,7 @@ pub(super) struct Stage<'a, S: Shop> {
 impl<'a, S: Shop> Stage<'a, S> {
     pub(super) fn new(
         store: S,
-        desk: Desk,
+        database: Database,
         company: &'a mut Company,
         audience: &'a mut dyn Audience,
         till: Arc<Till>,
@@ -54,7 +56,7 @@ impl<'a, S: Shop> Stage<'a, S> {
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             bus: EventBus::with_config(store, instance::delivery(None)),
-            desk,
+            database,
             company,
             audience,
             till,
@@ -92,7 +94,7 @@ impl<'a, S: Shop> Stage<'a, S> {
     }
 
     /// Waits until it is time to look again, looks, and shows what there is to see.
-    pub(super) async fn look(&mut self) -> Result<Scene, DemoError> {
+    pub(super) async fn next_scene(&mut self) -> Result<Scene, DemoError> {
         self.clock.tick().await;
         self.company.check().await?;
         let scene = self.scene().await?;
@@ -106,7 +108,7 @@ impl<'a, S: Shop> Stage<'a, S> {
         Ok(scene)
     }
 
-    /// Kills the instance that leads the most subscribers, and has somebody order something right then: who takes over
+    /// Kills the instance that leads the most subscribers, and has a customer order something right then: who takes over
     /// shows it with the first event.
     pub(super) async fn kill_the_busiest(&mut self) -> Result<(), DemoError> {
         let instances = self.scene().await?.instances;
@@ -125,13 +127,12 @@ impl<'a, S: Shop> Stage<'a, S> {
         Ok(())
     }
 
-    /// Repairs the addresses, and asks for the dead letters to be handed over again: whoever leads does it, while orders go
-    /// on.
+    /// Repairs the addresses, and asks for the dead letters to be replayed: the leader does it, while orders continue.
     pub(super) async fn repair(&mut self) -> Result<(), DemoError> {
-        let repaired = self.desk.execute(sql::ADDRESSES_REPAIR, &[]).await;
+        let repaired = self.database.execute(sql::ADDRESSES_REPAIR, &[]).await;
         let addresses = repaired.map_err(DemoError::sql("repair addresses"))?;
-        let letters = self.bus.dead_letters().count(&DeadLetterQuery::of(EMAILS)).await?;
-        self.happened(&Happening::Repaired { addresses, letters })?;
+        let dead_letters = self.bus.dead_letters().count(&DeadLetterQuery::of(EMAILS)).await?;
+        self.happened(&Happening::Repaired { addresses, dead_letters })?;
         let bus = self.bus.clone();
         self.replay = Some(Task::new(async move {
             Ok(bus.dead_letters().by("highwater demo").replay_all(EMAILS).await?.done().await?)
@@ -148,7 +149,7 @@ impl<'a, S: Shop> Stage<'a, S> {
         self.company.stop().await
     }
 
-    /// Who was killed, and who went on.
+    /// Who was killed, and who took over.
     pub(super) async fn seen(mut self) -> Result<(Killed, Vec<Takeover>), DemoError> {
         self.notice_takeovers().await?;
         Ok((self.killed.ok_or(DemoError::NobodyLeads)?, self.takeovers))
@@ -172,7 +173,7 @@ impl<'a, S: Shop> Stage<'a, S> {
             head: overview.head,
             throughput: throughput(&mut self.heads, overview.head),
             lag,
-            letters: subscribers.iter().map(|subscriber| subscriber.letters).sum(),
+            dead_letters: subscribers.iter().map(|subscriber| subscriber.dead_letters).sum(),
             held_back: lag > BEHIND_MAX,
             instances: instances.collect(),
             subscribers,
@@ -186,7 +187,7 @@ impl<'a, S: Shop> Stage<'a, S> {
             return Ok(());
         }
         let since = [Value::Int(killed.at), Value::Int(killed.number.into())];
-        let rows = self.desk.rows(sql::FIRST_HANDLED_SINCE, &since).await;
+        let rows = self.database.rows(sql::FIRST_HANDLED_SINCE, &since).await;
         let mut rows: Vec<(String, i64, i64)> = rows.map_err(DemoError::sql("see who took over"))?;
         rows.sort_by_key(|(_, _, at)| *at);
         let killed_at = killed.at;
@@ -217,7 +218,7 @@ fn subscriber(id: &'static str, overview: &Overview) -> SubscriberView {
         leader: leader.and_then(|leader| leader.instance.label.as_deref()?.parse().ok()),
         checkpoint: found.map(|found| found.checkpoint),
         lag: overview.head.saturating_sub(found.map_or(0, |found| found.checkpoint)),
-        letters: found.map_or(0, |found| found.dead_letters),
+        dead_letters: found.map_or(0, |found| found.dead_letters),
     }
 }
 

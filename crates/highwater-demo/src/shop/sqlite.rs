@@ -2,7 +2,7 @@
 
 use highwater_sqlite::{SqliteEventStore, SqliteTx};
 
-use crate::desk::sqlite;
+use crate::database::sqlite;
 use crate::{DemoError, Place, Shop, Value};
 
 impl Shop for SqliteEventStore {

@@ -1,7 +1,7 @@
 //! From an order to its shipment: a saga. Its answers' ids follow from the event that is answered, so answering twice is
 //! answering once.
 
-use highwater::{Append, BoxError, Event, ExpectedVersion, Metadata, Projection};
+use highwater::{Append, BoxError, Event, ExpectedVersion, Metadata, Projection, StateIs};
 
 use super::{FULFILMENT, now};
 use crate::{Order, Shop};
@@ -22,6 +22,8 @@ impl<S: Shop> Fulfilment<S> {
 }
 
 impl<S: Shop> Projection<Order> for Fulfilment<S> {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         FULFILMENT
     }

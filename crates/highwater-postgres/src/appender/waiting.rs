@@ -93,7 +93,7 @@ async fn wait(
     timeout: Duration,
 ) -> Result<highwater::Appended, Error> {
     let started = Instant::now();
-    let held = || Error::StreamHeld { waited: started.elapsed() };
+    let held = || append.held(started.elapsed());
     let Ok(place) = tokio::time::timeout(timeout, places.acquire()).await else { return Err(held()) };
     let _place = place.expect("the semaphore is never closed");
     let mut lent = own_pool.lend().await?;

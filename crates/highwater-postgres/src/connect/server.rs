@@ -47,7 +47,7 @@ impl Server {
     }
 }
 
-pub(super) async fn look(connection: &mut PgConnection, sql: &Sql) -> Result<Server, sqlx::Error> {
+pub(super) async fn read_server(connection: &mut PgConnection, sql: &Sql) -> Result<Server, sqlx::Error> {
     let row = sqlx::query(sql.incarnation.clone()).fetch_one(connection).await?;
     Ok(Server {
         system: row.try_get(0)?,

@@ -1,19 +1,19 @@
 //! From rows to dead letters, attempts and requests, and back.
 
-use highwater::backend::{AskColumns, LetterAttempt, Request};
-use highwater::{DeadLetter, DeadLetterState, RequestOutcome};
+use highwater::StreamName;
+use highwater::backend::{DeadLetter, DeadLetterAttempt, DeadLetterState, Request, RequestColumns, RequestOutcome};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::row::{about, counted};
 
-pub(crate) fn letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
+pub(crate) fn dead_letter(row: &PgRow) -> Result<DeadLetter, sqlx::Error> {
     let id: Uuid = row.try_get("id")?;
-    about(readable_letter(row, id), || format!("dead letter {id}"))
+    about(readable_dead_letter(row, id), || format!("dead letter {id}"))
 }
 
-fn readable_letter(row: &PgRow, id: Uuid) -> Result<DeadLetter, sqlx::Error> {
+fn readable_dead_letter(row: &PgRow, id: Uuid) -> Result<DeadLetter, sqlx::Error> {
     let state: &str = row.try_get("state")?;
     let state = DeadLetterState::from_name(state).ok_or_else(|| unknown("state of a dead letter", state))?;
     Ok(DeadLetter {
@@ -22,6 +22,7 @@ fn readable_letter(row: &PgRow, id: Uuid) -> Result<DeadLetter, sqlx::Error> {
         event_id: row.try_get("event_id")?,
         global_sequence: counted(row.try_get("global_sequence")?)?,
         stream_id: row.try_get("stream_id")?,
+        stream_name: row.try_get::<Option<&str>, _>("stream_name")?.map(StreamName::from),
         event_type: row.try_get("event_type")?,
         error_message: row.try_get("error_message")?,
         retry_count: u32::try_from(row.try_get::<i32, _>("retry_count")?).unwrap_or_default(),
@@ -35,8 +36,8 @@ fn readable_letter(row: &PgRow, id: Uuid) -> Result<DeadLetter, sqlx::Error> {
     })
 }
 
-pub(crate) fn attempt(row: &PgRow) -> Result<LetterAttempt, sqlx::Error> {
-    Ok(LetterAttempt {
+pub(crate) fn attempt(row: &PgRow) -> Result<DeadLetterAttempt, sqlx::Error> {
+    Ok(DeadLetterAttempt {
         at: row.try_get("attempted_at")?,
         by: row.try_get("attempted_by")?,
         outcome: row.try_get("outcome")?,
@@ -55,9 +56,9 @@ pub(super) fn readable_requests(rows: &[PgRow]) -> Result<Vec<Request>, sqlx::Er
 }
 
 fn readable_request(row: &PgRow, id: Uuid) -> Result<Request, sqlx::Error> {
-    let ask = AskColumns {
-        ask: row.try_get("ask")?,
-        letter: row.try_get("letter")?,
+    let columns = RequestColumns {
+        kind: row.try_get("ask")?,
+        dead_letter: row.try_get("letter")?,
         stream_id: row.try_get("stream_id")?,
         reason: row.try_get("reason")?,
     };
@@ -71,7 +72,7 @@ fn readable_request(row: &PgRow, id: Uuid) -> Result<Request, sqlx::Error> {
     Ok(Request {
         id,
         subscriber_id: row.try_get("subscriber_id")?,
-        ask: ask.read().ok_or_else(|| unknown("request", ask.ask))?,
+        kind: columns.read().ok_or_else(|| unknown("request", columns.kind))?,
         requested_by: row.try_get("requested_by")?,
         requested_at: row.try_get("requested_at")?,
         outcome: finished_at.is_some().then_some(outcome),

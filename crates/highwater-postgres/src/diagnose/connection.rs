@@ -138,7 +138,7 @@ pub(super) async fn pooler(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
         findings.push(match has_direct {
             true => {
                 let found =
-                    format!("settings reach whoever gets the session next, synchronous_commit among them: {lent}");
+                    format!("settings reach the next client of the session, synchronous_commit among them: {lent}");
                 Finding::warning(TOPIC, found, advice)
             }
             false => {

@@ -57,7 +57,7 @@ fn index(kind: &str, unique: bool, said: String) -> Finding {
     match (kind, unique) {
         ("missing", true) => {
             let found = "one is missing that keeps doubles out: what is stored twice is not refused any more";
-            Finding::bad(TOPIC, found, format!("while nobody writes, {said}"))
+            Finding::bad(TOPIC, found, format!("while nothing writes, {said}"))
         }
         ("missing", false) => Finding::warning(TOPIC, "one is missing: looking things up takes long", said),
         ("unusable", _) => Finding::warning(
@@ -67,7 +67,7 @@ fn index(kind: &str, unique: bool, said: String) -> Finding {
         ),
         _ => {
             let found =
-                format!("{said} is not ours, and nobody has used it since statistics were kept: appends pay for it");
+                format!("{said} is not ours, and no query has used it since statistics were kept: appends pay for it");
             Finding::note(TOPIC, found, format!("DROP INDEX {said}, unless replicas use it"))
         }
     }
@@ -83,7 +83,7 @@ pub(super) async fn columns(store: &PgEventStore) -> Result<Vec<Finding>, Error>
     if others.is_empty() {
         return Ok(vec![Finding::good(TOPIC, "all are as they were made")]);
     }
-    let advice = "put it back as it was with ALTER TABLE, while nobody writes; what was in it may need a backup";
+    let advice = "put it back as it was with ALTER TABLE, while nothing writes; what was in it may need a backup";
     Ok(others.into_iter().map(|found| Finding::bad(TOPIC, found, advice)).collect())
 }
 

@@ -74,7 +74,7 @@ pub(super) async fn slots(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
     for row in rows {
         let (name, kept): (String, i64) =
             (row.try_get("name").map_err(read_failed)?, row.try_get("bytes").map_err(read_failed)?);
-        let found = format!("nobody reads from slot {name:?}, for which {} of WAL are kept", words::bytes(kept));
+        let found = format!("nothing reads from slot {name:?}, for which {} of WAL are kept", words::bytes(kept));
         let advice = format!(
             "start who should read from it, or SELECT pg_drop_replication_slot('{}')",
             name.replace('\'', "''")

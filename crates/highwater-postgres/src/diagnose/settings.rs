@@ -62,7 +62,7 @@ async fn timeouts(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
         };
         let found = format!(
             "{name} is not set for the database: a transaction {what} holds readers back for as long as it is open, once it \
-             has touched the log's sequence, whoever's it is"
+             has touched the log's sequence, also that of another application"
         );
         findings.push(Finding::note(TOPIC, found, format!("ALTER DATABASE {database} SET {name} = '{limit}'")));
     }
@@ -107,7 +107,7 @@ fn judge(setting: &Setting) -> Option<Finding> {
             TOPIC,
             "synchronous_commit is off: appends through the library and highwater.append override it, bare INSERTs do not, \
              and a crash may take those back after readers have seen them",
-            "set synchronous_commit = on for whoever inserts by plain SQL",
+            "set synchronous_commit = on for roles that insert by plain SQL",
         )),
         ("idle_session_timeout", _) if limit > 0 => Some(Finding::note(
             TOPIC,

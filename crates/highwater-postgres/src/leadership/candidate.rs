@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use highwater::Error;
 use highwater::backend::{
-    BoxFuture, Candidate, Held, Instance, LeadershipSettings, Seen, Validity, View, Want as Wanted, lock,
+    BoxFuture, Candidate, HeldLock, Instance, LeadershipSettings, Seen, Validity, View, Want, lock,
 };
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tokio::sync::{Notify, oneshot, watch};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::key::Key;
 use super::session::Place;
-use super::thread::{Command, Granted, Keeper, Rivals, Want};
+use super::thread::{Command, Granted, Keeper, Rivals, WantedLock};
 use super::{members, ring};
 use crate::error::in_time;
 use crate::own_pool::ANSWER_TIMEOUT;
@@ -27,7 +27,7 @@ pub(super) struct PgCandidate {
     pub(super) store: PgEventStore,
     pub(super) instance: Instance,
     settings: LeadershipSettings,
-    state: Mutex<State>,
+    state: Mutex<ThreadState>,
     /// When the application was last seen alive.
     seen: Arc<Seen>,
     /// The session that is open.
@@ -37,10 +37,10 @@ pub(super) struct PgCandidate {
     /// The instances, and what each wants.
     pub(super) rivals: watch::Sender<Rivals>,
     /// What was last told to the others.
-    pub(super) entered: Mutex<Option<(Uuid, Vec<Wanted>)>>,
+    pub(super) entered: Mutex<Option<(Uuid, Vec<Want>)>>,
 }
 
-enum State {
+enum ThreadState {
     /// Nothing has been wanted yet.
     New,
     Open {
@@ -53,7 +53,7 @@ enum State {
 
 impl PgCandidate {
     pub(super) fn new(store: PgEventStore, instance: Instance, settings: LeadershipSettings) -> Self {
-        let state = Mutex::new(State::New);
+        let state = Mutex::new(ThreadState::New);
         let (current, neighbour) = (watch::Sender::new(None), watch::Sender::new(None));
         let (seen, entered, rivals) = (Arc::new(Seen::new()), Mutex::default(), watch::Sender::default());
         Self { store, instance, settings, state, seen, current, neighbour, rivals, entered }
@@ -69,13 +69,13 @@ impl PgCandidate {
         self.seen.now();
         let mut state = lock(&self.state);
         match &*state {
-            State::Open { commands, .. } if !commands.is_closed() => return Ok(commands.clone()),
-            State::Open { .. } => tracing::error!("the thread that keeps leadership has ended; starting another"),
-            State::New => {}
-            State::Closed => return Err(Error::ShutDown),
+            ThreadState::Open { commands, .. } if !commands.is_closed() => return Ok(commands.clone()),
+            ThreadState::Open { .. } => tracing::error!("the thread that keeps leadership has ended; starting another"),
+            ThreadState::New => {}
+            ThreadState::Closed => return Err(Error::ShutDown),
         }
         let commands = self.start()?;
-        *state = State::Open { commands: commands.clone(), close: reserve(&commands)? };
+        *state = ThreadState::Open { commands: commands.clone(), close: reserve(&commands)? };
         Ok(commands)
     }
 
@@ -127,12 +127,12 @@ impl PgCandidate {
         Ok(sender)
     }
 
-    async fn want(&self, subscriber_id: &str, once: bool) -> Result<Option<Box<dyn Held>>, Error> {
+    async fn want(&self, subscriber_id: &str, once: bool) -> Result<Option<Box<dyn HeldLock>>, Error> {
         let key = Key::subscriber(self.schema(), subscriber_id);
         let (answer, answered) = oneshot::channel();
         let commands = self.commands()?;
         let mut answered = GivesBack { key, release: Some(reserve(&commands)?), answered, commands };
-        tell(&answered.commands, Command::Want(Want { key, once, answer }))?;
+        tell(&answered.commands, Command::Want(WantedLock { key, once, answer }))?;
         let granted = (&mut answered.answered).await.map_err(untold)?;
         Ok(granted?.map(|granted| answered.held(granted)))
     }
@@ -162,13 +162,13 @@ struct GivesBack {
 }
 
 impl GivesBack {
-    fn held(&mut self, granted: Granted) -> Box<dyn Held> {
+    fn held(&mut self, granted: Granted) -> Box<dyn HeldLock> {
         let Granted { session, number, lost, validity } = granted;
         if let Err(error) = tell(&self.commands, Command::Collected { key: self.key, number }) {
             // It counts as left lying: the thread takes it back, and says so.
             tracing::debug!(%error, "could not say that a lock is in hand");
         }
-        Box::new(PgHeld { key: self.key, session, number, lost, validity, release: self.release.take() })
+        Box::new(PgHeldLock { key: self.key, session, number, lost, validity, release: self.release.take() })
     }
 }
 
@@ -193,11 +193,11 @@ impl Candidate for PgCandidate {
         })
     }
 
-    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>> {
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn HeldLock>>, Error>> {
         Box::pin(self.want(subscriber_id, true))
     }
 
-    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>> {
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn HeldLock>, Error>> {
         Box::pin(async move {
             loop {
                 if let Some(held) = self.want(subscriber_id, false).await? {
@@ -207,18 +207,18 @@ impl Candidate for PgCandidate {
         })
     }
 
-    fn look<'a>(&'a self, wants: &'a [Wanted]) -> BoxFuture<'a, Result<View, Error>> {
+    fn view<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
         Box::pin(async move {
             // An application that looks is alive. Recorded before, because the server may take its time.
             self.seen.now();
-            in_time(ANSWER_TIMEOUT, "see in time which instances there are", members::look(self, wants)).await
+            in_time(ANSWER_TIMEOUT, "see in time which instances there are", members::view(self, wants)).await
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let state = std::mem::replace(&mut *lock(&self.state), State::Closed);
-            let State::Open { close, .. } = state else { return };
+            let state = std::mem::replace(&mut *lock(&self.state), ThreadState::Closed);
+            let ThreadState::Open { close, .. } = state else { return };
             let is_open = self.current.borrow().is_some();
             let (closed, is_closed) = oneshot::channel();
             done_or_ended(is_closed, close.send(Command::Close(closed))).await;
@@ -230,7 +230,7 @@ impl Candidate for PgCandidate {
 }
 
 /// A lock on the session of this instance.
-struct PgHeld {
+struct PgHeldLock {
     key: Key,
     session: Uuid,
     number: u64,
@@ -240,7 +240,7 @@ struct PgHeld {
     release: Option<OwnedPermit<Command>>,
 }
 
-impl PgHeld {
+impl PgHeldLock {
     fn give_back(&mut self, to: Option<Uuid>, done: Option<oneshot::Sender<()>>) -> Option<mpsc::Sender<Command>> {
         let release = Command::Release { key: self.key, number: self.number, to, done };
         self.release.take().map(|reserved| reserved.send(release))
@@ -255,7 +255,7 @@ async fn done_or_ended(done: oneshot::Receiver<()>, thread: mpsc::Sender<Command
     }
 }
 
-impl Held for PgHeld {
+impl HeldLock for PgHeldLock {
     fn session(&self) -> Uuid {
         self.session
     }
@@ -279,7 +279,7 @@ impl Held for PgHeld {
     }
 }
 
-impl Drop for PgHeld {
+impl Drop for PgHeldLock {
     fn drop(&mut self) {
         self.give_back(None, None);
     }
@@ -294,17 +294,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_held_until_the_clock_or_somebody_says_that_it_is_not() {
+    fn a_lock_is_held_until_the_clock_or_the_session_says_that_it_is_not() {
         let (tells, lost) = watch::channel(false);
         let validity = Arc::new(Validity::new(Moment::now(), Duration::from_secs(60)));
         let key = Key::subscriber("s", "x");
-        let held = PgHeld { key, session: Uuid::nil(), number: 1, lost, validity: validity.clone(), release: None };
+        let held = PgHeldLock { key, session: Uuid::nil(), number: 1, lost, validity: validity.clone(), release: None };
         assert!(held.is_held());
         validity.extend(Moment::now(), Duration::ZERO);
         assert!(!held.is_held(), "nobody has answered for too long");
         validity.extend(Moment::now(), Duration::from_secs(60));
         assert!(held.is_held());
         tells.send_replace(true);
-        assert!(!held.is_held(), "somebody says so");
+        assert!(!held.is_held(), "the server says so");
     }
 }

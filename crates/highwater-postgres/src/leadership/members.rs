@@ -19,7 +19,7 @@ use crate::own_pool::{DoneInTime, InTime};
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Announces what is wanted here, if that has changed, and sees the other instances.
-pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View, Error> {
+pub(super) async fn view(candidate: &PgCandidate, wants: &[Want]) -> Result<View, Error> {
     let own = *candidate.current.borrow();
     if let Some(session) = own {
         enter(candidate, session, wants).await?;
@@ -42,7 +42,7 @@ pub(super) async fn look(candidate: &PgCandidate, wants: &[Want]) -> Result<View
         forgetting.map_err(failed)?;
     }
     if own.is_some_and(|own| rows.iter().all(|row| row.try_get::<Uuid, _>(0).is_ok_and(|session| session != own))) {
-        // Somebody has emptied the table. At the next look this instance enters again.
+        // The table was emptied by hand. At the next look this instance enters again.
         *lock(&candidate.entered) = None;
     }
     let keys = |member: &Member| member.wants.iter().map(|want| Key::subscriber(schema, &want.subscriber_id)).collect();

@@ -60,9 +60,13 @@ impl Watcher {
     async fn watch(&self, session: Uuid) -> Result<(), Error> {
         let failed = |e| failed("watch another instance", e);
         let mut connection = self.connector.connect("neighbour", Some(Duration::ZERO)).await?;
-        for setting in [&self.sql.watch_client, &self.sql.neighbour_session] {
-            sqlx::query(setting.clone()).execute(&mut connection).await.map_err(failed)?;
-        }
+        let setting_up = async {
+            for setting in [&self.sql.watch_client, &self.sql.neighbour_session] {
+                sqlx::query(setting.clone()).execute(&mut connection).await.map_err(failed)?;
+            }
+            Ok(())
+        };
+        in_time(self.connector.timeout(), "watch another instance", setting_up).await?;
         let key = Key::instance(&self.schema, session);
         loop {
             let waiting = sqlx::query_scalar(self.sql.instance_watch.clone())

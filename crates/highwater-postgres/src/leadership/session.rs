@@ -42,7 +42,7 @@ pub(super) struct Session {
     sql: Arc<Sql>,
     bound: Duration,
     pub(super) validity: Arc<Validity>,
-    held: HashMap<Key, Holding>,
+    held: HashMap<Key, LockHold>,
     /// Whether the others see it.
     shown: bool,
     /// When the server was last asked anything, and when which locks the session holds.
@@ -51,7 +51,7 @@ pub(super) struct Session {
 }
 
 /// A lock that is held.
-struct Holding {
+struct LockHold {
     number: u64,
     /// Since when it is uncollected, until the caller that wanted it has it.
     uncollected: Option<Moment>,
@@ -127,7 +127,7 @@ impl Session {
     pub(super) fn give(&mut self, key: Key, number: u64) -> watch::Receiver<bool> {
         let lost = watch::Sender::new(false);
         let tells = lost.subscribe();
-        self.held.insert(key, Holding { number, uncollected: Some(Moment::now()), lost });
+        self.held.insert(key, LockHold { number, uncollected: Some(Moment::now()), lost });
         tells
     }
 
@@ -142,7 +142,7 @@ impl Session {
 
     /// Releases what has been uncollected for longer than that. Returns whether there was any.
     pub(super) async fn take_back_uncollected(&mut self, patience: Duration) -> Result<bool, Error> {
-        let lies = |held: &Holding| held.uncollected.is_some_and(|since| since.elapsed() > patience);
+        let lies = |held: &LockHold| held.uncollected.is_some_and(|since| since.elapsed() > patience);
         let lying: Vec<Key> = self.held.iter().filter(|(_, held)| lies(held)).map(|(key, _)| *key).collect();
         for held in lying.iter().filter_map(|key| self.held.get(key)) {
             held.lost.send_replace(true);
@@ -240,8 +240,8 @@ impl Session {
 
     /// Ends it, as far as the server can be reached. Every holder of a lock is notified first.
     pub(super) async fn close(mut self, gently: bool) {
-        for holding in self.held.values() {
-            holding.lost.send_replace(true);
+        for hold in self.held.values() {
+            hold.lost.send_replace(true);
         }
         self.held.clear();
         if !gently {

@@ -29,7 +29,7 @@ const RESERVED: Duration = Duration::from_secs(1);
 /// What the thread is told.
 pub(super) enum Command {
     /// A caller wants a lock.
-    Want(Want),
+    Want(WantedLock),
     /// A lock is released; `to` a session, if it is meant for one.
     Release { key: Key, number: u64, to: Option<Uuid>, done: Option<oneshot::Sender<()>> },
     /// The caller has collected its lock.
@@ -40,7 +40,7 @@ pub(super) enum Command {
     Close(oneshot::Sender<()>),
 }
 
-pub(super) struct Want {
+pub(super) struct WantedLock {
     pub(super) key: Key,
     /// Whether to answer at once that another holder has it.
     pub(super) once: bool,
@@ -80,7 +80,7 @@ pub(super) type Rivals = HashMap<Uuid, HashSet<Key>>;
 
 #[derive(Default)]
 struct Waiting {
-    wants: HashMap<Key, VecDeque<Want>>,
+    wants: HashMap<Key, VecDeque<WantedLock>>,
     /// Until when locks are left to another instance. An entry stays until the lock has been tried for after that: whatever
     /// is announced meanwhile, a free lock is never left alone for longer than that one time.
     reserved: HashMap<Key, Instant>,
@@ -174,7 +174,7 @@ impl Keeper {
         loop {
             tokio::select! {
                 opened = &mut opening => return Some(opened),
-                command = self.commands.recv() => waiting.take_in(command?),
+                command = self.commands.recv() => waiting.accept(command?),
             }
             waiting.finish(true);
             if waiting.closed.is_some() {
@@ -207,11 +207,11 @@ impl Keeper {
         };
         tokio::select! {
             command = self.commands.recv() => match command {
-                Some(command) => waiting.take_in(command),
+                Some(command) => waiting.accept(command),
                 None => return false,
             },
             hint = self.hints.recv() => match hint {
-                Ok(hint) => waiting.hear(&hint, session.map(|session| session.id), &self.rivals.borrow()),
+                Ok(hint) => waiting.on_hint(&hint, session.map(|session| session.id), &self.rivals.borrow()),
                 Err(broadcast::error::RecvError::Lagged(_)) => waiting.hasty = 2,
                 // The store is gone; remaining lock holders continue without hints.
                 Err(broadcast::error::RecvError::Closed) => tokio::time::sleep(due.min(self.standby_interval)).await,
@@ -220,7 +220,7 @@ impl Keeper {
             () = tokio::time::sleep(due.min(Duration::from_secs(3600))) => {}
         }
         while let Ok(command) = self.commands.try_recv() {
-            waiting.take_in(command);
+            waiting.accept(command);
         }
         waiting.closed.is_none()
     }
@@ -276,7 +276,7 @@ impl Keeper {
 }
 
 impl Waiting {
-    fn take_in(&mut self, command: Command) {
+    fn accept(&mut self, command: Command) {
         match command {
             Command::Want(want) => {
                 self.wants.entry(want.key).or_default().push_back(want);
@@ -295,9 +295,9 @@ impl Waiting {
         }
     }
 
-    /// Another instance has let something go: perhaps for another one, which is believed only of one that lives and wants it,
+    /// Another instance has released something: perhaps for another one, which is believed only of one that lives and wants it,
     /// and once.
-    fn hear(&mut self, hint: &str, own: Option<Uuid>, rivals: &Rivals) {
+    fn on_hint(&mut self, hint: &str, own: Option<Uuid>, rivals: &Rivals) {
         self.hasty = 2;
         if let Some((key, to)) = understood(hint)
             && own != Some(to)
@@ -348,7 +348,8 @@ impl Waiting {
     /// Tells callers that do not wait that another holder has it; they have had their try, or would not get one.
     fn refuse(&mut self) {
         for wants in self.wants.values_mut() {
-            let (once, patient): (VecDeque<Want>, _) = std::mem::take(wants).into_iter().partition(|want| want.once);
+            let (once, patient): (VecDeque<WantedLock>, _) =
+                std::mem::take(wants).into_iter().partition(|want| want.once);
             *wants = patient;
             once.into_iter().for_each(|want| tell(want.answer, Ok(None)));
         }
@@ -409,10 +410,10 @@ mod tests {
     }
 
     #[test]
-    fn who_lets_go_says_for_whom() {
+    fn a_release_says_for_whom() {
         let (key, to) = (Key { high: 1, low: 2 }, Some(Uuid::now_v7()));
         let mut waiting = Waiting::default();
-        waiting.take_in(Command::Release { key, number: 3, to, done: None });
+        waiting.accept(Command::Release { key, number: 3, to, done: None });
         assert_eq!((waiting.announcements, waiting.released), (vec![(key, to)], vec![(key, 3)]));
     }
 
@@ -421,15 +422,15 @@ mod tests {
         let (key, own) = (Key { high: 1, low: 2 }, Uuid::now_v7());
         let mut waiting = Waiting::default();
         let (answer, _waits) = oneshot::channel();
-        waiting.take_in(Command::Want(Want { key, once: false, answer }));
+        waiting.accept(Command::Want(WantedLock { key, once: false, answer }));
         let nothing = |_: Key| false;
         assert_eq!(waiting.wanted(nothing), [key]);
         assert_eq!(waiting.wanted(|held| held == key), [], "the server would grant it again");
         let other = Uuid::now_v7();
         let rivals = HashMap::from([(own, HashSet::from([key])), (other, HashSet::from([key]))]);
-        waiting.hear(&hint(key, Some(own)), Some(own), &rivals);
+        waiting.on_hint(&hint(key, Some(own)), Some(own), &rivals);
         assert_eq!(waiting.wanted(nothing), [key], "it is meant for this one");
-        waiting.hear(&hint(key, Some(other)), Some(own), &rivals);
+        waiting.on_hint(&hint(key, Some(other)), Some(own), &rivals);
         assert_eq!(waiting.wanted(nothing), [], "it is meant for another");
         tokio::time::advance(RESERVED).await;
         assert_eq!(waiting.wanted(nothing), [key], "which has had its time");
@@ -440,23 +441,23 @@ mod tests {
         let (key, own, other) = (Key { high: 1, low: 2 }, Uuid::now_v7(), Uuid::now_v7());
         let mut waiting = Waiting::default();
         let (answer, _waits) = oneshot::channel();
-        waiting.take_in(Command::Want(Want { key, once: false, answer }));
+        waiting.accept(Command::Want(WantedLock { key, once: false, answer }));
         let nothing = |_: Key| false;
         let meant = hint(key, Some(other));
-        waiting.hear(&meant, Some(own), &HashMap::new());
+        waiting.on_hint(&meant, Some(own), &HashMap::new());
         assert_eq!(waiting.wanted(nothing), [key], "nobody has ever heard of that session");
-        waiting.hear(&meant, Some(own), &HashMap::from([(other, HashSet::from([Key { high: 3, low: 4 }]))]));
+        waiting.on_hint(&meant, Some(own), &HashMap::from([(other, HashSet::from([Key { high: 3, low: 4 }]))]));
         assert_eq!(waiting.wanted(nothing), [key], "it does not want it");
         let rivals = HashMap::from([(other, HashSet::from([key]))]);
-        waiting.hear(&meant, Some(own), &rivals);
+        waiting.on_hint(&meant, Some(own), &rivals);
         for _ in 0..2 {
             assert_eq!(waiting.wanted(nothing), []);
             tokio::time::advance(RESERVED / 2).await;
-            waiting.hear(&meant, Some(own), &rivals);
+            waiting.on_hint(&meant, Some(own), &rivals);
         }
         assert_eq!(waiting.wanted(nothing), [key], "repeating it does not make it last longer");
         waiting.tried(&[key]);
-        waiting.hear(&meant, Some(own), &rivals);
-        assert_eq!(waiting.wanted(nothing), [], "it was held in between, so it may have been let go again");
+        waiting.on_hint(&meant, Some(own), &rivals);
+        assert_eq!(waiting.wanted(nothing), [], "it was held in between, so it may have been released again");
     }
 }

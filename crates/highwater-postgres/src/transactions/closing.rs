@@ -32,11 +32,15 @@ pub(super) async fn close(
     }
     let mut open = Open { tx, sql, fence, settled };
     let parked_left = match closing {
-        Closing::Bury { letter, .. } => open.bury(letter).await?,
-        Closing::Replayed { letter, by } => open.letter(letter, &sql.letter_replayed, by, None).await?,
-        Closing::ReplayFailed { letter, by, error } => open.letter(letter, &sql.letter_failed, by, Some(error)).await?,
-        Closing::Discarded { letter, by, reason } => {
-            open.letter(letter, &sql.letter_discarded, by, Some(reason)).await?
+        Closing::Bury { dead_letter, .. } => open.bury(dead_letter).await?,
+        Closing::Replayed { dead_letter, by } => {
+            open.dead_letter(dead_letter, &sql.dead_letter_replayed, by, None).await?
+        }
+        Closing::ReplayFailed { dead_letter, by, error } => {
+            open.dead_letter(dead_letter, &sql.dead_letter_failed, by, Some(error)).await?
+        }
+        Closing::Discarded { dead_letter, by, reason } => {
+            open.dead_letter(dead_letter, &sql.dead_letter_discarded, by, Some(reason)).await?
         }
         Closing::Finished { request, outcome } => {
             let finished = sqlx::query(sql.request_finish.clone())
@@ -52,18 +56,18 @@ pub(super) async fn close(
             }
             0
         }
-        Closing::Reset { to, by, .. } => {
-            let archive =
-                sqlx::query(sql.letters_archive.clone()).bind(&*fence.subscriber_id).bind(by).bind(signed(to));
-            archive.execute(&mut *open.tx).await.map_err(|e| broken("archive dead letters", e))?;
-            0
-        }
-        Closing::Advance { .. } => 0,
+        Closing::Reset { to, by, .. } => open.archive(by, to).await?,
+        Closing::Remove { by } => open.archive(by, 0).await?,
+        Closing::Advance { .. } | Closing::SetUp { .. } => 0,
     };
     let term = match closing {
         Closing::Advance { from, to, event_id } => open.advance(from, to, event_id).await,
-        Closing::Bury { letter, from } => open.advance(from, letter.global_sequence, Some(letter.event_id)).await,
-        Closing::Reset { to, nonce, .. } => open.reset(to, nonce).await,
+        Closing::Bury { dead_letter, from } => {
+            open.advance(from, dead_letter.global_sequence, Some(dead_letter.event_id)).await
+        }
+        Closing::SetUp { version } => open.set_up(version).await,
+        Closing::Reset { to, nonce, setup_version, .. } => open.reset(to, nonce, setup_version).await,
+        Closing::Remove { .. } => open.remove().await,
         _ => open.keep().await,
     };
     let term = term.map_err(|error| aborted_or("close a transaction", error))?;
@@ -97,34 +101,49 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    async fn bury(&mut self, letter: &NewDeadLetter) -> Result<u64, Error> {
-        let bury = sqlx::query(self.sql.letter_bury.clone())
+    async fn bury(&mut self, dead_letter: &NewDeadLetter) -> Result<u64, Error> {
+        let bury = sqlx::query(self.sql.dead_letter_bury.clone())
             .bind(&*self.fence.subscriber_id)
-            .bind(letter.event_id)
-            .bind(signed(letter.global_sequence))
-            .bind(letter.stream_id)
-            .bind(&letter.event_type)
-            .bind(&letter.error_message)
-            .bind(i32::try_from(letter.retry_count).unwrap_or(i32::MAX))
-            .bind(letter.state().name())
-            .bind(letter.parks);
+            .bind(dead_letter.event_id)
+            .bind(signed(dead_letter.global_sequence))
+            .bind(dead_letter.stream_id)
+            .bind(&dead_letter.event_type)
+            .bind(&dead_letter.error_message)
+            .bind(i32::try_from(dead_letter.retry_count).unwrap_or(i32::MAX))
+            .bind(dead_letter.state().name())
+            .bind(dead_letter.parks);
         bury.execute(&mut *self.tx).await.map_err(|e| broken("write a dead letter", e))?;
-        self.parking(letter.stream_id).await
+        self.parking(dead_letter.stream_id).await
     }
 
     /// Records what has become of an open dead letter.
-    async fn letter(&mut self, letter: Uuid, statement: &SqlStr, by: &str, detail: Option<&str>) -> Result<u64, Error> {
-        let mut query = sqlx::query_scalar(statement.clone()).bind(letter).bind(&*self.fence.subscriber_id).bind(by);
+    async fn dead_letter(
+        &mut self,
+        dead_letter: Uuid,
+        statement: &SqlStr,
+        by: &str,
+        detail: Option<&str>,
+    ) -> Result<u64, Error> {
+        let mut query =
+            sqlx::query_scalar(statement.clone()).bind(dead_letter).bind(&*self.fence.subscriber_id).bind(by);
         if let Some(detail) = detail {
             query = query.bind(detail);
         }
         let stream_id = query.fetch_optional(&mut *self.tx).await.map_err(|e| broken("update a dead letter", e))?;
-        self.parking(stream_id.ok_or(Error::NotFound { what: "open dead letter", id: letter })?).await
+        self.parking(stream_id.ok_or(Error::NotFound { what: "open dead letter", id: dead_letter })?).await
+    }
+
+    /// Archives the open dead letters beyond a position: none of them parks a stream any more.
+    async fn archive(&mut self, by: &str, beyond: u64) -> Result<u64, Error> {
+        let archive = sqlx::query(self.sql.dead_letters_archive.clone());
+        let archive = archive.bind(&*self.fence.subscriber_id).bind(by).bind(signed(beyond));
+        archive.execute(&mut *self.tx).await.map_err(|e| broken("archive dead letters", e))?;
+        Ok(0)
     }
 
     /// How many open dead letters park a stream.
     async fn parking(&mut self, stream_id: Uuid) -> Result<u64, Error> {
-        let count = sqlx::query_scalar(self.sql.letters_parking.clone())
+        let count = sqlx::query_scalar(self.sql.dead_letters_parking.clone())
             .bind(&*self.fence.subscriber_id)
             .bind(stream_id)
             .fetch_one(&mut *self.tx)
@@ -157,9 +176,20 @@ impl Open<'_> {
         Ok((done.rows_affected() == 1).then_some(self.fence.term))
     }
 
-    async fn reset(&mut self, to: u64, nonce: Uuid) -> Result<Option<Term>, sqlx::Error> {
-        let update = self.fenced(&self.sql.fence_reset).bind(signed(to)).bind(nonce).bind(signed(self.settled));
+    async fn remove(&mut self) -> Result<Option<Term>, sqlx::Error> {
+        let delete = self.fenced(&self.sql.fence_remove).bind(self.fence.incarnation.cast_signed());
+        Ok(delete.fetch_optional(&mut *self.tx).await?.map(|_| self.fence.term))
+    }
+
+    async fn set_up(&mut self, version: u32) -> Result<Option<Term>, sqlx::Error> {
+        let update = self.fenced(&self.sql.fence_set_up).bind(version.cast_signed());
         let update = update.bind(self.fence.incarnation.cast_signed());
+        self.one(update).await
+    }
+
+    async fn reset(&mut self, to: u64, nonce: Uuid, setup_version: Option<u32>) -> Result<Option<Term>, sqlx::Error> {
+        let update = self.fenced(&self.sql.fence_reset).bind(signed(to)).bind(nonce).bind(signed(self.settled));
+        let update = update.bind(self.fence.incarnation.cast_signed()).bind(setup_version.map(u32::cast_signed));
         let row = update.fetch_optional(&mut *self.tx).await?;
         let Some(term) = row.map(|row| term(&row, 0)).transpose()? else { return Ok(None) };
         let leader = sqlx::query(self.sql.fence_leader.clone())

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use highwater::backend::columns;
-use highwater::backend::{AskColumns, BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
-use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{DeadLetterDetail, Error, Invalid};
-use sqlx::postgres::{PgArguments, PgConnection};
-use sqlx::query::Query;
-use sqlx::{Connection, Postgres, Row};
+use highwater::backend::{Batch, BoxFuture, FilledCheckpoint, Filling, Record, Request, RequestColumns, Wakeups};
+use highwater::backend::{DeadLetterDetail, columns};
+use highwater::transfer::check_records;
+use highwater::{Error, Invalid, StreamName};
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Row};
 
 use uuid::Uuid;
 
 use crate::error::{failed, is_lost, sqlstate};
 use crate::row::{counted, signed};
 use crate::store::PgEventStore;
+use crate::write::{Events, Statement};
 
 pub(super) struct PgFilling {
     store: PgEventStore,
@@ -23,8 +23,6 @@ pub(super) struct PgFilling {
     source: String,
     filled_to: u64,
 }
-
-type Statement<'q> = Query<'q, Postgres, PgArguments>;
 
 impl PgFilling {
     pub(super) fn new(store: PgEventStore, connection: PgConnection, source: String) -> Self {
@@ -48,7 +46,7 @@ impl PgFilling {
     }
 
     /// Resumes an interrupted filling. Subscribers' positions are stored again.
-    pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
+    pub(super) async fn resume(&mut self, filled_to: u64) -> Result<(), Error> {
         self.filled_to = filled_to;
         let clear = self.store.inner.sql.filling_clear.clone();
         self.write(vec![sqlx::query(clear)], filled_to).await
@@ -60,7 +58,7 @@ impl PgFilling {
         let mut tx = self.connection.begin().await.map_err(unfilled)?;
         let open = sqlx::query(sql.filling_open.clone()).bind(&self.source).execute(&mut *tx).await;
         if open.map_err(unfilled)?.rows_affected() != 1 {
-            let reason = "the filling was finished or abandoned by somebody else".to_owned();
+            let reason = "the filling was finished or abandoned by another process".to_owned();
             return Err(Error::Interrupted { reason });
         }
         for statement in statements {
@@ -71,7 +69,7 @@ impl PgFilling {
         tx.commit().await.map_err(uncommitted)
     }
 
-    /// The versions of streams that the records go on with.
+    /// The versions of streams that the records continue.
     async fn heads(&mut self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
         let streams = columns::continued(records);
         if streams.is_empty() {
@@ -91,21 +89,16 @@ impl PgFilling {
         let numbers = sqlx::query(sql.filling_numbers.clone()).bind(signed(last));
         let rows = sqlx::query(sql.filling_records.clone())
             .bind(column(records, |record| signed(record.global_sequence)))
-            .bind(column(records, |record| record.id))
             .bind(column(records, |record| record.stream_id))
             .bind(column(records, |record| signed(record.stream_version)))
-            .bind(column(records, |record| record.event_type.as_str()))
-            .bind(column(records, |record| record.schema_version.cast_signed()))
-            .bind(column(records, |record| record.data.as_str()))
-            .bind(column(records, |record| record.metadata.as_str()))
-            .bind(column(records, |record| record.created_at));
-        self.write(vec![numbers, rows], last).await?;
+            .bind(column(records, |record| record.stream_name.as_ref().map(StreamName::as_str)));
+        let events = Events::numbered(records);
+        self.write(vec![numbers, events.bind_json_to(rows)], last).await?;
         self.filled_to = last;
         Ok(())
     }
 
     async fn put_checkpoints(&mut self, checkpoints: &[FilledCheckpoint]) -> Result<(), Error> {
-        check_checkpoints(checkpoints)?;
         let sql = self.store.inner.sql.clone();
         let rows = sqlx::query(sql.filling_checkpoints.clone())
             .bind(column(checkpoints, |checkpoint| checkpoint.subscriber_id.as_str()))
@@ -118,31 +111,30 @@ impl PgFilling {
         self.write(vec![rows, pauses], self.filled_to).await
     }
 
-    async fn put_letters(&mut self, details: &[DeadLetterDetail]) -> Result<(), Error> {
-        check_letters(details)?;
+    async fn put_dead_letters(&mut self, details: &[DeadLetterDetail]) -> Result<(), Error> {
         let sql = self.store.inner.sql.clone();
-        let rows = sqlx::query(sql.filling_letters.clone())
-            .bind(column(details, |detail| detail.letter.id))
-            .bind(column(details, |detail| detail.letter.subscriber_id.as_str()))
-            .bind(column(details, |detail| detail.letter.event_id))
-            .bind(column(details, |detail| signed(detail.letter.global_sequence)))
-            .bind(column(details, |detail| detail.letter.stream_id))
-            .bind(column(details, |detail| detail.letter.event_type.as_str()))
-            .bind(column(details, |detail| detail.letter.error_message.as_deref()))
-            .bind(column(details, |detail| detail.letter.retry_count.cast_signed()))
-            .bind(column(details, |detail| detail.letter.created_at))
-            .bind(column(details, |detail| detail.letter.last_retry_at))
-            .bind(column(details, |detail| detail.letter.state.name()))
-            .bind(column(details, |detail| detail.letter.parks))
-            .bind(column(details, |detail| detail.letter.resolved_at))
-            .bind(column(details, |detail| detail.letter.resolved_by.as_deref()))
-            .bind(column(details, |detail| detail.letter.reason.as_deref()));
-        let of_letter =
-            |detail: &'_ DeadLetterDetail| detail.attempts.iter().map(|_| detail.letter.id).collect::<Vec<Uuid>>();
-        let letters: Vec<Uuid> = details.iter().flat_map(of_letter).collect();
+        let rows = sqlx::query(sql.filling_dead_letters.clone())
+            .bind(column(details, |detail| detail.dead_letter.id))
+            .bind(column(details, |detail| detail.dead_letter.subscriber_id.as_str()))
+            .bind(column(details, |detail| detail.dead_letter.event_id))
+            .bind(column(details, |detail| signed(detail.dead_letter.global_sequence)))
+            .bind(column(details, |detail| detail.dead_letter.stream_id))
+            .bind(column(details, |detail| detail.dead_letter.event_type.as_str()))
+            .bind(column(details, |detail| detail.dead_letter.error_message.as_deref()))
+            .bind(column(details, |detail| detail.dead_letter.retry_count.cast_signed()))
+            .bind(column(details, |detail| detail.dead_letter.created_at))
+            .bind(column(details, |detail| detail.dead_letter.last_retry_at))
+            .bind(column(details, |detail| detail.dead_letter.state.name()))
+            .bind(column(details, |detail| detail.dead_letter.parks))
+            .bind(column(details, |detail| detail.dead_letter.resolved_at))
+            .bind(column(details, |detail| detail.dead_letter.resolved_by.as_deref()))
+            .bind(column(details, |detail| detail.dead_letter.reason.as_deref()));
+        let of_dead_letter =
+            |detail: &'_ DeadLetterDetail| detail.attempts.iter().map(|_| detail.dead_letter.id).collect::<Vec<Uuid>>();
+        let dead_letters: Vec<Uuid> = details.iter().flat_map(of_dead_letter).collect();
         let attempts: Vec<_> = details.iter().flat_map(|detail| &detail.attempts).collect();
         let attempts = sqlx::query(sql.filling_attempts.clone())
-            .bind(letters)
+            .bind(dead_letters)
             .bind(column(&attempts, |attempt| attempt.at))
             .bind(column(&attempts, |attempt| attempt.by.as_str()))
             .bind(column(&attempts, |attempt| attempt.outcome.as_str()))
@@ -151,15 +143,14 @@ impl PgFilling {
     }
 
     async fn put_requests(&mut self, requests: &[Request]) -> Result<(), Error> {
-        check_requests(requests)?;
-        let asks: Vec<_> = requests.iter().map(|request| AskColumns::from(&request.ask)).collect();
+        let columns: Vec<_> = requests.iter().map(|request| RequestColumns::from(&request.kind)).collect();
         let rows = sqlx::query(self.store.inner.sql.filling_requests.clone())
             .bind(column(requests, |request| request.id))
             .bind(column(requests, |request| request.subscriber_id.as_str()))
-            .bind(column(&asks, |ask| ask.ask))
-            .bind(column(&asks, |ask| ask.letter))
-            .bind(column(&asks, |ask| ask.stream_id))
-            .bind(column(&asks, |ask| ask.reason))
+            .bind(column(&columns, |columns| columns.kind))
+            .bind(column(&columns, |columns| columns.dead_letter))
+            .bind(column(&columns, |columns| columns.stream_id))
+            .bind(column(&columns, |columns| columns.reason))
             .bind(column(requests, |request| request.requested_by.as_str()))
             .bind(column(requests, |request| request.requested_at));
         self.write(vec![rows], self.filled_to).await
@@ -194,7 +185,7 @@ fn unfilled(error: sqlx::Error) -> Error {
             let said = detail.map_or_else(|| error.to_string(), str::to_owned);
             Invalid::Filling(said).into()
         }
-        Some("55P03") => Error::Unavailable { action: "fill the store: somebody else uses it", source: error.into() },
+        Some("55P03") => Error::Unavailable { action: "fill the store: another process uses it", source: error.into() },
         _ => failed("fill the store", error),
     }
 }
@@ -208,20 +199,16 @@ impl Filling for PgFilling {
         self.filled_to
     }
 
-    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_records(records))
-    }
-
-    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_checkpoints(checkpoints))
-    }
-
-    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_letters(letters))
-    }
-
-    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_requests(requests))
+    fn put<'a>(&'a mut self, batch: Batch<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            batch.check()?;
+            match batch {
+                Batch::Records(records) => self.put_records(records).await,
+                Batch::Checkpoints(checkpoints) => self.put_checkpoints(checkpoints).await,
+                Batch::DeadLetters(dead_letters) => self.put_dead_letters(dead_letters).await,
+                Batch::Requests(requests) => self.put_requests(requests).await,
+            }
+        })
     }
 
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {

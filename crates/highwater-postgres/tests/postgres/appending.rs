@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::Log;
-use highwater::{Append, Error, EventStore, ExpectedVersion};
+use highwater::{Append, Error, EventStore, ExpectedVersion, stream_id};
 use highwater_postgres::PgConfig;
 use uuid::Uuid;
 
@@ -66,10 +66,10 @@ async fn a_full_queue_makes_callers_wait_and_then_says_so() {
 }
 
 #[tokio::test]
-async fn a_stream_that_somebody_creates_and_holds_delays_only_those_who_want_it() {
+async fn a_stream_that_a_writer_creates_and_holds_delays_only_those_who_want_it() {
     let db = Db::new();
     let store = db.store_with(PgConfig { append_timeout: Duration::from_millis(700), ..db.config() }).await;
-    let held = Uuid::now_v7();
+    let held = stream_id("order", "17");
     let mut connection = db.connection().await;
     let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
     let (_, _announcement) = store.append_on(&mut tx, &Append::to(held).event(note("held"))).await.unwrap();
@@ -82,6 +82,7 @@ async fn a_stream_that_somebody_creates_and_holds_delays_only_those_who_want_it(
     }
     let refused = wanting.await.unwrap().unwrap_err();
     assert!(matches!(refused, Error::StreamHeld { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("has held stream order/17 for"), "{refused}");
     tx.commit().await.unwrap();
     let done = store.append(&Append::to(held).event(note("wanting"))).await.unwrap();
     assert_eq!(done.stream_version, 2);

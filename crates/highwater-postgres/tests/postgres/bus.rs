@@ -8,6 +8,7 @@ mod ordering;
 mod outages;
 mod push;
 pub mod recoveries;
+mod setting_up;
 mod strangers;
 
 use std::collections::HashMap;
@@ -16,8 +17,8 @@ use std::time::Duration;
 
 use highwater::backend::Log;
 use highwater::{
-    Append, BoxError, CheckpointMode, Event, Projection, ReliableDeliveryConfig, SubscriberOptions, Subscription,
-    SubscriptionState,
+    Append, BoxError, CheckpointMode, Event, Projection, ReliableDeliveryConfig, StateIs, SubscriberOptions,
+    Subscription, SubscriptionState,
 };
 pub use highwater_contract::notes::{quick, say};
 use highwater_postgres::{PgEventBus, PgEventStore};
@@ -70,6 +71,8 @@ impl Recorder {
 }
 
 impl Projection<Note> for Recorder {
+    const STATE: StateIs = StateIs::Nothing;
+
     fn subscriber_id(&self) -> &str {
         &self.id
     }

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use chrono::Utc;
 use highwater::backend::{
-    Ask, BoxFuture, Checkpoints, DeadLetters, Diagnose, Direction, Leadership, Log, ReadLimit, Request, StreamRead,
+    BoxFuture, Checkpoints, DeadLetters, Diagnose, Leadership, Log, ReadLimit, Request, RequestKind, StreamRead,
     Transfer,
 };
-use highwater::{Append, Claim, DeadLetterQuery, Error, EventStore, ExpectedVersion};
-use highwater_postgres::{PgConfig, PgEventStore};
+use highwater::operations::DeadLetterQuery;
+use highwater::{Append, Claim, Error, EventStore, ExpectedVersion};
+use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
 
+use crate::bus::Recorder;
+use crate::leadership::coordinated;
 use crate::proxy::Proxy;
 use crate::support::*;
 use throwaway_postgres::ThrowawayPostgres;
@@ -19,7 +22,7 @@ use throwaway_postgres::ThrowawayPostgres;
 async fn through_proxy(db: &Db) -> (Proxy, PgEventStore) {
     let options: PgConnectOptions = db.url.parse().unwrap();
     let proxy = Proxy::to(options.get_host().to_owned(), options.get_port()).await;
-    let store = PgEventStore::connect_to(options.host("127.0.0.1").port(proxy.port()), db.config()).await.unwrap();
+    let store = PgEventStore::connect_to_with(options.host("127.0.0.1").port(proxy.port()), db.config()).await.unwrap();
     (proxy, store)
 }
 
@@ -157,7 +160,7 @@ async fn no_password_appears_in_an_error_or_in_debug_output() {
     }
     let db = Db::new();
     let options: PgConnectOptions = db.url.parse().unwrap();
-    let store = PgEventStore::connect_to(options.password("hunter2"), db.config()).await.unwrap();
+    let store = PgEventStore::connect_to_with(options.password("hunter2"), db.config()).await.unwrap();
     assert!(!format!("{store:?}").contains("hunter2"));
     let error = store.append(&one()).await.unwrap_err();
     assert!(!everything(&error).contains("hunter2"));
@@ -189,16 +192,16 @@ async fn settings_that_cannot_work_are_refused() {
 }
 
 fn forwards() -> StreamRead {
-    StreamRead { from: 1, direction: Direction::Forwards, limit: ReadLimit::events(10) }
+    StreamRead { limit: ReadLimit::events(10), ..StreamRead::forwards(1) }
 }
 
-/// Everything that is asked on the store's own pool, by name.
+/// Everything that is asked on the store's own pool, by name, with nothing to initialize.
 async fn ask(store: &PgEventStore) -> Vec<(&'static str, Result<(), Error>)> {
     let (ids, query, id) = (["x".to_owned()], DeadLetterQuery::of("x"), Uuid::now_v7());
     let request = Request {
         id,
         subscriber_id: "x".to_owned(),
-        ask: Ask::ReplayAll,
+        kind: RequestKind::ReplayAll,
         requested_by: "a test".to_owned(),
         requested_at: Utc::now(),
         outcome: None,
@@ -217,9 +220,9 @@ async fn ask(store: &PgEventStore) -> Vec<(&'static str, Result<(), Error>)> {
         ("leaders", Box::pin(async { store.leaders().await.map(drop) })),
         ("lock_holders", Box::pin(async { store.lock_holders(&ids).await.map(drop) })),
         ("parked", Box::pin(async { store.parked("x").await.map(drop) })),
-        ("letters", Box::pin(async { store.letters(&query).await.map(drop) })),
-        ("count_letters", Box::pin(async { store.count_letters(&query).await.map(drop) })),
-        ("letter", Box::pin(async { store.letter(id).await.map(drop) })),
+        ("dead_letters", Box::pin(async { store.dead_letters(&query).await.map(drop) })),
+        ("count_dead_letters", Box::pin(async { store.count_dead_letters(&query).await.map(drop) })),
+        ("dead_letter", Box::pin(async { store.dead_letter(id).await.map(drop) })),
         ("file_request", Box::pin(async { store.file_request(&request).await })),
         ("open_requests", Box::pin(async { store.open_requests(&ids).await.map(drop) })),
         ("request", Box::pin(async { store.request(id).await.map(drop) })),
@@ -227,6 +230,7 @@ async fn ask(store: &PgEventStore) -> Vec<(&'static str, Result<(), Error>)> {
         ("all_open_requests", Box::pin(async { store.all_open_requests(None, 1).await.map(drop) })),
         ("planned", Box::pin(async { store.planned().await.map(drop) })),
         ("verify", Box::pin(async { store.verify().await })),
+        ("initialize", Box::pin(async { store.initialize().await })),
     ];
     let (names, asking): (Vec<_>, Vec<_>) = asking.into_iter().unzip();
     names.into_iter().zip(futures_util::future::join_all(asking).await).collect()
@@ -264,4 +268,40 @@ async fn connections_that_have_vanished_without_a_word_are_replaced() {
     while ask(&store).await.iter().any(|(_, answer)| answer.is_err()) {
         assert!(tokio::time::Instant::now() < deadline, "connections that are only half open are used again and again");
     }
+}
+
+/// A backend that is frozen as soon as it has been connected to, at each statement by which a session is opened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_freezes_while_it_is_opened_is_given_up_and_replaced() {
+    let db = Db::new();
+    let beside = PgEventBus::with_config(db.store().await, coordinated());
+    beside.subscribe(Recorder::new("projection:beside")).await.unwrap();
+    let options: PgConnectOptions = db.url.parse().unwrap();
+    let proxy = Proxy::to(options.get_host().to_owned(), options.get_port()).await;
+    let config = || PgConfig { connect_timeout: Duration::from_secs(2), ..db.config() };
+    let through = || options.clone().host("127.0.0.1").port(proxy.port()).application_name("through");
+    let store = PgEventStore::connect_to_with(through(), config()).await.unwrap();
+    let bus = PgEventBus::with_config(store.clone(), coordinated());
+    // When it is asked whether it is a session of its own.
+    proxy.freeze_at("lead", "pg_backend_pid()");
+    let subscribing = bus.subscribe(Recorder::new("projection:a"));
+    let told = tokio::time::timeout(Duration::from_secs(30), subscribing).await.expect("it is answered").map(drop);
+    assert!(matches!(told, Err(Error::Unavailable { .. })), "{told:?}");
+    // When the one that watches a neighbour is set up.
+    proxy.freeze_at("neighbour", "client_connection_check_interval");
+    bus.subscribe(Recorder::new("projection:a")).await.unwrap();
+    eventually("it is frozen", async || proxy.frozen() > 1).await;
+    proxy.freeze_at("", "");
+    let watches = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'through neighbour' AND query LIKE '%' || $1 || '%session_is_gone%')";
+    let mut admin = db.connection().await;
+    eventually("the neighbour is watched", async || {
+        sqlx::query_scalar::<_, bool>(watches).bind(&db.schema).fetch_one(&mut admin).await.unwrap()
+    })
+    .await;
+    // Nothing is to be done, and that cannot be seen.
+    let store = PgEventStore::connect_to_with(through(), config()).await.unwrap();
+    proxy.freeze_at("through", "pg_namespace");
+    let initializing = tokio::time::timeout(Duration::from_secs(30), store.initialize()).await;
+    let told = initializing.expect("it is answered").unwrap_err();
+    assert!(matches!(told, Error::Unavailable { .. }), "{told:?}");
 }

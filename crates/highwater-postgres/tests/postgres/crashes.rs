@@ -21,7 +21,7 @@ async fn a_crash_in_the_middle_of_appends_loses_no_acknowledged_event_and_double
             .map(|_| {
                 let (store, acknowledged) = (store.clone(), acknowledged.clone());
                 tokio::spawn(async move {
-                    // Every writer goes on until it is interrupted, and sends what was interrupted again afterwards.
+                    // Every writer continues until it is interrupted, and sends what was interrupted again afterwards.
                     loop {
                         let append = one();
                         if store.append(&append).await.is_err() {
@@ -78,7 +78,7 @@ async fn numbers_that_are_issued_again_after_a_crash_confuse_nobody() {
     panic!("no number was ever issued again");
 }
 
-/// Draws numbers, crashes the server and goes on. True when one of them was issued again.
+/// Draws numbers, crashes the server and continues. True when one of them was issued again.
 async fn crash_with_numbers_drawn(
     db: &Db,
     store: &highwater_postgres::PgEventStore,
@@ -125,10 +125,9 @@ async fn append_after_crash(store: &highwater_postgres::PgEventStore) -> u64 {
 }
 
 async fn page_again(store: &highwater_postgres::PgEventStore, after: u64) -> highwater::backend::Page {
-    let types = highwater::EventTypes::All;
     let limit = highwater::backend::ReadLimit::events(100);
     for _ in 0..5 {
-        if let Ok(page) = store.read_all(after, &types, limit).await {
+        if let Ok(page) = store.read_all(after, &highwater::Filter::ALL, limit).await {
             return page;
         }
     }
@@ -165,7 +164,7 @@ async fn a_read_that_a_restart_interrupts_ends_with_an_error_and_not_with_a_gap(
     assert!(events.next().await.is_none(), "nothing comes after an error");
     // The pool may still hold connections of the server's former life; each says so once.
     let mut rest = Vec::new();
-    eventually("reading goes on", async || match store.read_all_events_since::<Note>(last).collect().await {
+    eventually("reading continues", async || match store.read_all_events_since::<Note>(last).collect().await {
         Ok(events) => {
             rest = events;
             true

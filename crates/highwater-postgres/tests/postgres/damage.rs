@@ -1,4 +1,4 @@
-//! A database that somebody has changed by hand.
+//! A database that was changed by hand.
 
 use Told::{Damaged, Nothing, Undecodable, Unfit};
 use highwater::backend::Severity;

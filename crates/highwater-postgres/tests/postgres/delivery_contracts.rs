@@ -1,26 +1,23 @@
 //! What the delivery engine rests on: terms, fenced transactions, dead letters, and their layout.
 
 mod checkpoints;
+mod dead_letters;
 mod layout;
-mod letters;
 mod transactions;
 
-use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters, Fence};
-use highwater::backend::{NewDeadLetter, OpenTx, Taken, Term};
-use highwater::{Claim, DeadLetter, Error};
-use highwater::{DeadLetterQuery, DeadLetterState};
+use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters, Fence, Opening};
+use highwater::backend::{NewDeadLetter, OpenTx, Term};
+use highwater::operations::DeadLetter;
+use highwater::operations::{DeadLetterQuery, DeadLetterState};
+use highwater::{Claim, Error};
 use highwater_postgres::{PgEventStore, PgTx};
 use uuid::Uuid;
 
 use crate::support::*;
 
-fn fence_of(subscriber_id: &str, taken: &Taken) -> Fence {
-    Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: taken.incarnation }
-}
-
 /// Takes over for a subscriber that starts at the beginning, if it is new.
-async fn take(store: &PgEventStore, subscriber_id: &str) -> Fence {
-    fence_of(subscriber_id, &store.take_over(&Claim::of(subscriber_id)).await.unwrap())
+async fn take_over(store: &PgEventStore, subscriber_id: &str) -> Fence {
+    store.take_over(&Claim::of(subscriber_id)).await.unwrap().checkpoint.fence()
 }
 
 fn write(fence: &Fence, global_sequence: u64) -> CheckpointWrite {
@@ -47,7 +44,7 @@ fn inside(tx: &mut OpenTx) -> &mut PgTx {
 }
 
 async fn begin(store: &PgEventStore, fence: &Fence) -> OpenTx {
-    Backend::begin(store, fence, None).await.unwrap().tx
+    Backend::begin(store, fence, Opening::Handler, None).await.unwrap().tx
 }
 
 /// A transaction of nothing but its closing.
@@ -68,15 +65,16 @@ fn failure(stream_id: Uuid, global_sequence: u64, error: &str) -> NewDeadLetter 
 }
 
 /// Buries an event, wherever the checkpoint is.
-async fn bury(store: &PgEventStore, fence: &Fence, letter: &NewDeadLetter) -> (DeadLetter, Closed) {
+async fn bury(store: &PgEventStore, fence: &Fence, dead_letter: &NewDeadLetter) -> (DeadLetter, Closed) {
     let from = at(store, &fence.subscriber_id).await.unwrap();
-    let closed = close(store, fence, Closing::Bury { letter, from }).await.unwrap();
-    let query = DeadLetterQuery { stream_id: Some(letter.stream_id), ..DeadLetterQuery::of(&*fence.subscriber_id) };
-    let found = store.letters(&query).await.unwrap();
-    (found.into_iter().find(|found| found.event_id == letter.event_id).unwrap(), closed)
+    let closed = close(store, fence, Closing::Bury { dead_letter, from }).await.unwrap();
+    let query =
+        DeadLetterQuery { stream_id: Some(dead_letter.stream_id), ..DeadLetterQuery::of(&*fence.subscriber_id) };
+    let found = store.dead_letters(&query).await.unwrap();
+    (found.into_iter().find(|found| found.event_id == dead_letter.event_id).unwrap(), closed)
 }
 
-/// Letters in any state.
+/// Dead letters in any state.
 fn all_of(subscriber_id: &str) -> DeadLetterQuery {
     DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), ..DeadLetterQuery::of(subscriber_id) }
 }

@@ -1,5 +1,7 @@
 //! What a store says about itself, with every problem produced for real.
 
+mod planning;
+
 use std::time::Duration;
 
 use highwater::backend::{Diagnose, Finding, Log, Severity};
@@ -39,7 +41,7 @@ async fn problems(store: &PgEventStore) -> Vec<String> {
 async fn role(db: &Db, name: &str) -> PgEventStore {
     db.execute(&mut db.connection().await, &format!("CREATE ROLE {name} LOGIN")).await;
     let options: PgConnectOptions = db.url.parse().unwrap();
-    PgEventStore::connect_to(options.username(name), db.config()).await.unwrap()
+    PgEventStore::connect_to_with(options.username(name), db.config()).await.unwrap()
 }
 
 async fn connect(db: &Db) -> PgEventStore {
@@ -74,6 +76,7 @@ async fn a_healthy_database_has_nothing_to_warn_of() {
         "columns",
         "constraints",
         "rows",
+        "stream names",
         "rights",
         "writers",
         "vacuum",
@@ -85,113 +88,6 @@ async fn a_healthy_database_has_nothing_to_warn_of() {
     assert_eq!(topics, all);
     assert!(find(&store, "growth", "3 events").await.found.contains("each"));
     assert!(find(&store, "rights", "owns the log").await.found.contains("append"));
-    assert!(store.planned().await.unwrap().is_empty());
-}
-
-#[tokio::test]
-async fn what_initializing_would_do_is_said_before_and_nothing_is_left_after() {
-    let db = Db::new();
-    let store = connect(&db).await;
-    let planned = store.planned().await.unwrap();
-    let steps: Vec<_> = planned.iter().map(|step| (step.version, step.name)).collect();
-    assert_eq!(
-        steps,
-        [
-            (1, "events"),
-            (2, "append"),
-            (3, "delivery"),
-            (4, "leadership"),
-            (5, "reports"),
-            (6, "filling"),
-            (7, "append_new"),
-            (8, "life"),
-            (9, "append_checked")
-        ]
-    );
-    assert_found(&store, Severity::Bad, "layout", "creates the table of events", "initialize()").await;
-    let schemas: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_namespace WHERE nspname = $1")
-        .bind(&db.schema)
-        .fetch_one(store.pool())
-        .await
-        .unwrap();
-    assert_eq!(schemas, 0, "planning does nothing");
-    store.initialize().await.unwrap();
-    assert!(store.planned().await.unwrap().is_empty());
-    db.back_to(&mut db.connection().await, 3).await;
-    let planned = store.planned().await.unwrap();
-    assert_eq!(planned.iter().map(|step| step.version).collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9]);
-    store.initialize().await.unwrap();
-    assert!(store.planned().await.unwrap().is_empty());
-}
-
-/// A table from before there were numbers, with these columns.
-fn old(columns: &str) -> String {
-    format!("CREATE SCHEMA {{s}}; CREATE TABLE {{s}}.events ({columns})")
-}
-
-const OLD: &str = "id uuid PRIMARY KEY, stream_id uuid NOT NULL, stream_version bigint NOT NULL,
-    event_type varchar(255) NOT NULL, data jsonb, created_at timestamptz NOT NULL";
-
-#[tokio::test]
-async fn adopting_a_table_is_announced_as_such() {
-    let db = Db::new();
-    db.execute(&mut db.connection().await, &old(OLD)).await;
-    let store = connect(&db).await;
-    let planned = store.planned().await.unwrap();
-    assert!(planned[0].does.contains("locked meanwhile"), "{planned:?}");
-    store.initialize().await.unwrap();
-    assert!(store.planned().await.unwrap().is_empty());
-    assert!(find(&store, "indexes", "all are there").await.advice.is_none());
-    assert!(find(&store, "constraints", "all are there").await.advice.is_none());
-}
-
-#[tokio::test]
-async fn what_initializing_would_refuse_is_refused_when_it_is_planned() {
-    let newer = "INSERT INTO {s}.migrations VALUES (99, 'from the future')";
-    let hole = "INSERT INTO {s}.events VALUES (gen_random_uuid(), gen_random_uuid(), 2, 'Noted', '{}', now())";
-    let cases = [
-        (true, newer.to_owned(), "upgrade the library"),
-        (true, "ALTER SEQUENCE {s}.events_global_sequence_seq CACHE 20".to_owned(), "cache"),
-        (false, format!("{}; {hole}", old(OLD)), "versions"),
-        (false, old(&OLD.replace("stream_version bigint", "version bigint")), "stream_version"),
-        (false, old(&OLD.replace("created_at timestamptz", "created_at boolean")), "created_at"),
-        (false, "CREATE SCHEMA {s}; CREATE TABLE {s}.event_bus_pauses (mine text)".to_owned(), "event_bus_pauses"),
-    ];
-    for (initialized, sql, said) in cases {
-        let db = Db::new();
-        let store = if initialized { db.store().await } else { connect(&db).await };
-        db.execute(&mut db.connection().await, &sql).await;
-        let planned = store.planned().await.unwrap_err();
-        let refused = store.initialize().await.unwrap_err();
-        assert!(matches!(&planned, Error::Unfit { reason } if reason.contains(said)), "{sql}: {planned:?}");
-        assert!(matches!(&refused, Error::Unfit { reason } if reason.contains(said)), "{sql}: {refused:?}");
-        assert_eq!(find(&store, "layout", said).await.severity, Severity::Bad);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_may_not_initialize_is_told_before_and_may_look_when_there_is_nothing_to_do() {
-    let server = ThrowawayPostgres::start().unwrap();
-    let db = Db::on(server.url());
-    let store = role(&db, "app").await;
-    let denied = |error: &Error| matches!(error, Error::Denied { .. });
-    assert!(denied(&store.planned().await.unwrap_err()) && denied(&store.initialize().await.unwrap_err()));
-    let mut admin = db.connection().await;
-    db.execute(&mut admin, "CREATE SCHEMA {s}; GRANT USAGE ON SCHEMA {s} TO app").await;
-    assert!(denied(&store.planned().await.unwrap_err()) && denied(&store.initialize().await.unwrap_err()));
-    assert_eq!(find(&store, "layout", "may not create tables").await.severity, Severity::Bad);
-    db.store().await;
-    // May create tables, and owns none.
-    db.back_to(&mut admin, 3).await;
-    db.execute(&mut admin, "GRANT ALL ON SCHEMA {s} TO app; GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO app").await;
-    let (planned, refused) = (store.planned().await.unwrap_err(), store.initialize().await.unwrap_err());
-    assert!(denied(&planned) && denied(&refused), "{planned:?} {refused:?}");
-    db.store().await;
-    db.execute(
-        &mut admin,
-        "GRANT SELECT ON ALL TABLES IN SCHEMA {s} TO app; GRANT SELECT ON ALL SEQUENCES IN SCHEMA {s} TO app",
-    )
-    .await;
     assert!(store.planned().await.unwrap().is_empty());
 }
 
@@ -261,7 +157,7 @@ async fn settings_that_do_harm_are_named() {
     .await;
     drop(store);
     let options: PgConnectOptions = db.url.parse().unwrap();
-    let store = PgEventStore::connect_to(options.username("app"), db.config()).await.unwrap();
+    let store = PgEventStore::connect_to_with(options.username("app"), db.config()).await.unwrap();
     assert_found(&store, Severity::Note, "settings", "statement_timeout is 60 s", "initializes").await;
     assert_found(&store, Severity::Note, "settings", "by its own setting", "RESET").await;
     server.set("default_transaction_read_only", "on").unwrap();
@@ -334,10 +230,10 @@ async fn indexes_and_constraints_are_known_by_what_they_are() {
     db.execute(&mut admin, "ALTER TABLE {s}.events DROP CONSTRAINT yet_another, ADD CHECK (metadata IS NOT NULL)")
         .await;
     assert_found(&store, Severity::Warning, "constraints", "one is missing", "json_typeof(metadata)").await;
-    // What the advice says mends it.
+    // What the advice says fixes it.
     for topic in ["indexes", "constraints"] {
         for finding in store.diagnose().await.unwrap().iter().filter(|finding| finding.topic == topic) {
-            let advice = finding.advice.as_deref().unwrap().trim_start_matches("while nobody writes, ");
+            let advice = finding.advice.as_deref().unwrap().trim_start_matches("while nothing writes, ");
             db.execute(&mut admin, advice.split(", unless").next().unwrap()).await;
         }
     }
@@ -382,7 +278,7 @@ async fn looking_does_not_take_the_lock_by_which_readers_know_writers() {
     let db = Db::new();
     let store = db.store().await;
     store.append(&one()).await.unwrap();
-    // Whoever wants the lock of a writer waits for this; whoever only reads the sequence does not.
+    // A session that wants the lock of a writer waits for this; one that only reads the sequence does not.
     let mut altering = db.connection().await;
     db.execute(&mut altering, "BEGIN; ALTER SEQUENCE {s}.events_global_sequence_seq NO CYCLE").await;
     let findings = store.diagnose().await.unwrap();
@@ -446,7 +342,7 @@ async fn vacuum_that_does_not_come_is_noticed() {
     let mut admin = db.connection().await;
     db.execute(&mut admin, "ALTER TABLE {s}.events SET (autovacuum_enabled = off)").await;
     assert_found(&store, Severity::Warning, "vacuum", "switched off", "RESET (autovacuum_enabled)").await;
-    // Somebody still sees the old versions, so they stay.
+    // A session still sees the old versions, so they stay.
     let mut looking = db.connection().await;
     db.execute(&mut looking, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await;
     let many = "INSERT INTO {s}.event_bus_checkpoints (subscriber_id) SELECT 's' || n FROM generate_series(1, 25000) n";
@@ -473,23 +369,32 @@ async fn a_pooler_in_the_way_is_found() {
 }
 
 #[tokio::test]
-async fn letters_that_wait_and_those_that_could_go_are_counted() {
+async fn dead_letters_that_wait_and_those_that_could_go_are_counted() {
     let db = Db::new();
     let store = db.store().await;
-    let letter = "INSERT INTO {s}.event_bus_dlq (subscriber_id, event_id, global_sequence, stream_id, event_type, state, resolved_at)
+    let dead_letter = "INSERT INTO {s}.event_bus_dlq (subscriber_id, event_id, global_sequence, stream_id, event_type, state, resolved_at)
         VALUES ('s', gen_random_uuid(), 1, gen_random_uuid(), 'Noted', ";
     let mut admin = db.connection().await;
-    db.execute(&mut admin, &format!("{letter} 'replayed', now() - interval '31 days'); {letter} 'replayed', now())"))
-        .await;
+    db.execute(
+        &mut admin,
+        &format!("{dead_letter} 'replayed', now() - interval '31 days'); {dead_letter} 'replayed', now())"),
+    )
+    .await;
     db.execute(
         &mut admin,
         "INSERT INTO {s}.event_bus_requests (id, subscriber_id, ask, requested_by, finished_at)
         VALUES (gen_random_uuid(), 's', 'replay_all', 'me', now() - interval '31 days')",
     )
     .await;
-    assert_found(&store, Severity::Note, "dead letters", "1 resolved letters and 1 finished requests", "purge_letters")
-        .await;
-    db.execute(&mut admin, &format!("{letter} 'dead', NULL); {letter} 'parked', NULL)")).await;
+    assert_found(
+        &store,
+        Severity::Note,
+        "dead letters",
+        "1 resolved dead letters and 1 finished requests",
+        "purge_dead_letters",
+    )
+    .await;
+    db.execute(&mut admin, &format!("{dead_letter} 'dead', NULL); {dead_letter} 'parked', NULL)")).await;
     assert_found(
         &store,
         Severity::Warning,

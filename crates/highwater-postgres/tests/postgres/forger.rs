@@ -38,7 +38,7 @@ impl Forger {
         sqlx::query("SELECT pg_notify($1, $2)").bind(channel).bind(what).execute(connection).await.unwrap();
     }
 
-    /// Says that a lock was let go for a session.
+    /// Says that a lock was released for a session.
     pub async fn say_released(&self, connection: &mut PgConnection, subscriber_id: &str, to: Uuid) {
         let (high, low) = self.key(subscriber_id);
         self.say(connection, &format!("released {high}.{low} {to}")).await;

@@ -142,8 +142,8 @@ async fn a_replica_that_is_promoted_is_found_by_everything_that_connects() {
     promote(&db, &new, 1).await;
 
     eventually("the pools are there", async || pools.take_over(&Claim::of("a")).await.is_ok()).await;
-    eventually("appending goes on", async || store.append(&one()).await.is_ok()).await;
-    eventually("reading goes on", async || store.frontier().await.is_ok()).await;
+    eventually("appending continues", async || store.append(&one()).await.is_ok()).await;
+    eventually("reading continues", async || store.frontier().await.is_ok()).await;
     assert_eq!(sequences(&store).await.len(), 2);
     assert_eq!(pool_port(&store).await, Some(i32::from(new.port())));
     eventually("wake-ups are back", async || store.push_degraded().is_none()).await;
@@ -211,7 +211,7 @@ async fn an_address_that_moves_to_another_server_takes_open_connections_along() 
     let options: PgConnectOptions = db.url.parse().unwrap();
     // With room for a second connection it might be that one which is used, opened after the move.
     let config = PgConfig { pool_connections_max: 1, ..db.config() };
-    let store = PgEventStore::connect_to(options.port(proxy.port()), config).await.unwrap();
+    let store = PgEventStore::connect_to_with(options.port(proxy.port()), config).await.unwrap();
     store.append(&one()).await.unwrap();
     assert_eq!(sequences(&store).await, [1]);
     store.take_over(&Claim::of("a")).await.unwrap();
@@ -261,9 +261,9 @@ async fn a_role_that_is_read_only_by_choice_may_read_from_several_hosts() {
     let options: PgConnectOptions = db.url.parse().unwrap();
     let options = options.options([("default_transaction_read_only", "on")]);
     let hosts = vec![options.clone().port(closed_port().await), options];
-    let store = PgEventStore::connect_to_any(hosts, db.config()).await.unwrap();
+    let store = PgEventStore::connect_to_any_with(hosts, db.config()).await.unwrap();
     assert_eq!(sequences(&store).await, [1]);
-    let none = PgEventStore::connect_to_any(Vec::new(), db.config()).await.unwrap_err();
+    let none = PgEventStore::connect_to_any_with(Vec::new(), db.config()).await.unwrap_err();
     assert!(matches!(none, Error::Invalid(_)), "{none:?}");
 }
 

@@ -10,6 +10,7 @@ mod damage;
 mod delivery_contracts;
 mod diagnose;
 mod forger;
+mod hostile;
 mod hosts;
 mod initialize;
 mod leadership;

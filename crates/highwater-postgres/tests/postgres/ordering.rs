@@ -247,8 +247,8 @@ async fn a_lost_reading_connection_takes_everything_it_learnt_with_it() {
     .await
     .unwrap();
     assert_eq!(killed, 1);
-    let types = highwater::EventTypes::only(["Noted"]);
-    let lost = store.read_all(1, &types, highwater::backend::ReadLimit::events(10)).await;
+    let filter = highwater::EventTypes::only(["Noted"]).into();
+    let lost = store.read_all(1, &filter, highwater::backend::ReadLimit::events(10)).await;
     assert!(matches!(lost, Err(highwater::Error::Unavailable { .. })), "{lost:?}");
     // A new connection knows nothing of the open writer's age, and waits for it all the same.
     assert_eq!(page_of(&store, 1, &["Noted"]).await.complete_to, 1);
@@ -284,7 +284,7 @@ async fn a_filtered_read_over_a_long_stretch_without_a_match_ends_and_moves_on()
 }
 
 #[tokio::test]
-async fn the_frontier_stops_below_an_open_writer_and_goes_on_when_it_ends() {
+async fn the_frontier_stops_below_an_open_writer_and_moves_when_it_ends() {
     let db = Db::new();
     let store = db.store().await;
     assert_eq!(store.frontier().await.unwrap(), 0);

@@ -136,3 +136,31 @@ async fn a_function_called_in_a_transaction_with_an_old_snapshot_breaks_no_strea
     }
     assert_eq!(sequences(&store).await.len(), 2);
 }
+
+#[tokio::test]
+async fn names_that_sql_gives_can_be_used_by_everybody() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    let call = format!(
+        "SELECT * FROM {}.append(gen_random_uuid(), 'Noted', '{{\"text\":\"a\"}}', stream_name => $1)",
+        db.schema
+    );
+    let call = async |connection: &mut sqlx::PgConnection, name: &str| {
+        let called = sqlx::query(sqlx::AssertSqlSafe(call.clone())).bind(name).execute(connection).await;
+        called.map(drop).map_err(|error| error.as_database_error().unwrap().code().unwrap().into_owned())
+    };
+    let long = |bytes: usize| format!("order/{}", "x".repeat(bytes - 6));
+    for name in ["order/17", "rad/größe 7/b", &long(127)] {
+        assert_eq!(call(&mut connection, name).await, Ok(()), "{name}");
+        let last = store.read_all_events_since::<Note>(0).collect().await.unwrap().pop().unwrap();
+        assert_eq!(last.stream().to_string(), name);
+    }
+    for name in ["", "order", "/17", "order/", "order/1\u{7}7", &long(128)] {
+        assert_eq!(call(&mut connection, name).await, Err("HW008".to_owned()), "{name}");
+    }
+    let longer = "INSERT INTO {s}.events (id, stream_id, stream_version, event_type, data, stream_name)
+        VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Noted', 'null', repeat('x', 1001))";
+    let longer = longer.replace("{s}", &db.schema);
+    assert!(sqlx::raw_sql(sqlx::AssertSqlSafe(longer)).execute(&mut connection).await.is_err(), "it cannot be copied");
+}

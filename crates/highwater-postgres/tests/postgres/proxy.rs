@@ -1,6 +1,6 @@
 //! A connection that can be cut where it hurts.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,6 +14,8 @@ pub struct Proxy {
     target: Arc<Mutex<(String, u16)>>,
     lose_answers: Arc<AtomicBool>,
     refused: Arc<Mutex<String>>,
+    freezing: Arc<Mutex<(String, String)>>,
+    frozen: Arc<AtomicUsize>,
     /// Of the connections that are opened now.
     silent: Arc<Mutex<watch::Sender<bool>>>,
 }
@@ -28,10 +30,13 @@ impl Proxy {
             target,
             lose_answers: Arc::default(),
             refused: Arc::default(),
+            freezing: Arc::default(),
+            frozen: Arc::default(),
             silent: Arc::default(),
         };
         let (lose_answers, refused) = (proxy.lose_answers.clone(), proxy.refused.clone());
         let (target, silent) = (proxy.target.clone(), proxy.silent.clone());
+        let (freezing, frozen) = (proxy.freezing.clone(), proxy.frozen.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if !is_welcome(&client, &refused).await {
@@ -41,7 +46,8 @@ impl Proxy {
                 let server = TcpStream::connect((host.as_str(), port)).await.unwrap();
                 let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
                 let silent = silent.lock().unwrap().clone();
-                tokio::spawn(forward(from_client, to_server, silent.subscribe()));
+                let freezing = (freezing.clone(), frozen.clone());
+                tokio::spawn(forward(from_client, to_server, freezing, silent.subscribe()));
                 tokio::spawn(answers(from_server, to_client, lose_answers.clone(), silent.subscribe()));
             }
         });
@@ -75,6 +81,17 @@ impl Proxy {
         *self.refused.lock().unwrap() = name.to_owned();
     }
 
+    /// From now on a connection whose application name ends so gets no answer to a message with this text, nor to anything
+    /// else; none with "".
+    pub fn freeze_at(&self, name: &str, text: &str) {
+        *self.freezing.lock().unwrap() = (format!("{name}\0"), text.to_owned());
+    }
+
+    /// How many connections that has concerned.
+    pub fn frozen(&self) -> usize {
+        self.frozen.load(Ordering::SeqCst)
+    }
+
     /// From now on the server gets every request, but its first answer never arrives: the connection breaks instead.
     pub fn lose_answers(&self, lose: bool) {
         self.lose_answers.store(lose, Ordering::SeqCst);
@@ -86,8 +103,7 @@ async fn is_welcome(client: &TcpStream, refused: &Mutex<String>) -> bool {
     let mut first = vec![0; 4096];
     let read = client.peek(&mut first).await.unwrap_or(0);
     let refused = refused.lock().unwrap();
-    let name = format!("{refused}\0");
-    refused.is_empty() || !first[..read].windows(name.len()).any(|window| window == name.as_bytes())
+    refused.is_empty() || !contains(&first[..read], &format!("{refused}\0"))
 }
 
 /// Waits until nothing is held back. With the end of the proxy nothing is.
@@ -95,10 +111,32 @@ async fn unless(silent: &mut watch::Receiver<bool>) {
     drop(silent.wait_for(|silent| !silent).await);
 }
 
-async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut silent: watch::Receiver<bool>) {
+fn contains(bytes: &[u8], text: &str) -> bool {
+    !text.is_empty() && bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+async fn forward(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    (freezing, frozen): (Arc<Mutex<(String, String)>>, Arc<AtomicUsize>),
+    mut silent: watch::Receiver<bool>,
+) {
     let mut buffer = vec![0; 64 * 1024];
+    let mut first = Vec::new();
     // Ends with either side.
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        // It may ask for TLS before.
+        if !contains(&first, "application_name") {
+            first.extend_from_slice(&buffer[..read]);
+        }
+        let freezes = {
+            let (name, text) = &*freezing.lock().unwrap();
+            contains(&first, name) && contains(&buffer[..read], text)
+        };
+        if freezes {
+            frozen.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        }
         unless(&mut silent).await;
         if to.write_all(&buffer[..read]).await.is_err() {
             return;

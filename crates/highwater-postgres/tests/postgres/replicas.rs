@@ -29,14 +29,14 @@ async fn a_replica_is_refused_for_writing_and_for_reading_in_order() {
     for store in [store, PgEventStore::connect_with(&db.url, db.config()).await.unwrap()] {
         let not_primary = |error: Error| matches!(error, Error::NotPrimary { .. });
         eventually("appending says what is wrong", async || store.append(&one()).await.is_err_and(not_primary)).await;
-        let types = [highwater::EventTypes::All, highwater::EventTypes::only(["Noted"])];
-        for types in &types {
+        let filters = [highwater::Filter::ALL, highwater::EventTypes::only(["Noted"]).into()];
+        for filter in &filters {
             eventually("reading in order says what is wrong", async || {
-                store.read_all(0, types, highwater::backend::ReadLimit::default()).await.is_err_and(not_primary)
+                store.read_all(0, filter, highwater::backend::ReadLimit::default()).await.is_err_and(not_primary)
             })
             .await;
         }
-        // One stream has an order of its own, which no replica can disturb.
+        // One stream has its own order, which no replica can disturb.
         eventually("a stream is read", async || store.read_events::<Note>(stream).collect().await.is_ok()).await;
     }
 }
@@ -47,7 +47,7 @@ async fn a_read_only_session_cannot_append_and_says_why() {
     db.store().await;
     let options: sqlx::postgres::PgConnectOptions = db.url.parse().unwrap();
     let read_only = options.options([("default_transaction_read_only", "on")]);
-    let store = PgEventStore::connect_to(read_only, db.config()).await.unwrap();
+    let store = PgEventStore::connect_to_with(read_only, db.config()).await.unwrap();
     let refused = store.append(&one()).await.unwrap_err();
     assert!(matches!(refused, Error::NotPrimary { .. }), "{refused:?}");
 }

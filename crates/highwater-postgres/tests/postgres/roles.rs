@@ -1,10 +1,11 @@
 //! Who may do what. The grants are those of the documentation, word for word.
 
 use highwater::backend::{
-    Ask, Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Direction, Fence, Log, NewDeadLetter, ReadLimit,
-    Report, Request, StreamRead,
+    Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Log, NewDeadLetter, Opening, ReadLimit, Report,
+    Request, RequestKind, StreamRead,
 };
-use highwater::{Append, Claim, DeadLetterQuery, Error, EventStore, ExpectedVersion};
+use highwater::operations::DeadLetterQuery;
+use highwater::{Append, Claim, Error, EventStore, ExpectedVersion};
 use highwater_postgres::PgEventStore;
 use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
@@ -33,7 +34,7 @@ impl Roles {
         let mut admin = db.connection().await;
         db.execute(&mut admin, &format!("ALTER ROLE {name} LOGIN PASSWORD 'secret'")).await;
         let options: PgConnectOptions = db.url.parse().unwrap();
-        PgEventStore::connect_to(options.username(&name).password("secret"), db.config()).await.unwrap()
+        PgEventStore::connect_to_with(options.username(&name).password("secret"), db.config()).await.unwrap()
     }
 
     pub async fn drop(self, db: &Db) {
@@ -114,6 +115,19 @@ const RUINOUS: [&str; 22] = [
     "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, NULL], ARRAY[1, 2], {ids2}, {group2})",
 ];
 
+/// With the rest of one event or two.
+fn filled(call: &str) -> String {
+    call.replace("{ids1}", "ARRAY[gen_random_uuid()]")
+        .replace("{ids2}", "ARRAY[gen_random_uuid(), gen_random_uuid()]")
+        .replace("{rest1}", "ARRAY['x'], ARRAY[1], ARRAY['1']::json[], ARRAY['{}']::json[], ARRAY[now()]")
+        .replace("{group1}", "ARRAY['x'], ARRAY[1], ARRAY['1'], ARRAY['{}'], ARRAY[now()]")
+        .replace(
+            "{rest2}",
+            "ARRAY['x','x'], ARRAY[1,1], ARRAY['1','2']::json[], ARRAY['{}','{}']::json[], ARRAY[now(), now()]",
+        )
+        .replace("{group2}", "ARRAY['x','x'], ARRAY[1,1], ARRAY['1','2'], ARRAY['{}','{}'], ARRAY[now(), now()]")
+}
+
 #[tokio::test]
 async fn a_writer_that_calls_the_functions_by_itself_cannot_make_a_hole_or_end_a_stream() {
     let db = Db::new();
@@ -125,20 +139,11 @@ async fn a_writer_that_calls_the_functions_by_itself_cannot_make_a_hole_or_end_a
     let mut writer = store.pool().acquire().await.unwrap();
     let one = Uuid::now_v7();
     for call in RUINOUS {
-        let sql = call
-            .replace("{there}", &there.to_string())
-            .replace("{one}", &one.to_string())
-            .replace("{ids1}", "ARRAY[gen_random_uuid()]")
-            .replace("{ids2}", "ARRAY[gen_random_uuid(), gen_random_uuid()]")
-            .replace("{rest1}", "ARRAY['x'], ARRAY[1], ARRAY['1']::json[], ARRAY['{}']::json[], ARRAY[now()]")
-            .replace("{group1}", "ARRAY['x'], ARRAY[1], ARRAY['1'], ARRAY['{}'], ARRAY[now()]")
-            .replace(
-                "{rest2}",
-                "ARRAY['x','x'], ARRAY[1,1], ARRAY['1','2']::json[], ARRAY['{}','{}']::json[], ARRAY[now(), now()]",
-            )
-            .replace("{group2}", "ARRAY['x','x'], ARRAY[1,1], ARRAY['1','2'], ARRAY['{}','{}'], ARRAY[now(), now()]");
-        let refused = db.try_execute(&mut writer, &format!("SELECT {{s}}.{sql}")).await;
-        assert!(refused.is_err(), "{call}");
+        let sql = filled(call).replace("{there}", &there.to_string()).replace("{one}", &one.to_string());
+        let refused = db.try_execute(&mut writer, &format!("SELECT {{s}}.{sql}")).await.unwrap_err();
+        let code = refused.as_database_error().unwrap().code().unwrap().into_owned();
+        // By the functions or by a constraint.
+        assert!(["HW008", "23502", "23505", "23514"].contains(&&*code), "{call}: {refused}");
     }
     // Interleaved: unusual, and as good as any other.
     let interleaved = format!(
@@ -149,7 +154,7 @@ async fn a_writer_that_calls_the_functions_by_itself_cannot_make_a_hole_or_end_a
     );
     db.execute(&mut writer, &interleaved).await;
     for (stream, events) in [(there, 2), (one, 2)] {
-        let read = StreamRead { from: 1, direction: Direction::Forwards, limit: ReadLimit::events(100) };
+        let read = StreamRead { limit: ReadLimit::events(100), ..StreamRead::forwards(1) };
         assert_eq!(owner.read_stream(stream, read).await.unwrap().records.len(), events);
     }
     assert_eq!(owner.append(&Append::to(there).event(note("c"))).await.unwrap().stream_version, 3);
@@ -158,8 +163,67 @@ async fn a_writer_that_calls_the_functions_by_itself_cannot_make_a_hole_or_end_a
     roles.drop(&db).await;
 }
 
+/// What a writer could ask of the functions so that a stream has two names, or one that is none: `{named}` is called `a/1` and has
+/// an event.
+const RENAMING: [&str; 13] = [
+    "append_one('{new}', 0, gen_random_uuid(), 'x', 1, '1', '{}', now(), 'none')",
+    "append_one('{named}', NULL, gen_random_uuid(), 'x', 1, '1', '{}', now(), 'a/')",
+    "append_one('{unnamed}', 1, gen_random_uuid(), 'x', 1, '1', '{}', now(), '/1')",
+    "append_new(ARRAY['{new}', '{new}']::uuid[], ARRAY[1, 2], {ids2}, {rest2}, ARRAY['a/1', 'a/2'])",
+    "append_new(ARRAY['{new}', '{new}']::uuid[], ARRAY[1, 2], {ids2}, {rest2}, ARRAY['a/1', NULL])",
+    "append_new(ARRAY['{new}', '{new}']::uuid[], ARRAY[1, 2], {ids2}, {rest2}, ARRAY[NULL, 'a/1'])",
+    "append_new(ARRAY['{new}', '{new}']::uuid[], ARRAY[1, 2], {ids2}, {rest2}, ARRAY['a/1'])",
+    "append_new(ARRAY['{new}', '{new}']::uuid[], ARRAY[1, 2], {ids2}, {rest2}, ARRAY[E'a/1\n', E'a/1\n'])",
+    "append_group(ARRAY['{new}', '{new}']::uuid[], NULL, NULL, ARRAY[1, 2], ARRAY[1, 2], {ids2}, {group2}, ARRAY['a/1', 'a/2'])",
+    "append_group(ARRAY['{unnamed}', '{unnamed}']::uuid[], NULL, NULL, ARRAY[1, 2], ARRAY[1, 2], {ids2}, {group2}, ARRAY[NULL, 'a/2'])",
+    "append_group(ARRAY['{unnamed}']::uuid[], NULL, NULL, ARRAY[1, 1], ARRAY[1, 2], {ids2}, {group2}, ARRAY['none'])",
+    "append_group(ARRAY['{unnamed}']::uuid[], NULL, NULL, ARRAY[1, 1], ARRAY[1, 2], {ids2}, {group2}, ARRAY['a/' || repeat('x', 126)])",
+    "append('{unnamed}', 'x', '1', stream_name => 'a/' || chr(133))",
+];
+
 #[tokio::test]
-async fn times_that_no_reader_could_represent_are_refused_whoever_writes_them() {
+async fn a_writer_that_calls_the_functions_by_itself_cannot_give_a_stream_two_names_or_one_that_is_none() {
+    let db = Db::new();
+    let owner = db.store().await;
+    let (named, unnamed) = (Uuid::now_v7(), Uuid::now_v7());
+    let roles = Roles::create(&db).await;
+    let store = roles.store(&db, "writer").await;
+    let mut writer = store.pool().acquire().await.unwrap();
+    let first = "SELECT {s}.append('{named}', 'x', '1', stream_name => 'a/1'), {s}.append('{unnamed}', 'x', '1')";
+    let fill = |sql: &str| {
+        filled(sql)
+            .replace("{named}", &named.to_string())
+            .replace("{unnamed}", &unnamed.to_string())
+            .replace("{new}", &Uuid::now_v7().to_string())
+    };
+    db.execute(&mut writer, &fill(first)).await;
+    for call in RENAMING {
+        let refused = db.try_execute(&mut writer, &fill(&format!("SELECT {{s}}.{call}"))).await.unwrap_err();
+        assert_eq!(refused.as_database_error().unwrap().code().unwrap(), "HW008", "{call}: {refused}");
+    }
+    // Other names are ignored, and the stream is called by its own.
+    let others = "SELECT {s}.append_one('{named}', 1, gen_random_uuid(), 'x', 1, '1', '{}', now(), 'b/1'),
+        {s}.append_group(ARRAY['{named}']::uuid[], NULL, NULL, ARRAY[1, 1], ARRAY[1, 2], {ids2}, {group2}, ARRAY['c/1'])";
+    db.execute(&mut writer, &fill(others)).await;
+    let conflict = "SELECT {s}.append('{named}', 'x', '1', 7, stream_name => 'd/1')";
+    let refused = db.try_execute(&mut writer, &fill(conflict)).await.unwrap_err().to_string();
+    assert!(refused.contains("stream a/1 is at version 4"), "{refused}");
+    let id = "(SELECT id FROM {s}.events WHERE stream_name = 'a/1' LIMIT 1)";
+    let taken = fill(&format!("SELECT {{s}}.append('{{unnamed}}', 'x', '1', id => {id})"));
+    let refused = db.try_execute(&mut writer, &taken).await.unwrap_err().to_string();
+    assert!(refused.contains("belongs to another event, in stream a/1"), "{refused}");
+    let names: Vec<Option<String>> = sqlx::query_scalar("SELECT stream_name FROM events ORDER BY global_sequence")
+        .fetch_all(&mut db.connection().await)
+        .await
+        .unwrap();
+    let a = Some("a/1".to_owned());
+    assert_eq!(names, [a.clone(), None, a.clone(), a.clone(), a], "one a stream");
+    drop((writer, owner, store));
+    roles.drop(&db).await;
+}
+
+#[tokio::test]
+async fn times_that_no_reader_could_represent_are_refused_from_every_writer() {
     let db = Db::new();
     let store = db.store().await;
     let mut connection = db.connection().await;
@@ -253,11 +317,11 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
     let store = roles.store(&db, "subscriber").await;
     store.initialize().await.unwrap();
     let taken = store.take_over(&Claim::of("s")).await.unwrap();
-    let fence = Fence { subscriber_id: "s".into(), term: taken.term, incarnation: taken.incarnation };
+    let fence = taken.checkpoint.fence();
     let write = CheckpointWrite { fence: fence.clone(), global_sequence: 1, event_id: None };
     assert_eq!(store.store_checkpoints(&[write]).await.unwrap(), [None]);
     let record = page(&store, 0).await.records.remove(0);
-    let letter = NewDeadLetter {
+    let dead_letter = NewDeadLetter {
         event_id: record.id,
         global_sequence: 2,
         stream_id: record.stream_id,
@@ -266,14 +330,17 @@ async fn a_subscriber_keeps_its_books_and_cannot_touch_the_log() {
         retry_count: 0,
         parks: false,
     };
-    let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
-    store.commit(tx, &fence, Closing::Bury { letter: &letter, from: 1 }).await.unwrap();
-    let id = store.letters(&DeadLetterQuery::default()).await.unwrap()[0].id;
-    let tx = Backend::begin(&store, &fence, Some(id)).await.unwrap().tx;
-    store.commit(tx, &fence, Closing::Replayed { letter: id, by: "me" }).await.unwrap();
-    assert_eq!(store.purge_letters("s", chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap(), 1);
-    let tx = Backend::begin(&store, &fence, None).await.unwrap().tx;
-    store.commit(tx, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
+    let tx = Backend::begin(&store, &fence, Opening::Handler, None).await.unwrap().tx;
+    store.commit(tx, &fence, Closing::Bury { dead_letter: &dead_letter, from: 1 }).await.unwrap();
+    let id = store.dead_letters(&DeadLetterQuery::default()).await.unwrap()[0].id;
+    let tx = Backend::begin(&store, &fence, Opening::Handler, Some(id)).await.unwrap().tx;
+    store.commit(tx, &fence, Closing::Replayed { dead_letter: id, by: "me" }).await.unwrap();
+    assert_eq!(store.purge_dead_letters("s", chrono::Utc::now() + chrono::TimeDelta::hours(1)).await.unwrap(), 1);
+    let tx = Backend::begin(&store, &fence, Opening::Handler, None).await.unwrap().tx;
+    store
+        .commit(tx, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7(), setup_version: None })
+        .await
+        .unwrap();
     assert_eq!(store.repair().force().reset("s").await.unwrap().to, 0);
     store.store_reports(&[report()]).await.unwrap();
     assert!(store.set_paused("s", true).await.unwrap());
@@ -291,7 +358,7 @@ async fn an_operator_asks_and_pauses_but_takes_nothing_over_and_a_reader_only_lo
     let request = Request {
         id: Uuid::now_v7(),
         subscriber_id: "s".into(),
-        ask: Ask::ReplayAll,
+        kind: RequestKind::ReplayAll,
         requested_by: "me".into(),
         requested_at: chrono::Utc::now(),
         outcome: None,

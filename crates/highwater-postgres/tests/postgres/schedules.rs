@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use highwater::backend::{Log, ReadLimit};
-use highwater::{
-    Append, EventStore, EventTypes, GlobalSequence, Problem, StartAt, SubscriberOptions, SubscriptionState,
-};
+use highwater::{Append, EventStore, Filter, GlobalSequence, Problem, StartAt, SubscriberOptions, SubscriptionState};
 use highwater_postgres::PgEventBus;
 use sqlx::Row;
 use uuid::Uuid;
@@ -14,7 +12,7 @@ use crate::bus::handlers::{Counting, nothing};
 use crate::bus::{Recorder, quick, say, say_many};
 use crate::support::{Db, INSERT, eventually, note, numbers, page_of};
 
-/// Lets nobody into a database any more, and ends whoever is there.
+/// Refuses new connections to a database, and ends those that are there.
 fn closed(database: &str) -> [String; 2] {
     [
         format!("ALTER DATABASE {database} ALLOW_CONNECTIONS false"),
@@ -69,7 +67,8 @@ async fn who_holds_one_subscriber_back_is_named_though_another_was_started_beyon
     let in_health = health.problems.iter().any(|problem| matches!(problem, Problem::WritersOpen { .. }));
     let overview = db.store().await.overview().await.unwrap();
     let why = db.store().await.explain("projection:a").await.unwrap();
-    let named = in_health && why.causes.iter().any(|cause| matches!(cause, highwater::Cause::WaitingForWriters { .. }));
+    let named = in_health
+        && why.causes.iter().any(|cause| matches!(cause, highwater::operations::Cause::WaitingForWriters { .. }));
     assert!(named && overview.open_writers.len() == 1, "{why}");
 }
 
@@ -143,7 +142,7 @@ async fn a_foreign_key_that_refers_to_checkpoints_stops_no_transactional_subscri
 
 /// Whatever the store asks by itself has a time-out on this side.
 #[tokio::test]
-async fn reading_ends_within_a_time_also_when_somebody_is_first_to_ask_for_the_life_and_stays_open() {
+async fn reading_ends_within_a_time_also_when_another_session_is_first_to_ask_for_the_life_and_stays_open() {
     let db = Db::new();
     let store = db.store().await;
     say_many(&store, 3).await;
@@ -152,12 +151,12 @@ async fn reading_ends_within_a_time_also_when_somebody_is_first_to_ask_for_the_l
     let mut stranger = db.connection().await;
     db.execute(&mut stranger, "BEGIN; SELECT {s}.life()").await;
     let store = db.store().await;
-    let read = store.read_all(0, &EventTypes::All, ReadLimit::events(10));
+    let read = store.read_all(0, &Filter::ALL, ReadLimit::events(10));
     let read = tokio::time::timeout(Duration::from_secs(45), read).await;
     assert!(read.is_ok(), "no answer and no error within 45 s");
 }
 
-/// G3: also for whoever calls the functions in the database by itself.
+/// G3: also for a caller of the functions in the database.
 #[tokio::test]
 async fn no_caller_of_append_group_makes_a_hole() {
     let db = Db::new();
@@ -198,8 +197,8 @@ async fn a_reader_reads_where_functions_are_not_for_everybody_by_default() {
     .await;
     let options: sqlx::postgres::PgConnectOptions = db.url.parse().unwrap();
     let options = options.username(&role).password("secret");
-    let reader = highwater_postgres::PgEventStore::connect_to(options, db.config()).await.unwrap();
-    let read = reader.read_all(0, &EventTypes::All, ReadLimit::events(10)).await;
+    let reader = highwater_postgres::PgEventStore::connect_to_with(options, db.config()).await.unwrap();
+    let read = reader.read_all(0, &Filter::ALL, ReadLimit::events(10)).await;
     let read = read.map(|page| numbers(&page));
     db.execute(&mut admin, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     assert_eq!(read.unwrap(), [1, 2, 3]);
@@ -277,11 +276,7 @@ async fn a_checkpoint_of_another_life_is_refused_also_on_a_connection_that_outli
     say_many(&store, 6).await;
     let claim = highwater::Claim::of("projection:a");
     let taken = highwater::backend::Checkpoints::take_over(&store, &claim).await.unwrap();
-    let fence = highwater::backend::Fence {
-        subscriber_id: "projection:a".into(),
-        term: taken.term,
-        incarnation: taken.incarnation,
-    };
+    let fence = taken.checkpoint.fence();
     let write = |fence: &highwater::backend::Fence, global_sequence| highwater::backend::CheckpointWrite {
         fence: fence.clone(),
         global_sequence,
@@ -342,7 +337,7 @@ async fn what_is_appended_after_a_database_was_put_back_from_a_copy_is_delivered
     bus.shutdown().await.unwrap();
 }
 
-/// A schema of an owner of its own, that a superuser has brought up to date: what is new is the superuser's.
+/// A schema with a dedicated owner, that a superuser has brought up to date: what is new is the superuser's.
 #[tokio::test]
 async fn appends_work_after_a_superuser_has_migrated_an_owners_schema() {
     let db = Db::new();

@@ -1,6 +1,6 @@
 //! Filling a store on PostgreSQL, and who is kept out of it meanwhile.
 
-use highwater::backend::{CheckpointWrite, Checkpoints, Fence, Log, Record, Transfer};
+use highwater::backend::{Batch, CheckpointWrite, Checkpoints, Log, Record, Transfer};
 use highwater::transfer::TransferError;
 use highwater::{Append, Claim, Error, EventStore, MemoryEventStore, Metadata, transfer};
 use highwater_postgres::PgEventStore;
@@ -26,7 +26,7 @@ async fn source(events: u64) -> MemoryEventStore {
     }
     let page = lived.read_all(
         0,
-        &highwater::EventTypes::All,
+        &highwater::Filter::ALL,
         highwater::backend::ReadLimit { events: usize::MAX, bytes: usize::MAX },
     );
     let mut number = 0;
@@ -36,11 +36,11 @@ async fn source(events: u64) -> MemoryEventStore {
     };
     let records: Vec<Record> = page.await.unwrap().records.into_iter().map(&mut apart).collect();
     let mut filling = holey.fill("made up").await.unwrap();
-    filling.records(&records).await.unwrap();
+    filling.put(Batch::Records(&records)).await.unwrap();
     filling.finish().await.unwrap();
     for (name, record) in [("projection:a", &records[3]), ("projection:b", records.last().unwrap())] {
         let taken = holey.take_over(&Claim::of(name)).await.unwrap();
-        let fence = Fence { subscriber_id: name.into(), term: taken.term, incarnation: taken.incarnation };
+        let fence = taken.checkpoint.fence();
         let (global_sequence, event_id) = (record.global_sequence, Some(record.id));
         holey.store_checkpoints(&[CheckpointWrite { fence, global_sequence, event_id }]).await.unwrap();
     }
@@ -52,7 +52,7 @@ async fn everything(store: &impl Log) -> Vec<Record> {
     let (mut records, mut after, head) = (Vec::new(), 0, store.head().await.unwrap());
     while after < head {
         let page =
-            store.read_all(after, &highwater::EventTypes::All, highwater::backend::ReadLimit::default()).await.unwrap();
+            store.read_all(after, &highwater::Filter::ALL, highwater::backend::ReadLimit::default()).await.unwrap();
         after = page.complete_to;
         records.extend(page.records);
     }
@@ -70,7 +70,7 @@ async fn from_memory_to_postgres_and_back_nothing_changes() {
     assert_eq!(exported(&back).await, exported(&from).await);
     middle.verify().await.unwrap();
     let next = middle.append(&one()).await.unwrap().global_sequence;
-    assert_eq!(next, there.copied_to + 1, "numbers go on after the last");
+    assert_eq!(next, there.copied_to + 1, "numbers continue after the last");
     assert!(middle.read_all_events_since::<Note>(0).collect().await.is_ok());
 }
 
@@ -138,14 +138,14 @@ async fn nobody_else_writes_by_any_way_until_it_is_finished() {
     let records = everything(&from).await;
     let mut filling = store.fill("memory").await.unwrap();
     assert_locked(&db, &before).await;
-    filling.records(&records[..20]).await.unwrap();
+    filling.put(Batch::Records(&records[..20])).await.unwrap();
     assert_locked(&db, &before).await;
     drop(filling);
     assert_locked(&db, &before).await;
     assert_locked(&db, &db.store().await).await;
     assert_eq!(everything(&before).await, records[..20]);
     let mut filling = store.fill("memory").await.unwrap();
-    filling.records(&records[20..]).await.unwrap();
+    filling.put(Batch::Records(&records[20..])).await.unwrap();
     filling.finish().await.unwrap();
     let next = before.append(&one()).await.unwrap();
     assert!(next.global_sequence > records[49].global_sequence.max(first.global_sequence));
@@ -161,12 +161,12 @@ async fn nobody_else_writes_by_any_way_until_it_is_finished() {
     assert_eq!(triggers, 0, "writers pay nothing afterwards");
 }
 
-/// Ends whoever has a batch on its way into the log.
-async fn kill_whoever_fills(db: &Db) {
+/// Ends the session that has a batch on its way into the log.
+async fn kill_the_filler(db: &Db) {
     const KILL: &str = "SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
         WHERE c.relname = 'events' AND l.mode = 'RowExclusiveLock' AND c.relnamespace = $1::regnamespace";
     let mut connection = db.connection().await;
-    eventually("somebody fills", async || {
+    eventually("a process fills", async || {
         let killed: i64 = sqlx::query_scalar(KILL).bind(&db.schema).fetch_one(&mut connection).await.unwrap();
         killed > 0
     })
@@ -174,13 +174,13 @@ async fn kill_whoever_fills(db: &Db) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_whose_connection_is_killed_goes_on_where_it_was() {
+async fn a_copy_whose_connection_is_killed_resumes_where_it_was() {
     let db = Db::new();
     let (from, store) = (source(9_000).await, db.store().await);
     let (mut resumed, mut done) = (Vec::new(), None);
     while done.is_none() && resumed.len() < 3 {
         // Each batch is whole or not there, wherever it was when it was killed.
-        let (outcome, ()) = tokio::join!(transfer::copy(&from, "memory", &store, |_| ()), kill_whoever_fills(&db));
+        let (outcome, ()) = tokio::join!(transfer::copy(&from, "memory", &store, |_| ()), kill_the_filler(&db));
         match outcome {
             Err(error @ (Error::Unavailable { .. } | Error::UnknownOutcome { .. })) => {
                 let unfinished = store.filling().await.unwrap();
@@ -209,10 +209,10 @@ async fn a_filling_outlasts_a_crash_of_the_server() {
     let records = everything(&from).await;
     let name = format!("memory (first event {})", records[0].id);
     let mut filling = store.fill(&name).await.unwrap();
-    filling.records(&records[..100]).await.unwrap();
+    filling.put(Batch::Records(&records[..100])).await.unwrap();
     server.crash().unwrap();
     server.start_again().unwrap();
-    assert!(filling.records(&records[100..]).await.is_err(), "its session is gone, and its lock with it");
+    assert!(filling.put(Batch::Records(&records[100..])).await.is_err(), "its session is gone, and its lock with it");
     let again = db.store().await;
     assert_locked(&db, &again).await;
     assert_eq!(again.filling().await.unwrap().unwrap().filled_to, records[99].global_sequence);

@@ -180,7 +180,7 @@ async fn a_transaction_that_appends_and_is_forgotten_is_ended_by_the_server() {
     let (done, _announcement) = store.append_on(&mut tx, &one()).await.unwrap();
     let next = store.append(&one()).await.unwrap().global_sequence;
     assert_eq!((done.global_sequence, next), (1, 2));
-    // A lower limit is kept; the reader goes on when it has run out.
+    // A lower limit is kept; the reader continues when it has run out.
     assert_eq!(sequences(&store).await, [2]);
 }
 

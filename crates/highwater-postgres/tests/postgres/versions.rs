@@ -23,7 +23,7 @@ fn newest() -> Builder {
 async fn store_of(db: &Db, role: &str, search_path: Option<&str>) -> PgEventStore {
     let options: PgConnectOptions = db.url.parse().unwrap();
     let options = options.username(role).options(search_path.map(|path| ("search_path", path)));
-    PgEventStore::connect_to(options, db.config()).await.unwrap()
+    PgEventStore::connect_to_with(options, db.config()).await.unwrap()
 }
 
 /// What the server says about the layout and what it rests on.
@@ -180,7 +180,7 @@ async fn connections_that_are_reserved_for_others_are_not_promised() {
 const EVICT: &str = include_str!("../../sql/evict.sql");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_former_leaders_transaction_is_ended_by_whoever_may_and_is_only_named_by_whoever_may_not() {
+async fn a_former_leaders_transaction_is_ended_by_a_role_that_may_and_is_only_named_by_one_that_may_not() {
     let server = ThrowawayPostgres::start().unwrap();
     let db = Db::on(server.url());
     let mut admin = db.connection().await;

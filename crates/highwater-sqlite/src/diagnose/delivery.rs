@@ -1,7 +1,7 @@
 //! What waits for an operator: a filling, dead letters, and instances that hang.
 
-use highwater::backend::{DeadLetters, Finding, Unfinished};
-use highwater::{DeadLetterQuery, Error};
+use highwater::Error;
+use highwater::backend::{DeadLetterQuery, DeadLetters, Finding, Unfinished};
 
 use crate::holder;
 use crate::leadership::Folder;
@@ -14,13 +14,13 @@ pub(super) async fn filling(store: &SqliteEventStore) -> Result<Vec<Finding>, Er
 }
 
 /// Open dead letters.
-pub(super) async fn letters(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
+pub(super) async fn dead_letters(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "dead letters";
-    Ok(vec![match store.count_letters(&DeadLetterQuery::default()).await? {
-        0 => Finding::good(TOPIC, "none waits for anybody"),
+    Ok(vec![match store.count_dead_letters(&DeadLetterQuery::default()).await? {
+        0 => Finding::good(TOPIC, "none waits for an operator"),
         count => {
             let found = format!("{count} wait to be replayed or discarded");
-            Finding::warning(TOPIC, found, "list them, mend the handler, then replay or discard them")
+            Finding::warning(TOPIC, found, "list them, fix the handler, then replay or discard them")
         }
     }])
 }

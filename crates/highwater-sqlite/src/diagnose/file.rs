@@ -9,7 +9,7 @@ use sqlx::Row;
 use tokio::time::Instant;
 
 use crate::error::failed;
-use crate::holder::Holder;
+use crate::holder::LockingProcess;
 use crate::sql;
 use crate::store::SqliteEventStore;
 
@@ -48,7 +48,7 @@ pub(super) async fn journal(store: &SqliteEventStore) -> Result<Vec<Finding>, Er
         _ => Finding::warning(
             TOPIC,
             format!("the journal is {mode:?} and not \"wal\": readers and the writer wait for each other"),
-            "let nobody else change it; opening the file again sets it back",
+            "let no other program change it; opening the file again sets it back",
         ),
     }])
 }
@@ -73,7 +73,7 @@ fn log_of_size(bytes: u64) -> Finding {
     }
     Finding::warning(
         TOPIC,
-        format!("it has grown to {megabytes:.0} MB: somebody reads, or has read, in one transaction for long"),
+        format!("it has grown to {megabytes:.0} MB: a reader has, or had, a transaction open for long"),
         "end transactions that only read; it shrinks when the last process closes the database",
     )
 }
@@ -81,14 +81,14 @@ fn log_of_size(bytes: u64) -> Finding {
 /// Which process blocks all other writers. A lock is there for a moment with every commit, so it is watched for a while.
 pub(super) async fn writers(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "writers";
-    let advice = "end it; transactions that write should be short, since nobody else writes meanwhile";
+    let advice = "end it; transactions that write should be short, since no other writer can write meanwhile";
     let path = &store.inner.path;
     let written = || std::fs::metadata(log_of(store)).and_then(|log| log.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let (started, first, before) = (Instant::now(), Holder::of(path), written());
+    let (started, first, before) = (Instant::now(), LockingProcess::of(path), written());
     while started.elapsed() < OPEN_MAX {
         // What is written meanwhile is most likely another commit.
-        if first.is_none() || Holder::of(path) != first || written() != before {
-            return Ok(vec![Finding::good(TOPIC, "nobody keeps the others from writing")]);
+        if first.is_none() || LockingProcess::of(path) != first || written() != before {
+            return Ok(vec![Finding::good(TOPIC, "no writer keeps the others from writing")]);
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
@@ -142,7 +142,7 @@ pub(super) async fn streams(store: &SqliteEventStore) -> Result<Vec<Finding>, Er
     }
     let hole = |(stream, count, last): (String, i64, i64)| {
         let found = format!("stream {stream} is at version {last} and has {count} events: some were deleted");
-        Finding::bad(TOPIC, found, "restore a backup, and let nobody delete events by hand")
+        Finding::bad(TOPIC, found, "restore a backup, and delete no events by hand")
     };
     Ok(holes.into_iter().map(hole).collect())
 }

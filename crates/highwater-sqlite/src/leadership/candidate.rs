@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use highwater::Error;
-use highwater::backend::{BoxFuture, Candidate, Held, Instance, LeadershipSettings, Member, View, Want};
+use highwater::backend::{BoxFuture, Candidate, HeldLock, Instance, LeadershipSettings, Member, View, Want};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use tokio::sync::watch;
@@ -42,7 +42,7 @@ impl SqliteCandidate {
         Self { store, instance, standby_interval, keeper, closed }
     }
 
-    fn take(&self, subscriber_id: &str) -> Result<Option<Box<dyn Held>>, Error> {
+    fn acquire(&self, subscriber_id: &str) -> Result<Option<Box<dyn HeldLock>>, Error> {
         self.keeper.make_ready()?;
         let taken = match self.keeper.folder.lead(subscriber_id, self.keeper.session)? {
             Attempt::Got(lock) => Some(lock),
@@ -130,21 +130,21 @@ impl Candidate for SqliteCandidate {
         Box::pin(std::future::ready(self.keeper.make_ready()))
     }
 
-    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>> {
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn HeldLock>>, Error>> {
         Box::pin(async move {
-            if let Some(held) = self.take(subscriber_id)? {
+            if let Some(held) = self.acquire(subscriber_id)? {
                 return Ok(Some(held));
             }
             tokio::time::sleep(ASKING).await;
-            self.take(subscriber_id)
+            self.acquire(subscriber_id)
         })
     }
 
-    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>> {
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn HeldLock>, Error>> {
         Box::pin(async move {
             let mut closed = self.closed.subscribe();
             loop {
-                if let Some(held) = self.take(subscriber_id)? {
+                if let Some(held) = self.acquire(subscriber_id)? {
                     return Ok(held);
                 }
                 tokio::select! {
@@ -156,7 +156,7 @@ impl Candidate for SqliteCandidate {
         })
     }
 
-    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
+    fn view<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
         Box::pin(async move {
             self.keeper.make_ready()?;
             self.tell(wants).await?;

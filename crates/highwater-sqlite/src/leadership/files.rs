@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::notes::{Note, Sign};
 use super::rights::{OpenFolder, Refusal};
-use crate::holder::Holder as Process;
+use crate::holder::LockingProcess;
 
 /// How the names of the instances' files begin, and of those that are about to become another.
 const INSTANCE: &str = "instance-";
@@ -35,12 +35,12 @@ pub(super) enum Attempt {
     Got(Lock),
     /// It was released for another instance, which has not come for it yet.
     Reserved,
-    Held(Holder),
+    Held(LockHolderNote),
 }
 
 /// The holder of a lock: a session, unless it has not recorded that yet, on one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Holder {
+pub(super) struct LockHolderNote {
     pub(super) session: Option<Uuid>,
     pub(super) file: Identity,
 }
@@ -109,7 +109,7 @@ impl Folder {
     pub(super) fn replace(
         &self,
         subscriber_id: &str,
-        silent: Holder,
+        silent: LockHolderNote,
         own: &Lock,
         session: Uuid,
     ) -> Result<Option<Lock>, Error> {
@@ -192,13 +192,13 @@ impl Folder {
 
     /// The processes that hold a subscriber's lock, according to the kernel: a foreign process writes no note.
     pub(super) fn lock_holders(&self, subscriber_id: &str) -> Vec<LockHolder> {
-        let holder = |process: Process| {
+        let holder = |process: LockingProcess| {
             let (pid, application_name) = (Some(process.pid), process.name());
             let mut holder = LockHolder::of(subscriber_id);
             (holder.pid, holder.application_name) = (pid, application_name);
             holder
         };
-        Process::of_file(&self.path.join(leader(subscriber_id))).into_iter().map(holder).collect()
+        LockingProcess::of_file(&self.path.join(leader(subscriber_id))).into_iter().map(holder).collect()
     }
 }
 
@@ -251,10 +251,10 @@ impl Lock {
         Err(io::Error::other("the lock files are replaced again and again").into())
     }
 
-    fn holder(file: File) -> io::Result<Holder> {
+    fn holder(file: File) -> io::Result<LockHolderNote> {
         let identity = identity(&file.metadata()?);
         let text = text_if(file, false)?.unwrap_or_default();
-        Ok(Holder { session: Note::read(&text).holder, file: identity })
+        Ok(LockHolderNote { session: Note::read(&text).holder, file: identity })
     }
 
     fn name(&self) -> String {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use highwater::Error;
-use highwater::backend::{BoxFuture, Held, Moment, Seen, Validity, Want, lock};
+use highwater::backend::{BoxFuture, HeldLock, Moment, Seen, Validity, Want, lock};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::files::{Folder, Holder, Lock};
+use super::files::{Folder, Lock, LockHolderNote};
 use super::notes::Sign;
 use super::silence::Silence;
 
@@ -29,14 +29,14 @@ pub(super) struct Keeper {
     pub(super) seen: Seen,
     /// Until when the others leave this instance what it holds.
     validity: Arc<Validity>,
-    state: Mutex<State>,
+    state: Mutex<KeeperState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct KeeperState {
     /// This instance's own lock, once it is ready.
     own: Option<Lock>,
-    held: Vec<Weak<Shared>>,
+    held: Vec<Weak<LockCell>>,
     /// What the others were last told.
     told: Option<Vec<Want>>,
     silence: Silence,
@@ -49,7 +49,7 @@ struct State {
 impl Keeper {
     pub(super) fn new(folder: Folder, bound: Duration) -> Arc<Self> {
         let interval = (bound / SIGNS).min(INTERVAL_MAX);
-        let state = State {
+        let state = KeeperState {
             own: None,
             held: Vec::new(),
             told: None,
@@ -69,7 +69,7 @@ impl Keeper {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KeeperState> {
         lock(&self.state)
     }
 
@@ -103,8 +103,8 @@ impl Keeper {
     }
 
     /// A lock was acquired: it is watched from now on.
-    pub(super) fn hold(&self, lock: Lock) -> Result<Box<dyn Held>, Error> {
-        let shared = Arc::new(Shared { lock: Mutex::new(Some(lock)), lost: watch::Sender::new(false) });
+    pub(super) fn hold(&self, lock: Lock) -> Result<Box<dyn HeldLock>, Error> {
+        let shared = Arc::new(LockCell { lock: Mutex::new(Some(lock)), lost: watch::Sender::new(false) });
         let mut state = self.state();
         // Otherwise it would never be released.
         if state.closed {
@@ -112,11 +112,11 @@ impl Keeper {
         }
         state.held.retain(|held| held.strong_count() > 0);
         state.held.push(Arc::downgrade(&shared));
-        Ok(Box::new(SqliteHeld { session: self.session, shared, validity: self.validity.clone() }))
+        Ok(Box::new(SqliteHeldLock { session: self.session, shared, validity: self.validity.clone() }))
     }
 
     /// Takes a lock from its holder, if that has given no sign for too long.
-    pub(super) fn replace(&self, subscriber_id: &str, holder: Holder) -> Result<Option<Lock>, Error> {
+    pub(super) fn replace(&self, subscriber_id: &str, holder: LockHolderNote) -> Result<Option<Lock>, Error> {
         if holder.session == Some(self.session) {
             return Ok(None);
         }
@@ -185,7 +185,7 @@ impl Keeper {
         }
         self.give_sign();
         match self.folder.signs() {
-            Ok(signs) => self.state().silence.look(signs),
+            Ok(signs) => self.state().silence.observe(signs),
             // No holder is taken for silent meanwhile, and claims to lead fail with the reason.
             Err(error) => tracing::debug!(%error, "cannot see the other instances"),
         }
@@ -221,12 +221,12 @@ fn keep(keeper: &Weak<Keeper>, interval: Duration) {
 
 /// A lock that is held, for its holder and for the keeper.
 #[derive(Debug)]
-struct Shared {
+struct LockCell {
     lock: Mutex<Option<Lock>>,
     lost: watch::Sender<bool>,
 }
 
-impl Shared {
+impl LockCell {
     fn lock(&self) -> MutexGuard<'_, Option<Lock>> {
         lock(&self.lock)
     }
@@ -258,13 +258,13 @@ impl Shared {
     }
 }
 
-struct SqliteHeld {
+struct SqliteHeldLock {
     session: Uuid,
-    shared: Arc<Shared>,
+    shared: Arc<LockCell>,
     validity: Arc<Validity>,
 }
 
-impl Held for SqliteHeld {
+impl HeldLock for SqliteHeldLock {
     fn session(&self) -> Uuid {
         self.session
     }
@@ -283,7 +283,7 @@ impl Held for SqliteHeld {
     }
 }
 
-impl Drop for SqliteHeld {
+impl Drop for SqliteHeldLock {
     fn drop(&mut self) {
         self.shared.release(None);
     }

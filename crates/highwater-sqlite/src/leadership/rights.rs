@@ -10,14 +10,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, mkdir, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, RawMode, Stat, Uid, fchmod, fchown, fstat, mkdir, openat, unlinkat,
+};
 use rustix::fs::{CWD, renameat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// The rights of the owner alone, and of the group as well: of folders and of files.
-const FOLDER: (u32, u32) = (0o700, 0o770);
-const FILE: (u32, u32) = (0o600, 0o660);
+const FOLDER: (RawMode, RawMode) = (0o700, 0o770);
+const FILE: (RawMode, RawMode) = (0o600, 0o660);
 
 const ROOT: u32 = 0;
 
@@ -52,10 +54,10 @@ struct Owners {
 
 /// The owner of a file, and which accounts may use it.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct FileRights {
     user: u32,
     group: u32,
-    mode: u32,
+    mode: RawMode,
 }
 
 impl Owners {
@@ -64,14 +66,14 @@ impl Owners {
         Ok(Self { user: found.uid(), group: (found.mode() & 0o020 != 0).then(|| found.gid()) })
     }
 
-    fn mode(self, (alone, shared): (u32, u32)) -> u32 {
+    fn mode(self, (alone, shared): (RawMode, RawMode)) -> RawMode {
         if self.group.is_some() { shared } else { alone }
     }
 
     /// Whether what is there may be used; rights that are too wide are taken away where we may.
-    fn accept(self, opened: &OwnedFd, path: &Path, modes: (u32, u32)) -> Result<(), Refusal> {
+    fn accept(self, opened: &OwnedFd, path: &Path, modes: (RawMode, RawMode)) -> Result<(), Refusal> {
         let (found, wanted) = (fstat(opened)?, self.mode(modes));
-        let seen = Found { user: found.st_uid, group: found.st_gid, mode: found.st_mode & 0o777 };
+        let seen = FileRights { user: found.st_uid, group: found.st_gid, mode: found.st_mode & 0o777 };
         if self.judge(geteuid().as_raw(), seen, wanted, path)? {
             return self.adjust(opened, &found, wanted);
         }
@@ -79,7 +81,13 @@ impl Owners {
     }
 
     /// The same, without a look at anything: whether it is ours to adjust.
-    fn judge(self, me: u32, Found { user, group, mode }: Found, wanted: u32, path: &Path) -> Result<bool, Refusal> {
+    fn judge(
+        self,
+        me: u32,
+        FileRights { user, group, mode }: FileRights,
+        wanted: RawMode,
+        path: &Path,
+    ) -> Result<bool, Refusal> {
         let path = path.display();
         if user != me && user != self.user && self.group != Some(group) {
             return Err(Refusal::Untrusted(format!(
@@ -100,7 +108,7 @@ impl Owners {
     }
 
     /// Makes it as it should be: it may have been made by an earlier version, under a narrow `umask`, or by root.
-    fn adjust(self, opened: &OwnedFd, found: &Stat, mut wanted: u32) -> Result<(), Refusal> {
+    fn adjust(self, opened: &OwnedFd, found: &Stat, mut wanted: RawMode) -> Result<(), Refusal> {
         let user = (geteuid().as_raw() == ROOT && found.st_uid != self.user).then_some(self.user);
         let group = self.group.filter(|group| found.st_gid != *group);
         if user.is_some() || group.is_some() {
@@ -229,8 +237,8 @@ mod tests {
     const STRANGER: u32 = 1_002;
     const TEAM: u32 = 50;
 
-    fn judged(owners: Owners, me: u32, user: u32, group: u32, mode: u32) -> Result<bool, String> {
-        let seen = Found { user, group, mode };
+    fn judged(owners: Owners, me: u32, user: u32, group: u32, mode: RawMode) -> Result<bool, String> {
+        let seen = FileRights { user, group, mode };
         let judged = owners.judge(me, seen, owners.mode(FOLDER), Path::new("/srv/shop.db-locks"));
         judged.map_err(|refusal| match refusal {
             Refusal::Untrusted(why) => why,
@@ -254,7 +262,7 @@ mod tests {
     fn who_shares_a_database_with_a_group_shares_its_locks_with_that_group() {
         let owners = Owners { user: OWNER, group: Some(TEAM) };
         assert_eq!(judged(owners, COLLEAGUE, OWNER, TEAM, 0o770), Ok(false));
-        assert_eq!(judged(owners, OWNER, COLLEAGUE, TEAM, 0o770), Ok(false), "whoever came first");
+        assert_eq!(judged(owners, OWNER, COLLEAGUE, TEAM, 0o770), Ok(false), "whichever came first");
         judged(owners, OWNER, STRANGER, STRANGER, 0o770).expect_err("a stranger's is not the group's");
         let wide = judged(owners, COLLEAGUE, OWNER, TEAM, 0o775).unwrap_err();
         assert!(wide.contains("run chmod 770"), "{wide}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::files::Holder;
+use super::files::LockHolderNote;
 use super::notes::Sign;
 
 /// What is watched: a session, or a file whose holder has not identified itself.
@@ -43,7 +43,7 @@ impl Silence {
     }
 
     /// Looks at the signs of all instances. Not more often than once in an interval.
-    pub(super) fn look(&mut self, signs: impl IntoIterator<Item = (Uuid, Option<Sign>)>) {
+    pub(super) fn observe(&mut self, signs: impl IntoIterator<Item = (Uuid, Option<Sign>)>) {
         self.looks += 1;
         let looks = self.looks;
         for (session, sign) in signs {
@@ -67,7 +67,7 @@ impl Silence {
     }
 
     /// Whether a holder has given no sign for as long as its bound. One of which nothing is known is watched from now on.
-    pub(super) fn is_silent(&mut self, holder: Holder) -> bool {
+    pub(super) fn is_silent(&mut self, holder: LockHolderNote) -> bool {
         let watched = holder.session.map_or(Watched::File(holder.file), Watched::Session);
         let (looks, patience) = (self.looks, self.patience(None));
         // The next look may come at once.
@@ -95,21 +95,21 @@ mod tests {
         (session, Some(Sign { session, beat, bound: BOUND, pid: 1 }))
     }
 
-    fn holder(session: Uuid) -> Holder {
-        Holder { session: Some(session), file: (1, 1) }
+    fn holder(session: Uuid) -> LockHolderNote {
+        LockHolderNote { session: Some(session), file: (1, 1) }
     }
 
     #[test]
     fn who_gives_no_sign_for_as_long_as_the_bound_is_silent_and_not_before() {
         let (mut silence, one) = (Silence::new(INTERVAL, BOUND), Uuid::now_v7());
-        silence.look([sign(one, 7)]);
+        silence.observe([sign(one, 7)]);
         for _ in 0..9 {
-            silence.look([sign(one, 7)]);
+            silence.observe([sign(one, 7)]);
             assert!(!silence.is_silent(holder(one)));
         }
-        silence.look([sign(one, 7)]);
+        silence.observe([sign(one, 7)]);
         assert!(silence.is_silent(holder(one)) && silence.is_silent_session(one));
-        silence.look([sign(one, 8)]);
+        silence.observe([sign(one, 8)]);
         assert!(!silence.is_silent(holder(one)) && !silence.is_silent_session(one), "it is back");
     }
 
@@ -117,7 +117,7 @@ mod tests {
     fn who_gives_signs_is_never_silent() {
         let (mut silence, one) = (Silence::new(INTERVAL, BOUND), Uuid::now_v7());
         for beat in 0..100 {
-            silence.look([sign(one, beat / 9)]);
+            silence.observe([sign(one, beat / 9)]);
             assert!(!silence.is_silent(holder(one)));
         }
     }
@@ -126,36 +126,36 @@ mod tests {
     fn a_holder_with_a_longer_bound_is_given_that() {
         let (mut silence, one) = (Silence::new(INTERVAL, BOUND), Uuid::now_v7());
         let patient = (one, Some(Sign { session: one, beat: 7, bound: BOUND * 3, pid: 1 }));
-        silence.look([patient]);
+        silence.observe([patient]);
         for _ in 0..29 {
-            silence.look([patient]);
+            silence.observe([patient]);
             assert!(!silence.is_silent(holder(one)));
         }
-        silence.look([patient]);
+        silence.observe([patient]);
         assert!(silence.is_silent(holder(one)));
     }
 
     #[test]
     fn who_cannot_be_seen_at_all_is_silent_after_the_bound() {
         let mut silence = Silence::new(INTERVAL, BOUND);
-        let (unknown, nameless) = (holder(Uuid::now_v7()), Holder { session: None, file: (1, 2) });
+        let (unknown, nameless) = (holder(Uuid::now_v7()), LockHolderNote { session: None, file: (1, 2) });
         for holder in [unknown, nameless] {
             assert!(!silence.is_silent(holder), "it is watched from now on");
             for _ in 0..10 {
-                silence.look([]);
+                silence.observe([]);
                 assert!(!silence.is_silent(holder));
             }
-            silence.look([]);
+            silence.observe([]);
             assert!(silence.is_silent(holder));
         }
-        assert!(!silence.is_silent(Holder { session: None, file: (1, 3) }), "another file, another holder");
+        assert!(!silence.is_silent(LockHolderNote { session: None, file: (1, 3) }), "another file, another holder");
     }
 
     #[test]
     fn what_is_not_there_any_more_is_forgotten() {
         let mut silence = Silence::new(INTERVAL, BOUND);
         for _ in 0..100 {
-            silence.look([sign(Uuid::now_v7(), 1)]);
+            silence.observe([sign(Uuid::now_v7(), 1)]);
         }
         assert!(silence.observed.len() <= 21, "{}", silence.observed.len());
     }

@@ -27,13 +27,15 @@ pub(super) async fn close(tx: &mut SqliteTx, fence: &Fence, closing: Closing<'_>
         open.is_still_open().await?;
     }
     let parked_left = match closing {
-        Closing::Bury { letter, .. } => open.bury(letter).await?,
-        Closing::Replayed { letter, by } => open.letter(letter, sql::letter_replayed, "replayed", by, None).await?,
-        Closing::ReplayFailed { letter, by, error } => {
-            open.letter(letter, sql::letter_failed, "failed", by, Some(error)).await?
+        Closing::Bury { dead_letter, .. } => open.bury(dead_letter).await?,
+        Closing::Replayed { dead_letter, by } => {
+            open.dead_letter(dead_letter, sql::dead_letter_replayed, "replayed", by, None).await?
         }
-        Closing::Discarded { letter, by, reason } => {
-            open.letter(letter, sql::letter_discarded, "discarded", by, Some(reason)).await?
+        Closing::ReplayFailed { dead_letter, by, error } => {
+            open.dead_letter(dead_letter, sql::dead_letter_failed, "failed", by, Some(error)).await?
+        }
+        Closing::Discarded { dead_letter, by, reason } => {
+            open.dead_letter(dead_letter, sql::dead_letter_discarded, "discarded", by, Some(reason)).await?
         }
         Closing::Finished { request, outcome } => {
             let finished = sqlx::query(sql::request_finish)
@@ -49,19 +51,18 @@ pub(super) async fn close(tx: &mut SqliteTx, fence: &Fence, closing: Closing<'_>
             }
             0
         }
-        Closing::Reset { by, to, .. } => {
-            for statement in [sql::letters_archive_attempts, sql::letters_archive] {
-                let archive = sqlx::query(statement).bind(&*fence.subscriber_id).bind(by).bind(now()).bind(signed(to));
-                archive.execute(&mut **open.tx).await.map_err(|e| failed("archive dead letters", e))?;
-            }
-            0
-        }
-        Closing::Advance { .. } => 0,
+        Closing::Reset { by, to, .. } => open.archive(by, to).await?,
+        Closing::Remove { by } => open.archive(by, 0).await?,
+        Closing::Advance { .. } | Closing::SetUp { .. } => 0,
     };
     let term = match closing {
         Closing::Advance { from, to, event_id } => open.advance(from, to, event_id).await,
-        Closing::Bury { letter, from } => open.advance(from, letter.global_sequence, Some(letter.event_id)).await,
-        Closing::Reset { to, nonce, .. } => open.reset(to, nonce).await,
+        Closing::Bury { dead_letter, from } => {
+            open.advance(from, dead_letter.global_sequence, Some(dead_letter.event_id)).await
+        }
+        Closing::SetUp { version } => open.set_up(version).await,
+        Closing::Reset { to, nonce, setup_version, .. } => open.reset(to, nonce, setup_version).await,
+        Closing::Remove { .. } => open.remove().await,
         _ => open.keep().await,
     };
     let term = term.map_err(|error| match code(&error) {
@@ -96,27 +97,27 @@ impl Open<'_> {
         Ok(())
     }
 
-    async fn bury(&mut self, letter: &NewDeadLetter) -> Result<u64, Error> {
-        let bury = sqlx::query(sql::letter_bury)
+    async fn bury(&mut self, dead_letter: &NewDeadLetter) -> Result<u64, Error> {
+        let bury = sqlx::query(sql::dead_letter_bury)
             .bind(Uuid::now_v7())
             .bind(&*self.fence.subscriber_id)
-            .bind(letter.event_id)
-            .bind(signed(letter.global_sequence))
-            .bind(letter.stream_id)
-            .bind(&letter.event_type)
-            .bind(&letter.error_message)
-            .bind(letter.retry_count)
-            .bind(letter.state().name())
-            .bind(letter.parks)
+            .bind(dead_letter.event_id)
+            .bind(signed(dead_letter.global_sequence))
+            .bind(dead_letter.stream_id)
+            .bind(&dead_letter.event_type)
+            .bind(&dead_letter.error_message)
+            .bind(dead_letter.retry_count)
+            .bind(dead_letter.state().name())
+            .bind(dead_letter.parks)
             .bind(now());
         bury.execute(&mut **self.tx).await.map_err(|e| failed("write a dead letter", e))?;
-        self.parking(letter.stream_id).await
+        self.parking(dead_letter.stream_id).await
     }
 
     /// Records what has become of an open dead letter.
-    async fn letter(
+    async fn dead_letter(
         &mut self,
-        letter: Uuid,
+        dead_letter: Uuid,
         statement: &'static str,
         outcome: &str,
         by: &str,
@@ -124,18 +125,33 @@ impl Open<'_> {
     ) -> Result<u64, Error> {
         let update_failed = |e| failed("update a dead letter", e);
         let now = now();
-        let update =
-            sqlx::query_scalar(statement).bind(letter).bind(&*self.fence.subscriber_id).bind(by).bind(now).bind(detail);
+        let update = sqlx::query_scalar(statement)
+            .bind(dead_letter)
+            .bind(&*self.fence.subscriber_id)
+            .bind(by)
+            .bind(now)
+            .bind(detail);
         let stream_id = update.fetch_optional(&mut **self.tx).await.map_err(update_failed)?;
-        let stream_id = stream_id.ok_or(Error::NotFound { what: "open dead letter", id: letter })?;
-        let attempt = sqlx::query(sql::letter_attempt).bind(letter).bind(now).bind(by).bind(outcome).bind(detail);
+        let stream_id = stream_id.ok_or(Error::NotFound { what: "open dead letter", id: dead_letter })?;
+        let attempt =
+            sqlx::query(sql::dead_letter_attempt).bind(dead_letter).bind(now).bind(by).bind(outcome).bind(detail);
         attempt.execute(&mut **self.tx).await.map_err(update_failed)?;
         self.parking(stream_id).await
     }
 
+    /// Archives the open dead letters beyond a position: none of them parks a stream any more.
+    async fn archive(&mut self, by: &str, beyond: u64) -> Result<u64, Error> {
+        for statement in [sql::dead_letters_archive_attempts, sql::dead_letters_archive] {
+            let archive = sqlx::query(statement).bind(&*self.fence.subscriber_id).bind(by).bind(now());
+            let archive = archive.bind(signed(beyond)).execute(&mut **self.tx).await;
+            archive.map_err(|e| failed("archive dead letters", e))?;
+        }
+        Ok(0)
+    }
+
     /// How many open dead letters park a stream.
     async fn parking(&mut self, stream_id: Uuid) -> Result<u64, Error> {
-        let count = sqlx::query_scalar(sql::letters_parking).bind(&*self.fence.subscriber_id).bind(stream_id);
+        let count = sqlx::query_scalar(sql::dead_letters_parking).bind(&*self.fence.subscriber_id).bind(stream_id);
         Ok(unsigned(count.fetch_one(&mut **self.tx).await.map_err(|e| failed("count dead letters", e))?))
     }
 
@@ -158,7 +174,12 @@ impl Open<'_> {
         self.one(update, self.fence.term).await
     }
 
-    async fn reset(&mut self, to: u64, nonce: Uuid) -> Result<Option<Term>, sqlx::Error> {
+    async fn set_up(&mut self, version: u32) -> Result<Option<Term>, sqlx::Error> {
+        let update = self.fenced(sql::fence_set_up).bind(now()).bind(version);
+        self.one(update, self.fence.term).await
+    }
+
+    async fn reset(&mut self, to: u64, nonce: Uuid, setup_version: Option<u32>) -> Result<Option<Term>, sqlx::Error> {
         let term = Term { number: draw_term(self.tx).await?, nonce };
         let leader = sqlx::query(sql::fence_leader)
             .bind(&*self.fence.subscriber_id)
@@ -168,7 +189,16 @@ impl Open<'_> {
         leader.execute(&mut **self.tx).await?;
         let update =
             self.fenced(sql::fence_reset).bind(signed(to)).bind(now()).bind(signed(term.number)).bind(term.nonce);
+        let update = update.bind(setup_version);
         self.one(update, term).await
+    }
+
+    async fn remove(&mut self) -> Result<Option<Term>, sqlx::Error> {
+        for statement in [sql::requests_remove, sql::resume, sql::report_remove, sql::leader_remove] {
+            sqlx::query(statement).bind(&*self.fence.subscriber_id).execute(&mut **self.tx).await?;
+        }
+        let delete = self.fenced(sql::fence_remove);
+        self.one(delete, self.fence.term).await
     }
 
     /// The term holds if exactly one row was there.

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use highwater::backend::columns;
-use highwater::backend::{BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
-use highwater::transfer::{check_checkpoints, check_letters, check_records, check_requests};
-use highwater::{DeadLetterDetail, Error, Invalid};
+use highwater::backend::{Batch, BoxFuture, FilledCheckpoint, Filling, Record, Request, Wakeups};
+use highwater::backend::{DeadLetterDetail, columns};
+use highwater::transfer::check_records;
+use highwater::{Error, Invalid};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, Row};
 use uuid::Uuid;
@@ -19,6 +19,7 @@ use crate::row::{self, micros, now, signed};
 use crate::sql::{self, Inserts};
 use crate::store::SqliteEventStore;
 use crate::unit_of_work::SqliteTx;
+use crate::write::Columns;
 
 /// How long to wait for another transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,7 +35,7 @@ pub(super) struct SqliteFilling {
 
 impl SqliteFilling {
     pub(super) fn new(store: SqliteEventStore, lock: Lock, source: String) -> Self {
-        Self { store, lock, source, filled_to: 0, inserts: Inserts::filling_records() }
+        Self { store, lock, source, filled_to: 0, inserts: Inserts::new() }
     }
 
     /// Locks other writers out, if the store is empty.
@@ -45,7 +46,7 @@ impl SqliteFilling {
     }
 
     /// Resumes an interrupted filling. Subscribers' positions are stored again.
-    pub(super) async fn go_on(&mut self, filled_to: u64) -> Result<(), Error> {
+    pub(super) async fn resume(&mut self, filled_to: u64) -> Result<(), Error> {
         self.filled_to = filled_to;
         self.write(filled_to, async |tx| sqlx::raw_sql(sql::filling_clear).execute(tx).await.map(drop)).await
     }
@@ -69,7 +70,7 @@ impl SqliteFilling {
     ) -> Result<(), Error> {
         let open = sqlx::query(sql::filling_open).bind(&self.source).execute(&mut *tx).await.map_err(unfilled)?;
         if open.rows_affected() != 1 {
-            let reason = "the filling was finished or abandoned by somebody else".to_owned();
+            let reason = "the filling was finished or abandoned by another process".to_owned();
             return Err(Error::Interrupted { reason });
         }
         writing(&mut *tx).await.map_err(unfilled)?;
@@ -77,7 +78,7 @@ impl SqliteFilling {
         Ok(())
     }
 
-    /// The versions of streams that the records go on with.
+    /// The versions of streams that the records continue.
     async fn heads(&self, records: &[Record]) -> Result<HashMap<Uuid, u64>, Error> {
         let streams = columns::continued(records);
         if streams.is_empty() {
@@ -85,9 +86,9 @@ impl SqliteFilling {
         }
         let heads = sqlx::query(sql::heads).bind(row::ids(streams.iter().copied()));
         let heads = heads.fetch_one(&self.store.inner.pool).await.and_then(|row| row.try_get::<String, _>(0));
-        let heads: Vec<u64> = serde_json::from_str(&heads.map_err(unfilled)?)
+        let heads: Vec<(u64, Option<String>)> = serde_json::from_str(&heads.map_err(unfilled)?)
             .map_err(|error| unfilled(sqlx::Error::Decode(error.into())))?;
-        Ok(streams.into_iter().zip(heads).collect())
+        Ok(streams.into_iter().zip(heads).map(|(stream, (head, _))| (stream, head)).collect())
     }
 
     async fn put_records(&mut self, records: &[Record]) -> Result<(), Error> {
@@ -100,7 +101,6 @@ impl SqliteFilling {
     }
 
     async fn put_checkpoints(&self, checkpoints: &[FilledCheckpoint]) -> Result<(), Error> {
-        check_checkpoints(checkpoints)?;
         self.write(self.filled_to, async |tx| {
             for checkpoint in checkpoints {
                 // Terms are new ones: there are no leaders here.
@@ -123,31 +123,30 @@ impl SqliteFilling {
         .await
     }
 
-    async fn put_letters(&self, details: &[DeadLetterDetail]) -> Result<(), Error> {
-        check_letters(details)?;
+    async fn put_dead_letters(&self, details: &[DeadLetterDetail]) -> Result<(), Error> {
         self.write(self.filled_to, async |tx| {
             for detail in details {
-                let letter = &detail.letter;
-                let row = sqlx::query(sql::filling_letters)
-                    .bind(letter.id)
-                    .bind(&letter.subscriber_id)
-                    .bind(letter.event_id)
-                    .bind(signed(letter.global_sequence))
-                    .bind(letter.stream_id)
-                    .bind(&letter.event_type)
-                    .bind(&letter.error_message)
-                    .bind(letter.retry_count)
-                    .bind(micros(letter.created_at))
-                    .bind(letter.last_retry_at.map(micros))
-                    .bind(letter.state.name())
-                    .bind(letter.parks)
-                    .bind(letter.resolved_at.map(micros))
-                    .bind(&letter.resolved_by)
-                    .bind(&letter.reason);
+                let dead_letter = &detail.dead_letter;
+                let row = sqlx::query(sql::filling_dead_letters)
+                    .bind(dead_letter.id)
+                    .bind(&dead_letter.subscriber_id)
+                    .bind(dead_letter.event_id)
+                    .bind(signed(dead_letter.global_sequence))
+                    .bind(dead_letter.stream_id)
+                    .bind(&dead_letter.event_type)
+                    .bind(&dead_letter.error_message)
+                    .bind(dead_letter.retry_count)
+                    .bind(micros(dead_letter.created_at))
+                    .bind(dead_letter.last_retry_at.map(micros))
+                    .bind(dead_letter.state.name())
+                    .bind(dead_letter.parks)
+                    .bind(dead_letter.resolved_at.map(micros))
+                    .bind(&dead_letter.resolved_by)
+                    .bind(&dead_letter.reason);
                 row.execute(&mut *tx).await?;
                 for attempt in &detail.attempts {
-                    let row = sqlx::query(sql::letter_attempt)
-                        .bind(letter.id)
+                    let row = sqlx::query(sql::dead_letter_attempt)
+                        .bind(dead_letter.id)
                         .bind(micros(attempt.at))
                         .bind(&attempt.by)
                         .bind(&attempt.outcome)
@@ -161,7 +160,6 @@ impl SqliteFilling {
     }
 
     async fn put_requests(&self, requests: &[Request]) -> Result<(), Error> {
-        check_requests(requests)?;
         self.write(self.filled_to, async |tx| {
             for request in requests {
                 filing(sql::filling_requests, request).execute(&mut *tx).await?;
@@ -213,19 +211,9 @@ async fn insert(tx: &mut SqliteConnection, inserts: &Inserts, mut records: &[Rec
         let (statement, count) = inserts.for_some_of(records.len());
         let (some, rest) = records.split_at(count);
         let mut arguments = SqliteArguments::default();
-        arguments.reserve(count * 9, 0);
+        arguments.reserve(count * Columns::NAMES.len(), 0);
         for record in some {
-            let added = arguments
-                .add(signed(record.global_sequence))
-                .and_then(|()| arguments.add(signed(record.stream_version)))
-                .and_then(|()| arguments.add(micros(record.created_at)))
-                .and_then(|()| arguments.add(record.id))
-                .and_then(|()| arguments.add(record.stream_id))
-                .and_then(|()| arguments.add(record.schema_version))
-                .and_then(|()| arguments.add(record.event_type.as_str()))
-                .and_then(|()| arguments.add(record.data.as_str()))
-                .and_then(|()| arguments.add(record.metadata.as_str()));
-            added.map_err(sqlx::Error::Encode)?;
+            Columns::numbered(record).add_to(&mut arguments)?;
         }
         sqlx::query_with(statement, arguments).execute(&mut *tx).await?;
         records = rest;
@@ -246,20 +234,16 @@ impl Filling for SqliteFilling {
         self.filled_to
     }
 
-    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_records(records))
-    }
-
-    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_checkpoints(checkpoints))
-    }
-
-    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_letters(letters))
-    }
-
-    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_requests(requests))
+    fn put<'a>(&'a mut self, batch: Batch<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            batch.check()?;
+            match batch {
+                Batch::Records(records) => self.put_records(records).await,
+                Batch::Checkpoints(checkpoints) => self.put_checkpoints(checkpoints).await,
+                Batch::DeadLetters(dead_letters) => self.put_dead_letters(dead_letters).await,
+                Batch::Requests(requests) => self.put_requests(requests).await,
+            }
+        })
     }
 
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {

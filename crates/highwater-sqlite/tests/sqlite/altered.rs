@@ -33,7 +33,9 @@ async fn an_append_of_which_a_trigger_would_store_something_else_is_an_error_and
         format!("BEFORE INSERT ON events {BAD} SELECT RAISE(IGNORE); END"),
         format!("AFTER INSERT ON Events {BAD} DELETE FROM events WHERE id = NEW.id; END"),
         format!("AFTER INSERT ON events {BAD} UPDATE events SET stream_version = 7000 WHERE id = NEW.id; END"),
-        // One more of a stream of its own, before each: then numbers do not follow each other.
+        format!("AFTER INSERT ON events {BAD} UPDATE events SET event_type = 'Other' WHERE id = NEW.id; END"),
+        format!("AFTER INSERT ON events {BAD} UPDATE events SET data = '{{}}' WHERE id = NEW.id; END"),
+        // One more, of another stream, before each: then numbers do not follow each other.
         "BEFORE INSERT ON events WHEN NEW.event_type <> 'extra' BEGIN
             INSERT INTO events (stream_version, created_at, id, stream_id, event_type, data)
             VALUES (1, 0, randomblob(16), randomblob(16), 'extra', 'null'); END"
@@ -64,7 +66,7 @@ async fn an_append_of_which_a_trigger_would_store_something_else_is_an_error_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_callers_whose_rows_are_dropped_are_refused_and_the_appender_goes_on() {
+async fn only_the_callers_whose_rows_are_dropped_are_refused_and_the_appender_continues() {
     let folder = Folder::new();
     let store = folder.store().await;
     let mut by_hand = connection(&folder.database()).await;

@@ -42,7 +42,7 @@ async fn a_copy_made_while_others_append_is_a_database_of_its_own() {
         assert!(events == everything(&store).await[..events.len()], "it is the beginning of the log");
         let checkpoint = copy.checkpoint("projection:all").await.unwrap().unwrap();
         assert!(checkpoint.global_sequence <= head, "of one moment");
-        assert_eq!(say(&copy, "it goes on").await, head + 1);
+        assert_eq!(say(&copy, "it continues").await, head + 1);
     }
     stop.store(true, Ordering::SeqCst);
     for writer in writers {
@@ -110,7 +110,7 @@ async fn what_an_older_database_of_that_name_has_left_behind_does_not_get_into_a
     let folder = Folder::new();
     let store = folder.store().await;
     say(&store, "ours").await;
-    // Somebody's write-ahead log, without its database.
+    // A write-ahead log without its database.
     let left = folder.path().join("copy.db-wal");
     std::fs::write(&left, "somebody's").unwrap();
     let error = store.backup(folder.path().join("copy.db")).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! A file that somebody has changed by hand.
+//! A file that was changed by hand.
 
 use Told::{Damaged, Nothing, Undecodable};
 use highwater::backend::Severity;
@@ -14,9 +14,9 @@ impl ByHand for Folder {
 
     const UNBOUND: &str = "ALTER TABLE events RENAME TO was;
         CREATE TABLE events (global_sequence INTEGER PRIMARY KEY, stream_version, created_at, id, stream_id,
-            schema_version, event_type, data, metadata);
+            schema_version, event_type, data, metadata, stream_name);
         INSERT INTO events SELECT global_sequence, stream_version, created_at, id, stream_id, schema_version,
-            event_type, data, metadata FROM was;
+            event_type, data, metadata, stream_name FROM was;
         DROP TABLE was;";
     const LOOSE: &str = "PRAGMA ignore_check_constraints = ON";
     const NOW: &str = "0";

@@ -19,7 +19,7 @@ async fn what_initializing_would_do_is_said_before_and_nothing_is_left_after() {
     let folder = Folder::new();
     let store = SqliteEventStore::open(&folder.url()).await.unwrap();
     let steps: Vec<_> = store.planned().await.unwrap().iter().map(|step| step.version).collect();
-    assert_eq!(steps, [1, 2, 3, 4, 5]);
+    assert_eq!(steps, [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(worst(&store, "layout").await, Severity::Bad);
     store.initialize().await.unwrap();
     assert!(store.planned().await.unwrap().is_empty());
@@ -32,10 +32,10 @@ async fn what_does_harm_is_named() {
     let folder = Folder::new();
     let store = folder.store_with(SqliteConfig { synchronous: Synchronous::Normal, ..SqliteConfig::default() }).await;
     assert_eq!(worst(&store, "durability").await, Severity::Note);
-    let letter =
+    let dead_letter =
         "INSERT INTO event_bus_dlq (id, subscriber_id, event_id, global_sequence, stream_id, event_type, created_at)
         VALUES (x'01', 's', x'02', 1, x'03', 'Noted', 0)";
-    sqlx::query(letter).execute(store.pool()).await.unwrap();
+    sqlx::query(dead_letter).execute(store.pool()).await.unwrap();
     assert_eq!(worst(&store, "dead letters").await, Severity::Warning);
     sqlx::query(
         "INSERT INTO highwater_migrations (version, name, oldest, applied_at) VALUES (99, 'from the future', 99, 0)",
@@ -48,7 +48,7 @@ async fn what_does_harm_is_named() {
     assert_eq!(worst(&store, "layout").await, Severity::Bad);
 }
 
-/// A database with something in it, after somebody has done this to it by hand.
+/// A database with something in it, after this was done to it by hand.
 async fn after(sql: &'static str) -> (Folder, SqliteEventStore) {
     let folder = Folder::new();
     let store = folder.store().await;
@@ -70,13 +70,13 @@ async fn what_is_missing_is_named_with_what_to_do() {
         ("ALTER TABLE event_bus_leaders ADD COLUMN mine TEXT", "layout", Severity::Warning, "put it back"),
         ("DELETE FROM events WHERE global_sequence = 2", "streams", Severity::Bad, "version 4 and has 3 events"),
         (
-            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 1, NULL, 0, 1, zeroblob(16), NULL)",
+            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 1, NULL, 0, 1, zeroblob(16), NULL, NULL)",
             "subscribers",
             Severity::Warning,
             "up to 3 events behind",
         ),
         (
-            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 9, NULL, 0, 1, zeroblob(16), NULL)",
+            "INSERT INTO event_bus_checkpoints VALUES ('projection:one', 9, NULL, 0, 1, zeroblob(16), NULL, NULL)",
             "subscribers",
             Severity::Bad,
             "5 beyond the end",

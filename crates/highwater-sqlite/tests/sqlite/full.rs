@@ -45,7 +45,7 @@ pub async fn fill(database: &str) {
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     assert_holds(&store, acknowledged).await;
 
-    // With room again everything goes on, as often as it likes.
+    // With room again everything continues, however often that happens.
     std::fs::remove_file(&ballast).unwrap();
     for _ in 0..10 {
         store.append(&large()).await.unwrap();

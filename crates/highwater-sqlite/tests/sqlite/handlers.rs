@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use highwater::backend::{Checkpoints, DeadLetters, Log};
+use highwater::operations::DeadLetterQuery;
 use highwater::{
-    BoxError, DeadLetterQuery, Event, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriberOptions,
-    SubscriptionState, TransactionalProjection, observer_fn,
+    BoxError, Event, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriberOptions, SubscriptionState,
+    TransactionalProjection, observer_fn,
 };
 use highwater_sqlite::{SqliteConfig, SqliteEventBus, SqliteEventStore, SqliteTx};
 
@@ -88,10 +89,10 @@ async fn goes_the_way_of_failures(doing: &str, words: &str) {
     subscription.caught_up().await.unwrap();
     assert_eq!(marks(&store).await, [1, 3], "{doing}");
     assert_eq!(sequences(&store).await, [1, 2, 3], "{doing}: nothing was appended");
-    let letters = store.letters(&DeadLetterQuery::of(MARKS)).await.unwrap();
-    let [letter] = &letters[..] else { panic!("{doing}: {letters:?}") };
-    assert_eq!((letter.global_sequence, letter.retry_count), (2, 1), "{doing}: it was tried again");
-    let said = format!("{:?}", letter.error_message);
+    let dead_letters = store.dead_letters(&DeadLetterQuery::of(MARKS)).await.unwrap();
+    let [dead_letter] = &dead_letters[..] else { panic!("{doing}: {dead_letters:?}") };
+    assert_eq!((dead_letter.global_sequence, dead_letter.retry_count), (2, 1), "{doing}: it was retried");
+    let said = format!("{:?}", dead_letter.error_message);
     assert!(said.contains(words), "{doing}: {said}");
     bus.shutdown().await.unwrap();
 }
@@ -148,7 +149,7 @@ async fn an_append_on_the_handed_transaction_is_stored_with_it_and_wakes_others(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a_restart() {
+async fn streams_whose_dead_letters_are_deleted_by_hand_continue_without_a_restart() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
     let bus = SqliteEventBus::with_config(store.clone(), quick());
@@ -173,4 +174,10 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
         .await;
         assert_eq!(marks(&store).await.last(), Some(&(after as i64)), "it was handled");
     }
+}
+
+#[tokio::test]
+async fn state_in_memory_is_refused_because_the_file_outlives_it() {
+    let folder = Folder::new();
+    highwater_contract::assert_state_in_memory_is_refused(&SqliteEventBus::new(folder.store().await)).await;
 }

@@ -13,6 +13,7 @@ use highwater::{
     BoxError, Claim, Coordinator, Event, GlobalSequence, ProjectorCoordinator, ReliableDeliveryConfig,
     SubscriptionState, TransactionalProjection, observer_fn,
 };
+use highwater_contract::notes::hands_over_without_a_warning;
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 
 use crate::support::{Folder, Note, coordinated, eventually, say, sequences, soak};
@@ -249,10 +250,17 @@ async fn two_stores_in_one_process_exclude_each_other() {
     let (one, other) = (Coordinator::new(&one, &coordinated(1)), Arc::new(Coordinator::new(&other, &coordinated(1))));
     let guard = one.try_acquire(&claim).await.unwrap().unwrap();
     assert!(other.try_acquire(&claim).await.unwrap().is_none());
-    assert!(one.try_acquire(&claim).await.unwrap().is_none(), "nor does anybody lead twice");
+    assert!(one.try_acquire(&claim).await.unwrap().is_none(), "nor does an instance lead twice");
     let (waiting, waits) = (other.clone(), claim.clone());
     let next = tokio::spawn(async move { waiting.acquire(&waits).await.unwrap().term() });
     let term = guard.term();
     drop(guard);
     assert!(next.await.unwrap() > term);
+}
+
+#[tokio::test]
+async fn joining_spreading_and_leaving_warn_of_nothing() {
+    let folder = Folder::new();
+    let bus = async || SqliteEventBus::with_config(folder.store().await, coordinated(BATCH));
+    hands_over_without_a_warning(bus().await, bus().await).await;
 }

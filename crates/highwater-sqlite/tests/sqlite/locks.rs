@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Leadership, Log, Transfer, Wakeups};
+use highwater::operations::DeadLetterQuery;
 use highwater::transfer::copy;
-use highwater::{Claim, Coordinator, DeadLetterQuery, MemoryEventStore, ProjectorCoordinator};
+use highwater::{Claim, Coordinator, MemoryEventStore, ProjectorCoordinator};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 
 use crate::support::{Folder, coordinated, say, sequences};
@@ -35,7 +36,7 @@ fn locked(folder: &Folder) -> Locked {
 }
 
 /// Everything that only looks.
-async fn look(folder: &Folder, store: &SqliteEventStore) {
+async fn only_read(folder: &Folder, store: &SqliteEventStore) {
     let again = SqliteEventStore::open(&folder.url()).await.unwrap();
     again.initialize().await.unwrap();
     assert!(again.planned().await.unwrap().is_empty());
@@ -43,7 +44,7 @@ async fn look(folder: &Folder, store: &SqliteEventStore) {
     again.leaders().await.unwrap();
     again.head().await.unwrap();
     again.checkpoints().await.unwrap();
-    again.letters(&DeadLetterQuery::default()).await.unwrap();
+    again.dead_letters(&DeadLetterQuery::default()).await.unwrap();
     again.filling().await.unwrap();
     let config = SqliteConfig { create: false, ..SqliteConfig::default() };
     SqliteEventStore::open_with(store.path().to_str().unwrap(), config).await.unwrap();
@@ -63,7 +64,7 @@ async fn nothing_that_is_called_drops_the_locks_of_a_reader() {
     let _: i64 = sqlx::query_scalar("SELECT count(*) FROM events").fetch_one(&mut *reading).await.unwrap();
     let before = locked(&folder);
     assert!(!before.is_empty(), "a connection holds locks");
-    look(&folder, &store).await;
+    only_read(&folder, &store).await;
     let coordinator = Coordinator::new(&store, &coordinated(1));
     coordinator.try_acquire(&Claim::of("projection:one")).await.unwrap().unwrap().release().await;
     coordinator.close().await;
@@ -83,7 +84,7 @@ async fn nothing_that_is_called_drops_the_locks_of_a_writer() {
     sqlx::query("CREATE TABLE own (n INTEGER)").execute(&mut **work.tx()).await.unwrap();
     let before = locked(&folder);
     assert!(before.iter().any(|(_, _, writes)| *writes), "a writer keeps others out");
-    look(&folder, &store).await;
+    only_read(&folder, &store).await;
     let after = locked(&folder);
     assert!(before.is_subset(&after), "lost: {:?}", before.difference(&after).collect::<Vec<_>>());
     work.append(crate::support::one());

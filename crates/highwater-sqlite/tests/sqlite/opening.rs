@@ -52,7 +52,7 @@ async fn twelve_processes_and_twelve_tasks_lay_out_one_file_at_once() {
         .fetch_all(store.pool())
         .await
         .unwrap();
-    assert_eq!(migrations, [1, 2, 3, 4, 5]);
+    assert_eq!(migrations, [1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +73,7 @@ async fn one_file_is_one_database_by_whatever_name() {
         let worker = Job::at(&name, Task::Open).start();
         assert!(worker.says("opened", 1).await[0].ends_with("waits"));
     }
-    // By a relative name, in another process: this one's folder is everybody's.
+    // By a relative name, in another process: this one's folder is shared by all its threads.
     let mut command = Command::new(std::env::current_exe().unwrap());
     let worker = Job::at(&PathBuf::from("events.db"), Task::Open).start_as(command.current_dir(folder.path()));
     assert_eq!(worker.says("opened", 1).await[0], format!("{} waits", store.path().display()));
@@ -133,7 +133,7 @@ fn open_files(folder: &Folder) -> Vec<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_lets_go_of_a_store_leaves_nothing_open() {
+async fn a_caller_that_drops_a_store_leaves_nothing_open() {
     let folder = Folder::new();
     let store = folder.store().await;
     let bus = SqliteEventBus::with_config(store.clone(), coordinated(1));

@@ -77,9 +77,9 @@ async fn a_layout_that_is_too_new() {
     execute(&mut other, "INSERT INTO highwater_migrations (version, name, oldest, applied_at) VALUES (99, 'y', 99, 0)")
         .await;
     sqlx::Connection::close(other).await.unwrap();
-    crate::support::eventually("everybody has closed the file", async || !folder.path().join("events.db-wal").exists())
+    crate::support::eventually("all have closed the file", async || !folder.path().join("events.db-wal").exists())
         .await;
-    let words = ["migration 99", "knows only 5", "upgrade the library"];
+    let words = ["migration 99", "knows only 7", "upgrade the library"];
     let error = refused(&folder, &folder.database(), SqliteConfig::default(), &words).await;
     assert!(matches!(error, Error::Unfit { .. }), "{error:?}");
 }

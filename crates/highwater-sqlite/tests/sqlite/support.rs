@@ -50,7 +50,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Whoever looks after a failed test finds nothing in the way if this fails.
+        // After a failed test nothing is in the way if this fails.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }

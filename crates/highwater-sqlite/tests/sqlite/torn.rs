@@ -42,7 +42,7 @@ async fn opened(database: &[u8], log: &[u8]) -> Vec<Uuid> {
     let events = everything(&store).await;
     assert_in_order(&events);
     let next = store.append(&one()).await.unwrap().global_sequence;
-    assert_eq!(next, events.last().map_or(0, |last| last.global_sequence.unwrap()) + 1, "it goes on from there");
+    assert_eq!(next, events.last().map_or(0, |last| last.global_sequence.unwrap()) + 1, "it resumes from there");
     events.into_iter().map(|event| event.id).collect()
 }
 

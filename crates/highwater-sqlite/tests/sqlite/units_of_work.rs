@@ -53,7 +53,7 @@ async fn an_append_beside_one_s_own_transaction_is_told_that_it_would_wait_for_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_committed_together_wakes_whoever_waits() {
+async fn what_is_committed_together_wakes_those_that_wait() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
     let config = ReliableDeliveryConfig { poll_interval: Duration::from_secs(60), ..quick() };
@@ -184,5 +184,5 @@ async fn transactions_that_are_dropped_anywhere_leave_the_way_free() {
     work.commit().await.unwrap();
     let (events, marks) = (sequences(&store).await.len(), marks(&store).await.len());
     assert_eq!(events, marks, "both or neither");
-    assert!(events > done, "whoever was told so has it");
+    assert!(events > done, "a caller that was told so has it");
 }

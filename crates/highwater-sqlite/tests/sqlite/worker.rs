@@ -40,7 +40,7 @@ pub enum Task {
     Lead { name: String, idle: usize, bound: Duration },
     /// Tries to lead, once, and says how that went.
     TryToLead,
-    /// Holds the database's lock until it is told to let go.
+    /// Holds the database's lock until it is told to release it.
     Hold,
     /// Fills the disk.
     Fill,

@@ -1,10 +1,10 @@
-//! One writer at a time: who waits for whom, and what is left when somebody does not want to wait any more.
+//! One writer at a time: who waits for whom, and what is left when a writer stops waiting.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Fence, Log, Taken};
+use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Log, Opening};
 use highwater::{Append, Claim, Error, ExpectedVersion};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::support::{Folder, assert_in_order, connection, everything, execute, note, one, say, sequences, soak};
 use crate::worker::{Job, Orders, Task, report};
 
-/// A worker that holds the database's lock until it is told to let go.
+/// A worker that holds the database's lock until it is told to release it.
 pub async fn hold(database: &Path, mut orders: Orders) {
     let mut connection = connection(database).await;
     execute(&mut connection, "BEGIN IMMEDIATE").await;
@@ -26,8 +26,7 @@ pub async fn hold(database: &Path, mut orders: Orders) {
 /// A checkpoint of a subscriber that was just taken over.
 async fn checkpoint(store: &SqliteEventStore, global_sequence: u64) -> CheckpointWrite {
     let claim = Claim::of("projection:one");
-    let Taken { term, incarnation, .. } = store.take_over(&claim).await.unwrap();
-    let fence = Fence { subscriber_id: claim.subscriber_id, term, incarnation };
+    let fence = store.take_over(&claim).await.unwrap().checkpoint.fence();
     CheckpointWrite { fence, global_sequence, event_id: None }
 }
 
@@ -54,7 +53,7 @@ async fn everybody_waits_for_another_process_that_has_the_lock_and_nobody_is_tol
         worked.unwrap().map(drop)
     });
     let waited = tokio::time::timeout(Duration::from_secs(2), &mut all).await;
-    assert!(waited.is_err(), "somebody did not wait: {waited:?}");
+    assert!(waited.is_err(), "a writer did not wait: {waited:?}");
     worker.end().await;
     all.await.unwrap().unwrap();
     assert_eq!(sequences(&store).await, [1]);
@@ -88,7 +87,7 @@ async fn whose_transaction_of_delivery_is_waited_for_is_said() {
     let fence = checkpoint(&store, 0).await.fence;
     let handler = tokio::spawn({
         let store = store.clone();
-        async move { Backend::begin(&store, &fence, None).await.unwrap() }
+        async move { Backend::begin(&store, &fence, Opening::Handler, None).await.unwrap() }
     });
     let begun = handler.await.unwrap();
     let error = store.append(&one()).await.unwrap_err();
@@ -294,6 +293,6 @@ async fn an_append_of_any_length_whose_last_id_is_taken_leaves_nothing() {
         let error = store.append_on(work.tx(), &append).await.map(drop).unwrap_err();
         assert!(matches!(error, Error::PartlyStored { .. } | Error::IdTaken { .. }), "{length} events: {error:?}");
         work.commit().await.unwrap();
-        assert_eq!(sequences(&*store).await, [1], "{length} events, on a transaction that goes on");
+        assert_eq!(sequences(&*store).await, [1], "{length} events, on a transaction that continues");
     }
 }

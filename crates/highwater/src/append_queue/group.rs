@@ -12,7 +12,7 @@ use crate::{ExpectedVersion, QueuedAppend};
 /// depends on whether the first is stored. An append that stays behind makes later appends to its streams stay as well, so
 /// that no caller is overtaken for ever. Appends to streams that are `in_flight` stay too: they would wait for the group
 /// under way. Callers that have gone are left out.
-pub(super) fn take(
+pub(super) fn take_group(
     backlog: &mut VecDeque<QueuedAppend>,
     in_flight: &HashSet<Uuid>,
     events_max: usize,
@@ -58,7 +58,7 @@ pub(super) fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Append, Limits, Prepared, Upcasters};
+    use crate::{Append, KindsWritten, Limits, Prepared, Upcasters};
     use tokio::sync::oneshot;
 
     #[derive(serde::Serialize)]
@@ -73,7 +73,7 @@ mod tests {
         for (stream, expected) in streams {
             append = append.and_to(Uuid::from_u128(*stream)).expecting(*expected).event(Noted::Noted("x".repeat(98)));
         }
-        let append = Prepared::new(&append, &Limits::default(), &Upcasters::new()).unwrap();
+        let append = Prepared::new(&append, &Limits::default(), &Upcasters::new(), &KindsWritten::default()).unwrap();
         let (answer, answered) = oneshot::channel();
         (QueuedAppend { append, answer }, answered)
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn different_streams_go_together() {
         let (mut backlog, _answers) = backlog(&[&[(1, NoStream)], &[(2, Any)], &[(3, Exact(4))]]);
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 2, 3]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 2, 3]);
         assert!(backlog.is_empty());
     }
 
@@ -99,31 +99,31 @@ mod tests {
     fn a_second_append_to_a_stream_goes_along_only_if_it_expects_nothing() {
         let (mut backlog, _answers) =
             backlog(&[&[(1, Exact(4))], &[(1, Any)], &[(1, Exact(5))], &[(1, Any)], &[(2, Any)]]);
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 1, 2]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 1, 2]);
         // The last append to 1 did not overtake the one that had to stay.
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 1]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 100, 10_000)), [1, 1]);
     }
 
     #[test]
     fn streams_that_are_in_flight_are_waited_for() {
         let (mut backlog, _answers) = backlog(&[&[(1, Any)], &[(2, Any), (3, Any)], &[(3, Any)], &[(4, Any)]]);
         let in_flight = HashSet::from([Uuid::from_u128(2)]);
-        assert_eq!(streams(take(&mut backlog, &in_flight, 100, 10_000)), [1, 4]);
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [2, 3]);
+        assert_eq!(streams(take_group(&mut backlog, &in_flight, 100, 10_000)), [1, 4]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 100, 10_000)), [2, 3]);
     }
 
     #[test]
     fn a_group_has_limits_but_is_never_empty() {
         let (mut backlog, _answers) = backlog(&[&[(1, Any), (2, Any)], &[(3, Any)], &[(4, Any)]]);
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 1, 10_000)), [1]);
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 150)), [3]);
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 150)), [4]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 1, 10_000)), [1]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 100, 150)), [3]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 100, 150)), [4]);
     }
 
     #[test]
     fn callers_who_have_gone_are_left_out() {
         let (mut backlog, mut answers) = backlog(&[&[(1, Any)], &[(2, Any)]]);
         drop(answers.remove(0));
-        assert_eq!(streams(take(&mut backlog, &HashSet::new(), 100, 10_000)), [2]);
+        assert_eq!(streams(take_group(&mut backlog, &HashSet::new(), 100, 10_000)), [2]);
     }
 }

@@ -35,6 +35,22 @@ pub fn named(event_type: String) -> Result<String, BoxError> {
     if event_type.is_empty() { Err("its type has no name".into()) } else { Ok(event_type) }
 }
 
+/// What comes after all texts that begin with `prefix`, in the order of their bytes; `None` after the empty one, which is the
+/// beginning of all.
+#[must_use]
+pub fn after_prefix(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        // Nothing lies between the surrogates, which are no characters.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(last as u32 + 1) };
+        if let Some(next) = next {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
+}
+
 /// A number as a column holds it. What is beyond its range is beyond every event.
 #[must_use]
 pub fn signed(number: u64) -> i64 {
@@ -61,18 +77,26 @@ pub fn not_empty<E>(holds: impl Fn(usize) -> Result<bool, E>) -> Result<Option<E
     Ok((!found.is_empty()).then(|| Error::Transfer(TransferError::NotEmpty { found: found.join(", ") })))
 }
 
-/// The streams that records go on with, whose versions a filling looks up. One that begins with them is left to the
+/// The streams that records continue, whose versions a filling looks up. One that begins with them is left to the
 /// unique index.
 #[must_use]
 pub fn continued(records: &[Record]) -> Vec<Uuid> {
     let mut seen = HashSet::new();
-    let goes_on = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
-    records.iter().filter(goes_on).map(|record| record.stream_id).collect()
+    let continues = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
+    records.iter().filter(continues).map(|record| record.stream_id).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_after_a_prefix_comes_after_all_that_begin_with_it() {
+        assert_eq!(after_prefix("order/").as_deref(), Some("order0"));
+        assert_eq!(after_prefix("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
+        assert_eq!(after_prefix("a\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(after_prefix(""), None);
+    }
 
     #[test]
     fn only_what_a_backend_writes_is_read() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::{Bus, unled};
+use super::{Bus, live_view, unled};
 use crate::delivery::status::Ends;
 use crate::lock::lock;
 use crate::log::named_writers;
@@ -29,7 +29,7 @@ impl Health {
     /// For liveness: false when restarting the process could help, because a task has died.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        !self.problems.iter().any(|problem| matches!(problem, Problem::Died { .. }))
+        !self.problems.iter().any(|problem| matches!(problem, Problem::Died { .. } | Problem::ServiceDied))
     }
 
     /// For readiness: every subscriber is where the log is, or close behind, and the log answers. The transaction that holds
@@ -56,6 +56,9 @@ pub enum Problem {
         /// Which.
         subscriber_id: String,
     },
+    /// A task that all subscribers share has ended by itself: the tail, the checkpoint writer, the reporter, or the one that
+    /// looks for requests.
+    ServiceDied,
     /// A subscriber has stopped in front of an event.
     Halted {
         /// Which.
@@ -99,6 +102,13 @@ pub enum Problem {
         /// The session that holds the lock, as far as that can be seen.
         holders: Vec<LockHolder>,
     },
+    /// A [live view](crate::LiveView) is not kept up to date: it cannot read the log at the moment, or it has stopped.
+    View {
+        /// The type of its state.
+        view: &'static str,
+        /// Which of the two, and why.
+        reason: String,
+    },
     /// A subscriber is paused.
     Paused {
         /// Which.
@@ -116,6 +126,7 @@ impl fmt::Display for Problem {
         match self {
             Self::Unreachable { error } => write!(f, "the log does not answer: {error}"),
             Self::Died { subscriber_id } => write!(f, "the task of {subscriber_id} has died; restart the process"),
+            Self::ServiceDied => f.write_str("a task that all subscribers share has died; restart the process"),
             Self::Halted { subscriber_id, reason } => write!(f, "{subscriber_id} is halted: {reason}"),
             Self::Disconnected { subscriber_id, error } => {
                 write!(f, "{subscriber_id} cannot get at the store: {error}")
@@ -129,9 +140,13 @@ impl fmt::Display for Problem {
             }
             Self::NotLed { subscriber_id, waiting, holders } => {
                 let who = unled::named(holders);
-                write!(f, "for {waiting:.0?} nobody has led {subscriber_id}: {who} has its lock and does not lead; ")?;
+                write!(
+                    f,
+                    "for {waiting:.0?} no instance has led {subscriber_id}: {who} has its lock and does not lead; "
+                )?;
                 write!(f, "see what that is, and end it unless it is an instance that works")
             }
+            Self::View { view, reason } => write!(f, "the live view {view}: {reason}"),
             Self::Paused { subscriber_id } => write!(f, "{subscriber_id} is paused"),
             Self::PushDegraded { reason } => {
                 write!(f, "other processes' events are found by polling alone: {reason}")
@@ -146,7 +161,7 @@ impl Bus {
     pub async fn health(&self) -> Health {
         let mut problems = Vec::new();
         let mut elsewhere = HashMap::new();
-        let ends = match tokio::time::timeout(ANSWER_TIMEOUT, self.look(&mut problems)).await {
+        let ends = match tokio::time::timeout(ANSWER_TIMEOUT, self.read_ends(&mut problems)).await {
             Ok(Ok((ends, found))) => {
                 elsewhere = found;
                 Some(ends)
@@ -164,7 +179,7 @@ impl Bus {
             problems.push(Problem::Unreachable { error });
         }
         if self.inner.state().services.iter().any(JoinHandle::is_finished) {
-            problems.push(Problem::Died { subscriber_id: "what all subscribers share".to_owned() });
+            problems.push(Problem::ServiceDied);
         }
         let push_degraded = self.backend().push_degraded();
         let mut subscribers = Vec::new();
@@ -185,6 +200,8 @@ impl Bus {
                 subscribers.push((subscriber_id, progress));
             }
         }
+        let views: Vec<_> = self.inner.state().views.values().filter_map(live_view::ViewEntry::problem).collect();
+        problems.extend(views.into_iter().map(|(view, reason)| Problem::View { view, reason }));
         problems.extend(self.unled().await);
         problems.extend(push_degraded.map(|reason| Problem::PushDegraded { reason }));
         Health { problems, subscribers }
@@ -192,7 +209,7 @@ impl Bus {
 
     /// Where the log ends, and how far subscribers are that other instances process for. Also finds the transactions that
     /// hold readers back.
-    async fn look(&self, problems: &mut Vec<Problem>) -> Result<(Ends, HashMap<String, u64>), Error> {
+    async fn read_ends(&self, problems: &mut Vec<Problem>) -> Result<(Ends, HashMap<String, u64>), Error> {
         let store = self.backend();
         let mut elsewhere = HashMap::new();
         if self.inner.state().entries.values().any(|entry| !entry.leads()) {
@@ -232,5 +249,31 @@ fn problem(subscriber_id: &str, progress: &Progress, lag_max: Duration) -> Optio
             Some(Problem::Behind { subscriber_id, events, lag, doing })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, MemoryEventBus, MemoryEventStore, observer_fn};
+
+    #[derive(serde::Deserialize)]
+    enum Nothing {}
+
+    #[tokio::test]
+    async fn a_task_that_all_share_and_that_has_died_asks_for_a_restart() {
+        let bus = MemoryEventBus::new(MemoryEventStore::new());
+        bus.subscribe(observer_fn("projection:x", |_: Event<Nothing>| async { Ok(()) }))
+            .await
+            .expect("it can subscribe");
+        assert!(bus.health().await.is_live());
+        for service in &bus.inner.state().services {
+            service.abort();
+        }
+        while bus.inner.state().services.iter().any(|service| !service.is_finished()) {
+            tokio::task::yield_now().await;
+        }
+        let health = bus.health().await;
+        assert!(!health.is_live() && health.problems.contains(&Problem::ServiceDied), "{health:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Bus, Entry};
 use crate::overview::ends;
-use crate::{Ask, BusError, Error, Progress, SubscriptionState};
+use crate::{BusError, Error, Progress, RequestKind, SubscriptionState};
 
 /// How often to look how far another instance is.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -40,18 +40,19 @@ impl Subscription {
     /// # Errors
     /// When the log cannot be asked.
     pub async fn progress(&self) -> Result<Progress, Error> {
-        let stored = self.bus.stored_elsewhere(&self.entry).await?;
+        let stored = self.bus.stored_elsewhere(&self.entry).await?.map(|found| found.global_sequence);
         let ends = ends(self.bus.backend()).await?;
         let progress = self.entry.progress(ends, stored);
         let state = self.bus.told(&self.entry.id, progress.state.clone());
         Ok(Progress { state, push_degraded: self.bus.backend().push_degraded(), ..progress })
     }
 
-    /// Waits until everything that is committed now has been handled, here or by the instance that leads. While it is
-    /// paused, this waits on.
+    /// Waits until everything that is committed now has been handled, here or by the instance that leads; then its tables are
+    /// there as well. While it is paused, this waits on.
     ///
     /// # Errors
-    /// [`BusError::NotRunning`](crate::BusError::NotRunning) when it is halted or stopped, [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own handler, and when the log
+    /// [`BusError::NotRunning`](crate::BusError::NotRunning) when it is halted or stopped, also where another instance leads;
+    /// [`BusError::OtherTables`](crate::BusError::OtherTables) when its tables are of a later version than its code here; [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own handler, and when the log
     /// cannot be asked.
     pub async fn caught_up(&self) -> Result<(), Error> {
         let head = self.bus.backend().head().await?;
@@ -60,7 +61,7 @@ impl Subscription {
             {
                 let now = status.borrow_and_update();
                 let leads = !matches!(now.state, SubscriptionState::Starting | SubscriptionState::Standby { .. });
-                if now.handled >= head && leads {
+                if now.handled >= head && leads && now.is_set_up {
                     return Ok(());
                 }
                 let reason = match &now.state {
@@ -74,8 +75,12 @@ impl Subscription {
             }
             self.entry.not_within("caught_up()")?;
             let elsewhere = self.entry.state().is_standby();
-            if elsewhere && self.bus.stored_elsewhere(&self.entry).await?.is_some_and(|stored| stored >= head) {
-                return Ok(());
+            if elsewhere && let Some(found) = self.bus.stored_elsewhere(&self.entry).await? {
+                match self.entry.other_tables(Some(&found)) {
+                    None if found.global_sequence >= head => return Ok(()),
+                    Some(tables) if tables.are_newer() => return Err(tables.into_error(&self.entry.id)),
+                    _ => self.bus.not_halted(&found).await?,
+                }
             }
             tokio::select! {
                 changed = status.changed() => if changed.is_err() {
@@ -121,7 +126,7 @@ impl Subscription {
     /// handler.
     pub async fn rebuild(&self) -> Result<(), Error> {
         self.entry.not_within("rebuild()")?;
-        self.bus.file(&self.entry.id, Ask::Rebuild, None).await?.done().await.map(drop)
+        self.bus.file(&self.entry.id, RequestKind::Rebuild, None).await?.done().await.map(drop)
     }
 
     /// Stops delivering to it: it finishes its current event and stores its checkpoint, from which it resumes when it is

@@ -6,12 +6,16 @@ use tokio::time::Instant;
 
 use super::{Bus, Entry};
 use crate::{
-    Backoff, BusError, DeadLetter, DeadLetterQuery, DeadLetterState, Error, GlobalSequence, LeaderHold,
+    Backoff, BusError, Checkpoint, DeadLetter, DeadLetterQuery, DeadLetterState, Error, GlobalSequence, LeaderHold,
     SubscriptionState,
 };
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// How long to wait for the first checkpoint of a subscriber that this bus does not have. One that another instance is just
+/// starting has it by then.
+const KNOWN_WITHIN: Duration = Duration::from_millis(500);
 
 /// A subscriber has reached the awaited event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +27,60 @@ pub struct Waited {
     pub dead_letter: Option<DeadLetter>,
 }
 
+/// What a subscriber lacks.
+struct Missing {
+    /// How far it is.
+    reached: Option<u64>,
+    /// The tables that it has, where they are not those of its code here.
+    tables: Option<OtherTables>,
+}
+
+/// Tables of another version than the code here is written for.
+#[derive(Clone, Copy)]
+pub(super) struct OtherTables {
+    found: Option<u32>,
+    wanted: u32,
+}
+
+impl OtherTables {
+    /// Versions never go down: waiting is no use.
+    pub(super) fn are_newer(self) -> bool {
+        self.found > Some(self.wanted)
+    }
+
+    pub(super) fn into_error(self, subscriber_id: &str) -> Error {
+        let (subscriber_id, Self { found, wanted }) = (subscriber_id.to_owned(), self);
+        Error::Bus(BusError::OtherTables { subscriber_id, found, wanted })
+    }
+}
+
+impl Missing {
+    fn into_error(self, subscriber_id: &str, wanted: u64, waited: Duration) -> Error {
+        if let Some(tables) = self.tables {
+            return tables.into_error(subscriber_id);
+        }
+        let (subscriber_id, reached) = (subscriber_id.to_owned(), self.reached);
+        Error::Bus(BusError::NotReached { subscriber_id, wanted, reached, waited })
+    }
+}
+
+impl Entry {
+    /// The tables that it has, where they are not those of its code here.
+    pub(super) fn other_tables(&self, found: Option<&Checkpoint>) -> Option<OtherTables> {
+        let tables = OtherTables { found: found?.setup_version, wanted: self.version? };
+        (tables.found != Some(tables.wanted)).then_some(tables)
+    }
+}
+
 impl Bus {
     /// Waits until a subscriber's stored checkpoint has reached an event, wherever the subscriber runs: `&appended`, or a
     /// [`GlobalSequence`]. The answer says whether that event went to the dead letters.
     ///
     /// # Errors
-    /// [`BusError::NotReached`](crate::BusError::NotReached) after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is;
-    /// [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside the subscriber's own handler.
+    /// [`BusError::NotReached`] after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is;
+    /// [`BusError::UnknownSubscriber`] within a second when no instance has ever started it;
+    /// [`BusError::OtherTables`] after that time when it is subscribed on this bus, and its tables are of another version;
+    /// [`BusError::WaitsForItself`] inside the subscriber's own handler.
     pub async fn wait_for(&self, subscriber_id: &str, event: impl Into<GlobalSequence>) -> Result<Waited, Error> {
         self.wait_for_within(subscriber_id, event, self.inner.config.wait_timeout).await
     }
@@ -46,7 +97,8 @@ impl Bus {
     ) -> Result<Waited, Error> {
         let GlobalSequence(global_sequence) = event.into();
         crate::subscriber::check_id(subscriber_id)?;
-        let deadline = Instant::now() + timeout;
+        let begun = Instant::now();
+        let deadline = begun + timeout;
         let (mut pause, mut told) = (Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1), false);
         loop {
             let late = Instant::now() >= deadline;
@@ -58,9 +110,13 @@ impl Bus {
             });
             match looked {
                 Ok(Ok(waited)) => return Ok(waited),
-                Ok(Err(reached)) if late => {
-                    let (subscriber_id, wanted) = (subscriber_id.to_owned(), global_sequence);
-                    return Err(Error::Bus(BusError::NotReached { subscriber_id, wanted, reached, waited: timeout }));
+                Ok(Err(Missing { reached: None, .. }))
+                    if (late || begun.elapsed() >= KNOWN_WITHIN) && self.inner.entry(subscriber_id).is_none() =>
+                {
+                    return Err(Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned())));
+                }
+                Ok(Err(missing)) if late || missing.tables.is_some_and(OtherTables::are_newer) => {
+                    return Err(missing.into_error(subscriber_id, global_sequence, timeout));
                 }
                 Ok(Err(_)) => self.inner.not_within(subscriber_id, "wait_for()")?,
                 // A lost connection is no reason to give up before the time is over.
@@ -76,19 +132,37 @@ impl Bus {
     }
 
     /// What is stored, if it reaches; and else how far it does.
-    async fn reached(&self, subscriber_id: &str, global_sequence: u64) -> Result<Result<Waited, Option<u64>>, Error> {
-        let reached = self.backend().checkpoint(subscriber_id).await?.map(|found| found.global_sequence);
-        let Some(checkpoint) = reached.filter(|reached| *reached >= global_sequence) else { return Ok(Err(reached)) };
-        let dead_letter = self.open_letter(subscriber_id, global_sequence).await?;
-        Ok(Ok(Waited { checkpoint, dead_letter }))
+    async fn reached(&self, subscriber_id: &str, global_sequence: u64) -> Result<Result<Waited, Missing>, Error> {
+        // A lease is no subscriber.
+        let found = self.backend().checkpoint(subscriber_id).await?.filter(|found| !found.is_lease());
+        let tables = self.inner.entry(subscriber_id).and_then(|entry| entry.other_tables(found.as_ref()));
+        let reached = found.map(|found| found.global_sequence);
+        match reached.filter(|reached| *reached >= global_sequence) {
+            Some(checkpoint) if tables.is_none() => {
+                let dead_letter = self.open_dead_letter(subscriber_id, global_sequence).await?;
+                Ok(Ok(Waited { checkpoint, dead_letter }))
+            }
+            _ => Ok(Err(Missing { reached, tables })),
+        }
     }
 
     /// The checkpoint of a subscriber that this instance does not process for.
-    pub(super) async fn stored_elsewhere(&self, entry: &Entry) -> Result<Option<u64>, Error> {
-        if entry.leads() {
-            return Ok(None);
+    pub(super) async fn stored_elsewhere(&self, entry: &Entry) -> Result<Option<Checkpoint>, Error> {
+        if entry.leads() { Ok(None) } else { self.backend().checkpoint(&entry.id).await }
+    }
+
+    /// That the leader, which is another instance, has not halted.
+    pub(super) async fn not_halted(&self, found: &Checkpoint) -> Result<(), Error> {
+        let (subscriber_id, term) = (&found.subscriber_id, found.term.number);
+        let reports = self.backend().reports().await?;
+        let said = reports.into_iter().find(|said| said.subscriber_id == *subscriber_id && said.term == term);
+        match said.map(|said| said.state) {
+            Some(SubscriptionState::Halted { reason }) => {
+                let (subscriber_id, reason) = (subscriber_id.clone(), format!("halted: {reason}"));
+                Err(Error::Bus(BusError::NotRunning { subscriber_id, reason }))
+            }
+            _ => Ok(()),
         }
-        Ok(self.backend().checkpoint(&entry.id).await?.map(|found| found.global_sequence))
     }
 
     /// A state with the leader, where that is another instance.
@@ -110,13 +184,13 @@ impl Bus {
         }
     }
 
-    async fn open_letter(&self, subscriber_id: &str, global_sequence: u64) -> Result<Option<DeadLetter>, Error> {
-        // Letters are in the order of the log, so the first after the one before is it, if there is one.
+    async fn open_dead_letter(&self, subscriber_id: &str, global_sequence: u64) -> Result<Option<DeadLetter>, Error> {
+        // Dead letters are in the order of the log, so the first after the one before is it, if there is one.
         let after =
             crate::DeadLetterCursor { global_sequence: global_sequence.saturating_sub(1), id: uuid::Uuid::max() };
         let states = DeadLetterState::ALL.into_iter().filter(|state| state.is_open()).collect();
         let query = DeadLetterQuery { after: Some(after), limit: 1, states, ..DeadLetterQuery::of(subscriber_id) };
-        let found = self.backend().letters(&query).await?.into_iter().next();
-        Ok(found.filter(|letter| letter.global_sequence == global_sequence))
+        let found = self.backend().dead_letters(&query).await?.into_iter().next();
+        Ok(found.filter(|dead_letter| dead_letter.global_sequence == global_sequence))
     }
 }

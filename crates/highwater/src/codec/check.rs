@@ -22,13 +22,15 @@ pub(crate) fn check_text(what: &'static str, json: &str) -> Result<(), Invalid> 
     let brackets = json.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
     // Our own serializer never escapes surrogates, and few events have this many brackets: a closer look is rare.
     if brackets > DEPTH_MAX || escapes && (json.contains("\\ud") || json.contains("\\uD")) {
-        check_json(json)?;
+        check_value(json, 0).map_err(Invalid::NotJson)?;
     }
     Ok(())
 }
 
-/// Refuses what is not JSON, or not such as can be read back. Numbers may be of any size: that is for the reader's types.
-pub(crate) fn check_json(json: &str) -> Result<(), Invalid> {
+/// Refuses a caller's text that is not JSON, or not such as can be read back. Numbers may be of any size: that is for the
+/// reader's types.
+pub(crate) fn check_json(what: &'static str, json: &str) -> Result<(), Invalid> {
+    check_nul(what, json, json.as_bytes().contains(&b'\\'))?;
     check_value(json, 0).map_err(Invalid::NotJson)
 }
 

@@ -1,7 +1,9 @@
 //! From a name and a content back to a variant.
 
-use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, Visitor};
 use serde_json::Error;
+
+use super::one_of::ONE_OF;
 
 /// Decodes `data` as the variant of `D` that is called `event_type`.
 pub(super) fn decode_variant<D: DeserializeOwned>(event_type: &str, data: &str) -> Result<D, Error> {
@@ -18,12 +20,12 @@ impl<'de> Deserializer<'de> for Variant<'de> {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
         // A name outside the list that serde still accepts is caught by `#[serde(other)]`, which ignores the content.
-        let ignore_content = !variants.contains(&self.event_type);
+        let ignore_content = name != ONE_OF && !variants.contains(&self.event_type);
         visitor.visit_enum(Access { variant: self, ignore_content })
     }
 
@@ -51,7 +53,7 @@ impl<'de> de::EnumAccess<'de> for Access<'de> {
     type Variant = Content<'de>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Content<'de>), Error> {
-        let name: de::value::StrDeserializer<'_, Error> = self.variant.event_type.into_deserializer();
+        let name = de::value::BorrowedStrDeserializer::new(self.variant.event_type);
         Ok((seed.deserialize(name)?, Content { data: self.variant.data, ignore: self.ignore_content }))
     }
 }

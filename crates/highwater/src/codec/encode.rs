@@ -24,8 +24,8 @@ pub fn encode<D: Serialize + ?Sized>(value: &D) -> Result<Encoded, Invalid> {
     check::check_finite(value)?;
     let mut json = serde_json::Serializer::new(Vec::with_capacity(256));
     let event_type = value.serialize(Variant(&mut json)).map_err(|refused| match refused {
-        Refused::NotAVariant(what) => Invalid::NotAnEvent(format!("this is {what}")),
-        Refused::Json(reason) => Invalid::NotJson(reason),
+        EncodeFailure::NotAVariant(what) => Invalid::NotAnEvent(format!("this is {what}")),
+        EncodeFailure::Json(reason) => Invalid::NotJson(reason),
     })?;
     let data = String::from_utf8(json.into_inner()).expect("serde_json writes UTF-8");
     check::check_text("the data", &data)?;
@@ -45,24 +45,24 @@ type Json = serde_json::Serializer<Vec<u8>>;
 /// Writes a variant's content to the inner serializer and answers with its name.
 struct Variant<'a>(&'a mut Json);
 
-enum Refused {
+enum EncodeFailure {
     NotAVariant(&'static str),
     Json(String),
 }
 
-impl From<serde_json::Error> for Refused {
+impl From<serde_json::Error> for EncodeFailure {
     fn from(error: serde_json::Error) -> Self {
         Self::Json(error.to_string())
     }
 }
 
-impl fmt::Debug for Refused {
+impl fmt::Debug for EncodeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for EncodeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAVariant(what) => f.write_str(what),
@@ -71,9 +71,9 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for EncodeFailure {}
 
-impl ser::Error for Refused {
+impl ser::Error for EncodeFailure {
     fn custom<T: fmt::Display>(reason: T) -> Self {
         Self::Json(reason.to_string())
     }
@@ -87,13 +87,13 @@ struct Fields<C> {
 
 impl<C: SerializeTuple<Error = serde_json::Error>> ser::SerializeTupleVariant for Fields<C> {
     type Ok = &'static str;
-    type Error = Refused;
+    type Error = EncodeFailure;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EncodeFailure> {
         Ok(self.inner.serialize_element(value)?)
     }
 
-    fn end(self) -> Result<&'static str, Refused> {
+    fn end(self) -> Result<&'static str, EncodeFailure> {
         self.inner.end()?;
         Ok(self.variant)
     }
@@ -101,17 +101,17 @@ impl<C: SerializeTuple<Error = serde_json::Error>> ser::SerializeTupleVariant fo
 
 impl<C: SerializeStruct<Error = serde_json::Error>> ser::SerializeStructVariant for Fields<C> {
     type Ok = &'static str;
-    type Error = Refused;
+    type Error = EncodeFailure;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Refused> {
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), EncodeFailure> {
         Ok(self.inner.serialize_field(key, value)?)
     }
 
-    fn skip_field(&mut self, key: &'static str) -> Result<(), Refused> {
+    fn skip_field(&mut self, key: &'static str) -> Result<(), EncodeFailure> {
         Ok(self.inner.skip_field(key)?)
     }
 
-    fn end(self) -> Result<&'static str, Refused> {
+    fn end(self) -> Result<&'static str, EncodeFailure> {
         self.inner.end()?;
         Ok(self.variant)
     }
@@ -120,15 +120,15 @@ impl<C: SerializeStruct<Error = serde_json::Error>> ser::SerializeStructVariant 
 /// Refuses everything that is not an enum's variant, by the name of what it is.
 macro_rules! not_a_variant {
     ($($method:ident($($ty:ty)?) = $what:literal;)*) => {
-        $(fn $method(self $(, _: $ty)?) -> Result<Self::Ok, Refused> { Err(Refused::NotAVariant($what)) })*
+        $(fn $method(self $(, _: $ty)?) -> Result<Self::Ok, EncodeFailure> { Err(EncodeFailure::NotAVariant($what)) })*
     };
 }
 
-type Never = Impossible<&'static str, Refused>;
+type Never = Impossible<&'static str, EncodeFailure>;
 
 impl<'a> Serializer for Variant<'a> {
     type Ok = &'static str;
-    type Error = Refused;
+    type Error = EncodeFailure;
     type SerializeSeq = Never;
     type SerializeTuple = Never;
     type SerializeTupleStruct = Never;
@@ -137,7 +137,7 @@ impl<'a> Serializer for Variant<'a> {
     type SerializeStruct = Never;
     type SerializeStructVariant = Fields<<&'a mut Json as Serializer>::SerializeStruct>;
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Self::Ok, Refused> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Self::Ok, EncodeFailure> {
         self.0.serialize_unit()?;
         Ok(variant)
     }
@@ -148,7 +148,7 @@ impl<'a> Serializer for Variant<'a> {
         _: u32,
         variant: &'static str,
         value: &T,
-    ) -> Result<Self::Ok, Refused> {
+    ) -> Result<Self::Ok, EncodeFailure> {
         value.serialize(self.0)?;
         Ok(variant)
     }
@@ -159,7 +159,7 @@ impl<'a> Serializer for Variant<'a> {
         _: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Self::SerializeTupleVariant, Refused> {
+    ) -> Result<Self::SerializeTupleVariant, EncodeFailure> {
         Ok(Fields { variant, inner: self.0.serialize_tuple(len)? })
     }
 
@@ -169,41 +169,45 @@ impl<'a> Serializer for Variant<'a> {
         _: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Self::SerializeStructVariant, Refused> {
+    ) -> Result<Self::SerializeStructVariant, EncodeFailure> {
         Ok(Fields { variant, inner: self.0.serialize_struct(name, len)? })
     }
 
     /// `struct Events(Enum)` is as good as the enum.
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Self::Ok, Refused> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Self::Ok, EncodeFailure> {
         value.serialize(self)
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, _: &T) -> Result<Self::Ok, Refused> {
-        Err(Refused::NotAVariant("an Option"))
+    fn serialize_some<T: Serialize + ?Sized>(self, _: &T) -> Result<Self::Ok, EncodeFailure> {
+        Err(EncodeFailure::NotAVariant("an Option"))
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Result<Self::Ok, Refused> {
-        Err(Refused::NotAVariant("a unit struct"))
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Self::Ok, EncodeFailure> {
+        Err(EncodeFailure::NotAVariant("a unit struct"))
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Never, Refused> {
-        Err(Refused::NotAVariant("a sequence"))
+    fn serialize_seq(self, _: Option<usize>) -> Result<Never, EncodeFailure> {
+        Err(EncodeFailure::NotAVariant("a sequence"))
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Never, Refused> {
-        Err(Refused::NotAVariant("a tuple"))
+    fn serialize_tuple(self, _: usize) -> Result<Never, EncodeFailure> {
+        Err(EncodeFailure::NotAVariant("a tuple"))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Never, Refused> {
-        Err(Refused::NotAVariant("a tuple struct"))
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Never, EncodeFailure> {
+        Err(EncodeFailure::NotAVariant("a tuple struct"))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Never, Refused> {
-        Err(Refused::NotAVariant("a map"))
+    fn serialize_map(self, _: Option<usize>) -> Result<Never, EncodeFailure> {
+        Err(EncodeFailure::NotAVariant("a map"))
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Never, Refused> {
-        Err(Refused::NotAVariant("a struct, or an enum tagged in another way"))
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Never, EncodeFailure> {
+        Err(EncodeFailure::NotAVariant("a struct, or an enum tagged in another way"))
     }
 
     not_a_variant! {

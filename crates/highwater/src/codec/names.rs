@@ -1,9 +1,11 @@
 //! Which events an enum knows, learnt from serde.
 
+use std::any::type_name;
 use std::fmt;
 
-use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+use serde::de::{self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 
+use super::one_of::ONE_OF;
 use crate::Invalid;
 
 /// A choice of event types.
@@ -27,6 +29,15 @@ impl EventTypes {
         match self {
             Self::All => true,
             Self::Only(types) => types.iter().any(|known| known == event_type),
+        }
+    }
+
+    /// The names that are chosen; `None` when all are.
+    #[must_use]
+    pub fn names(&self) -> Option<&[String]> {
+        match self {
+            Self::All => None,
+            Self::Only(names) => Some(names),
         }
     }
 
@@ -56,61 +67,97 @@ impl EventTypes {
 ///
 /// # Errors
 /// [`Invalid::NotAnEvent`] when `D` is no enum, or one that serde does not tag externally: such a type has no names.
+/// [`Invalid::KnownTwice`] and [`Invalid::KnowsEverything`] when it is a [`OneOf`](crate::OneOf) whose enums know the same.
 pub fn event_types<D: DeserializeOwned>() -> Result<EventTypes, Invalid> {
-    match D::deserialize(Probe) {
-        Err(Found::Names(names)) => Ok(EventTypes::only(names.iter().copied())),
-        Err(Found::Everything) => Ok(EventTypes::All),
-        Ok(_) | Err(Found::Nothing) => {
-            Err(Invalid::NotAnEvent(format!("{} gives no names of variants", std::any::type_name::<D>())))
-        }
+    match D::deserialize(Probe::All) {
+        Err(ProbeAnswer::Names(names)) => Ok(EventTypes::only(names.iter().copied())),
+        Err(ProbeAnswer::Accepted) => Ok(EventTypes::All),
+        Err(ProbeAnswer::OfSeveral(known)) => Ok(EventTypes::only(known.iter().map(|known| known.name))),
+        Err(ProbeAnswer::Invalid(invalid)) => Err(invalid),
+        Ok(_) | Err(ProbeAnswer::Nothing) => Err(nameless::<D>()),
     }
 }
 
+fn nameless<D>() -> Invalid {
+    Invalid::NotAnEvent(format!("{} gives no names of variants", type_name::<D>()))
+}
+
+/// Whether `D` knows an event type. Asked for each event of a [`OneOf`](crate::OneOf), so nothing is allocated.
+pub(super) fn knows<'de, D: Deserialize<'de>>(event_type: &str) -> bool {
+    matches!(D::deserialize(Probe::Name(event_type)), Err(ProbeAnswer::Accepted))
+}
+
 /// Pretends to be data, to see what a type asks for. What it learns travels as the error that ends the attempt.
-struct Probe;
+enum Probe<'a> {
+    /// Which names there are.
+    All,
+    /// Whether this is one of them.
+    Name(&'a str),
+}
 
 #[derive(Debug)]
-enum Found {
+enum ProbeAnswer {
     Names(&'static [&'static str]),
-    Everything,
+    /// The name that it was asked for; when no enum has that name, all names there are.
+    Accepted,
+    OfSeveral(Vec<Known>),
+    Invalid(Invalid),
     Nothing,
 }
 
-impl fmt::Display for Found {
+/// A name, and the enum that knows it.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    by: &'static str,
+}
+
+impl fmt::Display for ProbeAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
-impl std::error::Error for Found {}
+impl std::error::Error for ProbeAnswer {}
 
-impl de::Error for Found {
+impl de::Error for ProbeAnswer {
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self::Nothing
     }
 }
 
-impl<'de> Deserializer<'de> for Probe {
-    type Error = Found;
+impl<'de> Deserializer<'de> for Probe<'_> {
+    type Error = ProbeAnswer;
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Found> {
-        match visitor.visit_enum(NoSuchVariant) {
-            Err(Found::Everything) => Err(Found::Everything),
-            _ => Err(Found::Names(variants)),
+    ) -> Result<V::Value, ProbeAnswer> {
+        match self {
+            Self::Name(event_type) => visitor.visit_enum(Variant(event_type)),
+            Self::All if name == ONE_OF => {
+                let mut members = Members(Vec::new());
+                match visitor.visit_seq(&mut members) {
+                    Err(invalid @ ProbeAnswer::Invalid(_)) => Err(invalid),
+                    _ => Err(ProbeAnswer::OfSeveral(members.0)),
+                }
+            }
+            // A variant that no enum has: only `#[serde(other)]` accepts it.
+            Self::All => match visitor.visit_enum(Variant("\u{0}no such variant")) {
+                Err(ProbeAnswer::Accepted) => Err(ProbeAnswer::Accepted),
+                _ => Err(ProbeAnswer::Names(variants)),
+            },
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Found> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, ProbeAnswer> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Found> {
-        Err(Found::Nothing)
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ProbeAnswer> {
+        Err(ProbeAnswer::Nothing)
     }
 
     serde::forward_to_deserialize_any! {
@@ -119,38 +166,64 @@ impl<'de> Deserializer<'de> for Probe {
     }
 }
 
-/// A variant that no enum has: only `#[serde(other)]` accepts it.
-struct NoSuchVariant;
+/// The names that the enums of a [`OneOf`](crate::OneOf) know, gathered one enum after the other.
+struct Members(Vec<Known>);
 
-impl<'de> de::EnumAccess<'de> for NoSuchVariant {
-    type Error = Found;
+impl<'de> de::SeqAccess<'de> for Members {
+    type Error = ProbeAnswer;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ProbeAnswer> {
+        let by = type_name::<T::Value>();
+        let new = match seed.deserialize(Probe::All) {
+            Err(ProbeAnswer::Names(names)) => names.iter().map(|name| Known { name, by }).collect(),
+            Err(ProbeAnswer::OfSeveral(known)) => known,
+            Err(ProbeAnswer::Accepted) => return Err(ProbeAnswer::Invalid(Invalid::KnowsEverything(by))),
+            Err(ProbeAnswer::Invalid(invalid)) => return Err(ProbeAnswer::Invalid(invalid)),
+            Ok(_) | Err(ProbeAnswer::Nothing) => return Err(ProbeAnswer::Invalid(nameless::<T::Value>())),
+        };
+        for second in new {
+            if let Some(first) = self.0.iter().find(|first| first.name == second.name) {
+                let (event_type, first, second) = (first.name, first.by, second.by);
+                return Err(ProbeAnswer::Invalid(Invalid::KnownTwice { event_type, first, second }));
+            }
+            self.0.push(second);
+        }
+        Ok(None)
+    }
+}
+
+/// A variant of this name, to see whether it is accepted. It has no content.
+struct Variant<'a>(&'a str);
+
+impl<'de> de::EnumAccess<'de> for Variant<'_> {
+    type Error = ProbeAnswer;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Found> {
-        let name: de::value::StrDeserializer<'_, Found> = "\u{0}no such variant".into_deserializer();
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ProbeAnswer> {
+        let name: de::value::StrDeserializer<'_, ProbeAnswer> = self.0.into_deserializer();
         match seed.deserialize(name) {
-            Ok(_) => Err(Found::Everything),
+            Ok(_) => Err(ProbeAnswer::Accepted),
             Err(error) => Err(error),
         }
     }
 }
 
-impl<'de> de::VariantAccess<'de> for NoSuchVariant {
-    type Error = Found;
+impl<'de> de::VariantAccess<'de> for Variant<'_> {
+    type Error = ProbeAnswer;
 
-    fn unit_variant(self) -> Result<(), Found> {
-        Err(Found::Nothing)
+    fn unit_variant(self) -> Result<(), ProbeAnswer> {
+        Err(ProbeAnswer::Nothing)
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, _: T) -> Result<T::Value, Found> {
-        Err(Found::Nothing)
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, _: T) -> Result<T::Value, ProbeAnswer> {
+        Err(ProbeAnswer::Nothing)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Found> {
-        Err(Found::Nothing)
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, ProbeAnswer> {
+        Err(ProbeAnswer::Nothing)
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Found> {
-        Err(Found::Nothing)
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, ProbeAnswer> {
+        Err(ProbeAnswer::Nothing)
     }
 }

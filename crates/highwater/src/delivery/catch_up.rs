@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::{Backend, Error, EventTypes, Page, ReadLimit, Record};
+use crate::{Backend, Error, Filter, Page, ReadLimit, Record};
 
 /// Pages that wait to be worked on, the one being read included. Together with the one being worked on they bound what a
 /// subscriber holds. With one alone, server, reader and handler wait for each other now and then.
@@ -30,9 +30,9 @@ pub(crate) struct Read {
 
 impl CatchUp {
     /// Starts reading after a position.
-    pub(crate) fn start(backend: &Arc<dyn Backend>, after: u64, types: Arc<EventTypes>, limit: ReadLimit) -> Self {
+    pub(crate) fn start(backend: &Arc<dyn Backend>, after: u64, filter: Arc<Filter>, limit: ReadLimit) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_WAITING);
-        let reader = Reader { backend: backend.clone(), types, limit, after, unfiltered: false };
+        let reader = Reader { backend: backend.clone(), filter, limit, after, unfiltered: false };
         Self { pages, task: tokio::spawn(reader.run(sender)) }
     }
 
@@ -55,7 +55,7 @@ impl Drop for CatchUp {
 
 struct Reader {
     backend: Arc<dyn Backend>,
-    types: Arc<EventTypes>,
+    filter: Arc<Filter>,
     limit: ReadLimit,
     after: u64,
     /// Comparing names costs the server more than sending a few events too many, which are left out here then.
@@ -68,8 +68,8 @@ impl Reader {
         loop {
             // A place first: otherwise there would be one page more in memory than documented.
             let Ok(place) = sender.reserve().await else { return };
-            let types = if self.unfiltered { &EventTypes::All } else { &*self.types };
-            let read = self.backend.read_all(self.after, types, self.limit).await.map(|page| self.take_in(page));
+            let filter = if self.unfiltered { &Filter::ALL } else { &*self.filter };
+            let read = self.backend.read_all(self.after, filter, self.limit).await.map(|page| self.wanted(page));
             let over = !matches!(read, Ok(Read { near: false, .. }));
             place.send(read);
             if over {
@@ -79,10 +79,10 @@ impl Reader {
     }
 
     /// Leaves out what the subscriber does not want, if the server was not asked to.
-    fn take_in(&mut self, mut page: Page) -> Read {
+    fn wanted(&mut self, mut page: Page) -> Read {
         let near = is_near(&page, self.after, self.limit);
         if self.unfiltered {
-            page.records.retain(|record| self.types.contains(&record.event_type));
+            page.records.retain(|record| self.filter.accepts(record));
         }
         let wanted = page.records.len() as u64;
         self.unfiltered = wanted > 0 && wanted * 10 >= page.complete_to.saturating_sub(self.after) * 9;

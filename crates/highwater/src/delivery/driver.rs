@@ -6,8 +6,10 @@
 mod handing;
 mod leading;
 mod reading;
+mod setting_up;
 mod signals;
 mod storing;
+mod transacting;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,18 +21,20 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 pub(crate) use self::signals::Signals;
+use self::storing::answered;
 use super::catch_up::CatchUp;
 use super::handling::Failure;
 use super::itself;
 use super::journal::Journal;
-use super::machine::{Machine, Now, Policy, Reaction, Step, Wish};
+use super::machine::{Inherited, Intent, Machine, Now, Policy, Reaction, Step};
 use super::status::{Rate, Status, SubscriptionState};
-use super::tail::{Seat, Tail};
+use super::tail::{Slot, Tail};
 use super::writer::{Outcome, Writer};
+use crate::kinds::KindsOfTypes;
 use crate::subscriber::Handler;
 use crate::{
-    Backend, Backoff, Error, EventTypes, Fence, ProjectorCoordinator, Record, ReliableDeliveryConfig, Request,
-    Subscriber, chain,
+    Backend, Backoff, Error, Fence, Filter, ProjectorCoordinator, Record, ReliableDeliveryConfig, Request, Subscriber,
+    chain,
 };
 
 /// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
@@ -53,7 +57,7 @@ pub(crate) struct Control {
 }
 
 /// What all subscribers of a bus share.
-pub(crate) struct Shared {
+pub(crate) struct Parts {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) writer: Arc<Writer>,
@@ -68,23 +72,25 @@ enum Source {
     CatchUp(CatchUp),
     /// Near the end: the next page decides.
     Near,
-    Tail(Seat),
+    Tail(Slot),
 }
 
 pub(crate) struct Driver {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Parts>,
     pub(super) subscriber: Subscriber,
     pub(super) config: ReliableDeliveryConfig,
     /// Where it starts when it has never been started.
     pub(super) start: u64,
-    /// The names under which its events may be stored.
-    stored_types: Arc<EventTypes>,
+    /// Which events are read for it: by the names under which they may be stored, and by the kinds of their streams.
+    filter: Arc<Filter>,
+    /// Where what it is handed comes from.
+    kinds: KindsOfTypes,
     pub(super) machine: Machine,
     pub(super) fence: Option<Fence>,
     /// By which its own terms are known, also those whose answer was lost and that took effect late.
     pub(super) nonce: Uuid,
     source: Source,
-    /// Where the tail last had no seat for it.
+    /// Where the tail last had no slot for it.
     turned_away_at: Option<u64>,
     storing: Option<oneshot::Receiver<Outcome>>,
     /// Since when the checkpoint lags behind.
@@ -121,7 +127,7 @@ pub(super) type Trouble = Error;
 
 impl Driver {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<Parts>,
         subscriber: Subscriber,
         config: ReliableDeliveryConfig,
         start: u64,
@@ -138,9 +144,16 @@ impl Driver {
             transactional: matches!(subscriber.handler, Handler::Within(_)),
             parked_per_stream_max: config.parked_per_stream_max,
             parked_max: config.parked_max,
+            subscriber_id: subscriber.id.clone(),
+            version: subscriber.version,
+            rebuilds: subscriber.options.rebuild_on_new_version,
         };
         Self {
-            stored_types: Arc::new(shared.backend.upcasters().stored_types(&subscriber.types)),
+            filter: Arc::new(Filter {
+                types: shared.backend.upcasters().stored_types(&subscriber.types),
+                kinds: subscriber.options.kinds.clone(),
+            }),
+            kinds: KindsOfTypes::default(),
             journal: Journal::new(&subscriber.id),
             machine: Machine::new(policy),
             shared,
@@ -181,7 +194,15 @@ impl Driver {
     }
 
     async fn turn(&mut self) -> bool {
-        self.hear();
+        self.receive_signals();
+        // While there are events at hand nothing else waits for the checkpoint that is on its way, and the next one waits for
+        // it.
+        if let Some(outcome) = answered(&mut self.storing)
+            && let Err(trouble) = self.stored(outcome)
+        {
+            self.trouble(trouble).await;
+            return true;
+        }
         let now = self.now();
         let step = self.machine.step(now);
         if !self.is_busy(&step, now) {
@@ -215,7 +236,8 @@ impl Driver {
 
     async fn carry_out(&mut self, step: Step) -> Result<(), Trouble> {
         match step {
-            Step::Take => self.take().await,
+            Step::Take => self.begin_leading().await,
+            Step::SetUp { anew } => self.set_up(anew).await,
             Step::Read => self.read().await,
             Step::Handle { count } => self.handle(count).await,
             Step::Store => self.store().await,
@@ -224,14 +246,14 @@ impl Driver {
             Step::Park => self.park().await,
             Step::Sleep => self.sleep().await,
             Step::Serve => self.serve().await,
-            Step::Yield => self.let_go().await,
+            Step::Yield => self.yield_leadership().await,
             Step::Rest => self.rest().await,
             Step::End => Ok(()),
         }
     }
 
     /// Receives the bus's signals.
-    fn hear(&mut self) {
+    fn receive_signals(&mut self) {
         if self.signals.has_lost() {
             self.lose();
         }
@@ -247,10 +269,10 @@ impl Driver {
     /// Receives operators' requests.
     fn heed(&mut self) {
         let control = self.signals.control.borrow_and_update().clone();
-        self.machine.on_wish(match control {
-            Control { stop: true, .. } => Wish::Stop,
-            Control { paused: true, .. } => Wish::Pause,
-            _ => Wish::Run,
+        self.machine.on_intent(match control {
+            Control { stop: true, .. } => Intent::Stop,
+            Control { paused: true, .. } => Intent::Pause,
+            _ => Intent::Run,
         });
         if control.resumed != self.resumed {
             self.resumed = control.resumed;
@@ -287,12 +309,12 @@ impl Driver {
     /// Whether it continues at once, and was seen a moment ago. Watchers would be woken for every few events, and that costs
     /// more than handling them.
     fn is_busy(&self, step: &Step, now: Now) -> bool {
-        let goes_on = match step {
+        let continues = match step {
             Step::Handle { .. } | Step::Store | Step::AwaitStore => true,
             Step::Read => now.more,
             _ => false,
         };
-        goes_on && self.published.elapsed() < PUBLISH_INTERVAL
+        continues && self.published.elapsed() < PUBLISH_INTERVAL
     }
 
     /// Shows where it is.
@@ -303,24 +325,28 @@ impl Driver {
         let rate = self.rate.per_second(Instant::now());
         let front_at = self.machine.current().map(|record| record.created_at);
         let leads = self.fence.is_some() && !self.machine.is_taking();
+        let is_set_up = leads && self.machine.is_set_up();
         let term = self.fence.as_ref().map(|fence| fence.term.number);
         self.status.send_if_modified(|status| {
-            let same = status.handled == handled && status.stored == stored && status.state == state;
+            let same = status.handled == handled
+                && status.stored == stored
+                && status.state == state
+                && status.is_set_up == is_set_up;
             (status.state, status.handled, status.stored, status.rate) = (state, handled, stored, rate);
-            (status.leads, status.term) = (leads, term);
+            (status.leads, status.term, status.is_set_up) = (leads, term, is_set_up);
             (status.front_at, status.at) = (front_at, self.published);
             !same
         });
     }
 
     fn state(&self) -> SubscriptionState {
-        if self.machine.wish() == Wish::Pause {
+        if self.machine.intent() == Intent::Pause {
             return SubscriptionState::Paused;
         }
         if let Some((error, _)) = &self.trouble {
             return SubscriptionState::Disconnected { error: error.clone() };
         }
-        if let Some(reason) = self.machine.halted() {
+        if let Some(reason) = self.machine.halted().filter(|_| !self.is_to_be_rebuilt()) {
             return SubscriptionState::Halted { reason: reason.clone() };
         }
         if self.machine.is_taking() {
@@ -404,7 +430,7 @@ impl Driver {
     }
 
     async fn rest(&mut self) -> Result<(), Trouble> {
-        // An unused seat keeps no subscriber waiting, and no page is kept for an absent one.
+        // An unused slot keeps no subscriber waiting, and no page is kept for an absent one.
         self.source = Source::None;
         self.signals.changed().await;
         Ok(())
@@ -414,12 +440,15 @@ impl Driver {
         self.machine.current().cloned()
     }
 
-    /// Starts again after a reset.
-    pub(super) fn begin_anew(&mut self, fence: Fence, position: u64, parked: HashMap<Uuid, u64>) {
+    /// Starts again after a reset, with tables that its code is written for.
+    fn begin_anew(&mut self, fence: Fence, position: u64, parked: HashMap<Uuid, u64>) {
         self.journal.started(fence.term.number, position, true);
         self.fence = Some(fence);
         self.void_source();
-        self.machine.on_taken(position, parked);
+        let setup_version = self.subscriber.version;
+        self.machine.on_taken(Inherited { global_sequence: position, parked, setup_version, begun: false });
+        // What was wrong before concerns what is there no more.
+        self.status.send_modify(|status| status.last_error = None);
         // Before any caller learns that the reset is done: it would find the checkpoint where it was before.
         self.publish(false);
     }

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 
 use super::driver::Signals;
 use super::journal::storable;
-use crate::{Backend, BoxError, Error, Permanent};
+use crate::{Backend, BoxError, Error, Opening, Permanent};
 
 /// How far to look for the reason of an error; one of the application's may go round in circles.
 const SOURCES_MAX: usize = 16;
@@ -18,7 +18,7 @@ const SOURCES_MAX: usize = 16;
 /// Why a handler failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Trying again is no use.
+    /// Retrying is no use.
     pub(super) permanent: bool,
     /// Its error text, fit to be stored.
     pub(super) error: Arc<str>,
@@ -29,9 +29,22 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What the store is to be blamed with.
-    pub(super) fn into_trouble(self) -> Error {
-        Error::Unavailable { action: "write in the transaction of delivery", source: (*self.error).into() }
+    /// What was met inside a transaction is the handler's failure, unless it is an outage of the store, which any event would
+    /// meet.
+    pub(super) fn of_handler(self) -> Result<Self, Error> {
+        if self.outage {
+            let source = (*self.error).into();
+            return Err(Error::Unavailable { action: "write in the transaction of delivery", source });
+        }
+        Ok(self)
+    }
+
+    /// What keeps a transaction from being committed is the store's trouble, unless it is what the handler did inside.
+    pub(super) fn of_commit(error: Error, opening: Opening) -> Result<Self, Error> {
+        match (opening, error) {
+            (Opening::Handler, aborted @ Error::Aborted { .. }) => Ok(Self::new(&aborted.into())),
+            (_, error) => Err(error),
+        }
     }
 
     pub(super) fn new(error: &BoxError) -> Self {
@@ -44,7 +57,7 @@ impl Failure {
 }
 
 /// How long a handler may work on the events it was given.
-pub(crate) struct Pace<'a> {
+pub(crate) struct TimeBudget<'a> {
     /// For one event.
     pub(crate) timeout: Option<Duration>,
     /// When the checkpoint is due.
@@ -58,7 +71,7 @@ pub(crate) struct Pace<'a> {
     look_at: u32,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> TimeBudget<'a> {
     /// Looking at the clock costs as much as handling a small event: it is not done for each of them.
     const LOOKS_EVERY: u32 = 16;
     /// But for each that takes longer than this.
@@ -147,7 +160,28 @@ fn panicked(what: &str, panic: &(dyn Any + Send)) -> Failure {
     Failure { unsure: true, ..Failure::new(&error) }
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_inside_and_a_commit_that_fails_are_the_stores_and_the_rest_is_the_handlers() {
+        let met = |outage| Failure { outage, ..Failure::new(&"no room".into()) }.of_handler();
+        assert_eq!(&*met(false).unwrap().error, "no room");
+        assert!(matches!(met(true).unwrap_err(), Error::Unavailable { source, .. } if source.to_string() == "no room"));
+
+        let aborted = || Error::Aborted { source: "a constraint".into() };
+        let unknown = || Error::UnknownOutcome { source: "lost".into() };
+        let failure = Failure::of_commit(aborted(), Opening::Handler).unwrap();
+        assert!(failure.error.contains("a constraint") && !failure.permanent, "{failure:?}");
+        assert!(matches!(Failure::of_commit(aborted(), Opening::Closing), Err(Error::Aborted { .. })), "nobody worked");
+        for opening in [Opening::Handler, Opening::Closing] {
+            assert!(matches!(Failure::of_commit(unknown(), opening), Err(Error::UnknownOutcome { .. })));
+        }
+    }
 }

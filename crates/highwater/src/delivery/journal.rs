@@ -2,19 +2,25 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::{BoxError, Error, Record, chain};
+
+/// A hand-over is one line on each side: that the new leader has caught up is one more where it had to catch up for long.
+const WORTH_SAYING: Duration = Duration::from_secs(1);
 
 /// Writes down what happens to one subscriber.
 #[derive(Debug)]
 pub(super) struct Journal {
     span: tracing::Span,
-    catching_up: bool,
+    /// Since when.
+    catching_up: Option<Instant>,
 }
 
 impl Journal {
     pub(super) fn new(subscriber_id: &str) -> Self {
         let span = tracing::info_span!("subscriber", id = subscriber_id);
-        Self { span, catching_up: false }
+        Self { span, catching_up: None }
     }
 
     /// For everything that runs in the subscriber's task, its handler's own events included.
@@ -27,16 +33,17 @@ impl Journal {
     }
 
     pub(super) fn catching_up(&mut self, position: u64) {
-        if !self.catching_up {
-            self.catching_up = true;
-            tracing::info!(parent: &self.span, position, "catching up");
+        if self.catching_up.is_none() {
+            self.catching_up = Some(Instant::now());
+            tracing::debug!(parent: &self.span, position, "catching up");
         }
     }
 
     pub(super) fn live(&mut self, position: u64) {
-        if self.catching_up {
-            self.catching_up = false;
-            tracing::info!(parent: &self.span, position, "caught up");
+        let Some(took) = self.catching_up.take().map(|since| since.elapsed()) else { return };
+        match took >= WORTH_SAYING {
+            true => tracing::info!(parent: &self.span, position, ?took, "caught up"),
+            false => tracing::debug!(parent: &self.span, position, ?took, "caught up"),
         }
     }
 
@@ -46,6 +53,7 @@ impl Journal {
             global_sequence = record.global_sequence,
             event_id = %record.id,
             event_type = record.event_type,
+            stream = %record.stream(),
             failures,
             ?delay,
             error,
@@ -63,7 +71,7 @@ impl Journal {
             global_sequence = record.global_sequence,
             event_id = %record.id,
             event_type = record.event_type,
-            stream_id = %record.stream_id,
+            stream = %record.stream(),
             failures,
             error,
             "an event went to the dead letters"
@@ -74,13 +82,21 @@ impl Journal {
         tracing::debug!(
             parent: &self.span,
             global_sequence = record.global_sequence,
-            stream_id = %record.stream_id,
+            stream = %record.stream(),
             "an event waits behind an earlier one of its stream"
         );
     }
 
     pub(super) fn halted(&self, reason: &str) {
         tracing::error!(parent: &self.span, reason, "halted; nothing is processed until it is resumed");
+    }
+
+    pub(super) fn set_up(&self, version: u32) {
+        tracing::info!(parent: &self.span, version, "the tables of its read model are set up");
+    }
+
+    pub(super) fn unreported(&self, error: &Error) {
+        tracing::debug!(parent: &self.span, %error, "cannot report that it has halted");
     }
 
     pub(super) fn fenced(&self, error: &Error) {
@@ -95,7 +111,7 @@ impl Journal {
         tracing::warn!(parent: &self.span, position, "leadership lost; nothing more is processed until it is back");
     }
 
-    pub(super) fn let_go(&self, position: u64) {
+    pub(super) fn yielded_leadership(&self, position: u64) {
         tracing::info!(parent: &self.span, position, "leadership released for another instance");
     }
 
@@ -107,12 +123,12 @@ impl Journal {
         tracing::info!(parent: &self.span, "the store answers again");
     }
 
-    pub(super) fn served(&self, asked: &str, by: &str, done: u64, failed: u64, error: Option<&str>) {
-        tracing::info!(parent: &self.span, asked, by, done, failed, error, "request carried out");
+    pub(super) fn served(&self, kind: &str, by: &str, done: u64, failed: u64, error: Option<&str>) {
+        tracing::info!(parent: &self.span, kind, by, done, failed, error, "request carried out");
     }
 
-    pub(super) fn replay_failed(&self, letter: uuid::Uuid, error: &str) {
-        tracing::warn!(parent: &self.span, %letter, error, "a replayed event failed again");
+    pub(super) fn replay_failed(&self, dead_letter: uuid::Uuid, error: &str) {
+        tracing::warn!(parent: &self.span, %dead_letter, error, "a replayed event failed again");
     }
 
     pub(super) fn stopped(&self, position: u64) {

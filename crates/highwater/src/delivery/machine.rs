@@ -5,6 +5,7 @@
 //! says what to do; the `on_…` methods record what happened.
 
 mod step;
+mod tables;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,8 +14,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-pub(crate) use self::step::{Now, Policy, Reaction, Step, Wish};
-use super::stride::Stride;
+pub(crate) use self::step::{Failed, Intent, Now, Policy, Reaction, Step};
+pub(crate) use self::tables::Inherited;
+use self::tables::Tables;
+use super::batch_size::BatchSize;
 use crate::{Error, FailurePolicy, Record};
 
 /// Events that are delivered before anything else is checked.
@@ -23,6 +26,7 @@ const CHUNK_MAX: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     Taking,
+    SettingUp { anew: bool },
     Running,
     Retrying,
     Halted(Arc<str>),
@@ -40,7 +44,8 @@ struct Work {
 pub(crate) struct Machine {
     policy: Policy,
     phase: Phase,
-    wish: Wish,
+    intent: Intent,
+    tables: Tables,
     /// Another instance is to lead.
     yielding: bool,
     work: Option<Work>,
@@ -51,7 +56,7 @@ pub(crate) struct Machine {
     unsaved: usize,
     storing: Option<Storing>,
     /// Events in one transaction.
-    stride: Stride,
+    batch_size: BatchSize,
     /// Events up to here are handled one by one: the batch they were in has failed.
     alone_to: u64,
     /// How often the event in front has failed.
@@ -70,10 +75,11 @@ struct Storing {
 impl Machine {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
-            stride: Stride::new(policy.batch, policy.within),
+            batch_size: BatchSize::new(policy.batch, policy.within),
             policy,
             phase: Phase::Taking,
-            wish: Wish::Run,
+            intent: Intent::Run,
+            tables: Tables::Ready,
             yielding: false,
             work: None,
             handled: 0,
@@ -90,10 +96,13 @@ impl Machine {
 
     pub(crate) fn step(&self, now: Now) -> Step {
         match self.phase {
-            Phase::Taking if self.wish == Wish::Stop => Step::End,
-            Phase::Taking if self.wish == Wish::Pause => Step::Rest,
+            Phase::Taking if self.intent == Intent::Stop => Step::End,
+            Phase::Taking if self.intent == Intent::Pause => Step::Rest,
             Phase::Taking => Step::Take,
-            _ if self.wish != Wish::Run => self.settle(if self.wish == Wish::Stop { Step::End } else { Step::Rest }),
+            _ if self.intent != Intent::Run => {
+                self.settle(if self.intent == Intent::Stop { Step::End } else { Step::Rest })
+            }
+            Phase::SettingUp { anew } => Step::SetUp { anew },
             Phase::Halted(_) => self.settle(if now.asked { Step::Serve } else { Step::Rest }),
             Phase::Retrying if now.asked => self.settle(Step::Serve),
             Phase::Retrying if self.storing.is_none() && self.unsaved > 0 => Step::Store,
@@ -134,7 +143,7 @@ impl Machine {
             return alone(Step::Park);
         }
         if self.policy.transactional {
-            return alone(Step::Handle { count: self.count(self.stride.events()) });
+            return alone(Step::Handle { count: self.count(self.batch_size.events()) });
         }
         if self.unsaved >= self.policy.batch {
             return if self.storing.is_some() { Step::AwaitStore } else { Step::Store };
@@ -198,14 +207,7 @@ impl Machine {
         work.records[..work.next + count].last().map_or(self.handled, |record| record.global_sequence)
     }
 
-    /// Leadership was acquired, with what is stored.
-    pub(crate) fn on_taken(&mut self, global_sequence: u64, parked: HashMap<Uuid, u64>) {
-        let (wish, yielding, stride) = (self.wish, self.yielding, self.stride);
-        *self = Self { phase: Phase::Running, wish, yielding, stride, ..Self::new(self.policy.clone()) };
-        (self.handled, self.stored, self.parked) = (global_sequence, global_sequence, parked);
-    }
-
-    /// A page that continues where [`position`](Self::position) is.
+    /// A page that continues where [`handled`](Self::handled) is.
     pub(crate) fn on_page(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
         let next = records.partition_point(|record| record.global_sequence <= self.handled);
         if next == records.len() {
@@ -233,7 +235,7 @@ impl Machine {
 
     /// A transaction of so many events took so long, whether it was committed or not.
     pub(crate) fn on_took(&mut self, count: usize, took: Duration) {
-        self.stride.took(count, took);
+        self.batch_size.took(count, took);
     }
 
     /// The next `count` events turned out to be done already, with the checkpoint `at` a position. That need not be as far
@@ -258,28 +260,24 @@ impl Machine {
         (self.failures, self.spent) = (0, false);
     }
 
-    /// A batch failed whole, and was rolled back.
-    pub(crate) fn on_batch_failed(&mut self, count: usize) {
-        let (records, range) = self.front(count);
-        self.alone_to = records[range].last().map_or(self.alone_to, |record| record.global_sequence);
-    }
-
-    /// The event in front failed. Returns how often that has happened, or `None` when it will not be retried.
-    pub(crate) fn on_failed(&mut self, permanent: bool, error: &str) -> Option<u32> {
+    /// The next `count` events failed together, and were rolled back. Which of them is to blame is found out one by one.
+    pub(crate) fn on_failed(&mut self, count: usize, permanent: bool, error: &str) -> Failed {
+        if count > 1 {
+            let (records, range) = self.front(count);
+            self.alone_to = records[range].last().map_or(self.alone_to, |record| record.global_sequence);
+            return Failed::Together;
+        }
         self.failures = self.failures.saturating_add(1);
         self.spent = permanent || self.failures > self.policy.max_retries;
         if !self.spent {
             self.phase = Phase::Retrying;
-            return Some(self.failures);
+            return Failed::Retry { failures: self.failures };
         }
-        match self.policy.on_failure {
-            FailurePolicy::DeadLetter | FailurePolicy::ParkStream => {}
-            FailurePolicy::Halt => {
-                let event = self.current().map_or(0, |record| record.global_sequence);
-                self.halt(&format!("event {event} failed {} times, the last time with: {error}", self.failures));
-            }
+        if self.policy.on_failure == FailurePolicy::Halt {
+            let event = self.current().map_or(0, |record| record.global_sequence);
+            self.halt(&format!("event {event} failed {} times, the last time with: {error}", self.failures));
         }
-        None
+        Failed::Spent
     }
 
     /// The event in front is due again.
@@ -295,13 +293,14 @@ impl Machine {
         self.phase = Phase::Retrying;
     }
 
-    /// The event in front became a dead letter, and the checkpoint has moved past it. `parked`: so many dead letters of its
-    /// stream are waiting now.
+    /// The event in front became a dead letter, and the checkpoint has moved up to it: where the page is complete beyond it,
+    /// the rest of the way is still to be stored. `parked`: so many dead letters of its stream are waiting now.
     pub(crate) fn on_buried(&mut self, parked: u64) {
-        if let Some(stream_id) = self.current().map(|record| record.stream_id) {
-            self.on_parked_left(stream_id, parked);
-        }
-        self.on_committed(1);
+        let Some((stream_id, at)) = self.current().map(|record| (record.stream_id, record.global_sequence)) else {
+            return;
+        };
+        self.on_parked_left(stream_id, parked);
+        self.on_found(1, at);
     }
 
     /// So many dead letters of a stream are waiting now; none unparks it.
@@ -324,11 +323,11 @@ impl Machine {
 
     /// Why the event in front may not be parked, if it may not.
     pub(crate) fn parking_limit(&self) -> Option<String> {
-        let stream_id = self.current()?.stream_id;
-        let in_stream = self.parked.get(&stream_id).copied().unwrap_or(0);
+        let front = self.current()?;
+        let in_stream = self.parked.get(&front.stream_id).copied().unwrap_or(0);
         let in_all: u64 = self.parked.values().sum();
         if in_stream >= self.policy.parked_per_stream_max {
-            Some(format!("parked_per_stream_max: {in_stream} events of stream {stream_id} are parked"))
+            Some(format!("parked_per_stream_max: {in_stream} events of stream {} are parked", front.stream()))
         } else if in_all >= self.policy.parked_max {
             Some(format!("parked_max: {in_all} events are parked"))
         } else {
@@ -416,13 +415,16 @@ impl Machine {
         self.yielding = yielding;
     }
 
-    pub(crate) fn on_wish(&mut self, wish: Wish) {
-        self.wish = wish;
+    pub(crate) fn on_intent(&mut self, intent: Intent) {
+        self.intent = intent;
     }
 
     /// Resumes after it was halted, with the event that it was halted in front of.
     pub(crate) fn on_resumed(&mut self) {
-        if matches!(self.phase, Phase::Halted(_)) {
+        if self.unfit().is_some() {
+            // Only if it is not so any more: that is looked up.
+            self.on_interrupted();
+        } else if matches!(self.phase, Phase::Halted(_)) {
             self.phase = Phase::Running;
             (self.failures, self.spent) = (0, false);
         }
@@ -453,9 +455,11 @@ impl Machine {
         }
     }
 
-    /// Whether it would refuse to release: it is failing, or it is paused.
+    /// Whether it would refuse to release: it is failing, it is paused, or its tables are not there yet.
     pub(crate) fn stays(&self) -> bool {
-        self.wish != Wish::Run || self.failures > 0 || matches!(self.phase, Phase::Halted(_))
+        self.intent != Intent::Run
+            || self.failures > 0
+            || matches!(self.phase, Phase::Halted(_) | Phase::SettingUp { .. })
     }
 
     pub(crate) fn is_taking(&self) -> bool {
@@ -466,8 +470,8 @@ impl Machine {
         self.phase == Phase::Retrying
     }
 
-    pub(crate) fn wish(&self) -> Wish {
-        self.wish
+    pub(crate) fn intent(&self) -> Intent {
+        self.intent
     }
 
     pub(crate) fn is_storing(&self) -> bool {

@@ -48,7 +48,8 @@ pub enum SubscriptionState {
     },
     /// An operator paused it.
     Paused,
-    /// It has stopped in front of an event, and waits to be resumed.
+    /// It has stopped in front of an event, and waits to be resumed; or its tables are of another version than its code, and it
+    /// waits to be rebuilt.
     Halted {
         /// Why.
         reason: Arc<str>,
@@ -141,6 +142,8 @@ pub(crate) struct Status {
     pub(crate) rate: f64,
     /// Whether it leads: if not, only what is stored tells where it is.
     pub(crate) leads: bool,
+    /// Whether the tables are those that its code is written for, as far as it leads.
+    pub(crate) is_set_up: bool,
     /// The term it has, as far as it knows: also while it checks whether that still holds.
     pub(crate) term: Option<u64>,
     /// When this was last reported.
@@ -158,6 +161,7 @@ impl Status {
             stored: 0,
             rate: 0.0,
             leads: false,
+            is_set_up: false,
             term: None,
             at: Instant::now(),
             front_at: None,
@@ -222,12 +226,12 @@ impl Short {
 
 /// How fast a checkpoint moves that another instance stores: measured at each query.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct CheckpointRate {
     before: Option<(Instant, u64)>,
     rate: f64,
 }
 
-impl Pace {
+impl CheckpointRate {
     /// Numbers per second, over the time between two looks of which each was a while after the one before.
     pub(crate) fn seen(&mut self, checkpoint: u64) -> f64 {
         let now = Instant::now();

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::lock::lock;
 use crate::log::named_writers;
-use crate::{Backend, Backoff, Error, EventTypes, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
+use crate::{Backend, Backoff, Error, Filter, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
 /// How long to wait before checking again whether an open writer has ended; at first, and at most. A rollback sends no hint.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -25,13 +25,16 @@ const WORTH_SAYING: Duration = Duration::from_secs(1);
 /// later.
 const NAMED_WITHIN: Duration = Duration::from_millis(100);
 
+/// How long to wait before asking for a slot again.
+pub(crate) const TURNED_AWAY: Duration = Duration::from_millis(20);
+
 /// The shared end of the log.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    state: Mutex<State>,
+    state: Mutex<TailState>,
     /// Counts up whenever there is something to be seen.
     news: watch::Sender<u64>,
-    /// A subscriber has taken a seat.
+    /// A subscriber has taken a slot.
     wanted: Notify,
     limit: ReadLimit,
     keep: ReadLimit,
@@ -39,7 +42,7 @@ pub(crate) struct Tail {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TailState {
     pages: VecDeque<Arc<TailPage>>,
     events: usize,
     bytes: usize,
@@ -47,10 +50,10 @@ struct State {
     position: u64,
     /// The life of the server that the pages come from.
     incarnation: u64,
-    seats: usize,
-    /// Counts up when no subscriber has a seat any more, and when none can.
+    slots: usize,
+    /// Counts up when no subscriber has a slot any more, and when none can.
     epoch: u64,
-    /// Seats from before are void: they were taken in another life of the server.
+    /// Slots from before are void: they were taken in another life of the server.
     void_before: u64,
     error: Option<String>,
 }
@@ -66,7 +69,7 @@ pub(crate) struct TailPage {
 
 /// What a subscriber finds.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum TailRead {
     Page(Arc<TailPage>),
     /// Nothing yet.
     Nothing,
@@ -92,7 +95,7 @@ impl Tail {
     }
 
     /// Nothing is left half done when a holder panics: the state is sound between any two statements.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TailState> {
         lock(&self.state)
     }
 
@@ -101,20 +104,20 @@ impl Tail {
         self.state().error.clone()
     }
 
-    /// A seat for a subscriber at a position; `None` when the tail does not cover that.
-    pub(crate) fn join(self: &Arc<Self>, position: u64, incarnation: u64) -> Option<Seat> {
+    /// A slot for a subscriber at a position; `None` when the tail does not cover that.
+    pub(crate) fn join(self: &Arc<Self>, position: u64, incarnation: u64) -> Option<Slot> {
         let mut state = self.state();
-        if state.seats == 0 {
-            *state = State { position, incarnation, ..state.next() };
+        if state.slots == 0 {
+            *state = TailState { position, incarnation, ..state.next() };
         } else if state.incarnation != incarnation || !state.covers(position) {
             return None;
         }
-        state.seats += 1;
+        state.slots += 1;
         let epoch = state.epoch;
         drop(state);
         self.wanted.notify_one();
         let news = self.news.subscribe();
-        Some(Seat { tail: self.clone(), news, epoch })
+        Some(Slot { tail: self.clone(), news, epoch })
     }
 
     /// Reads for as long as a subscriber listens. Never ends by itself.
@@ -135,10 +138,10 @@ impl Tail {
                 // What was learnt in another life of the server does not count.
                 hint = 0;
             }
-            match backend.read_all(position, &EventTypes::All, self.limit).await {
+            match backend.read_all(position, &Filter::ALL, self.limit).await {
                 Ok(page) => {
                     backoff.reset();
-                    if self.take_in(page, position, epoch) {
+                    if self.keep(page, position, epoch) {
                         look_again.reset();
                         held_back.over();
                         continue;
@@ -190,14 +193,14 @@ impl Tail {
         tokio::select! {
             hint = news => Some(hint),
             () = tokio::time::sleep(pause) => None,
-            // A subscriber took a seat: perhaps at another position.
+            // A subscriber took a slot: perhaps at another position.
             () = self.wanted.notified() => None,
         }
     }
 
     fn seated(&self) -> Option<(u64, u64, u64)> {
         let state = self.state();
-        (state.seats > 0).then_some((state.position, state.epoch, state.incarnation))
+        (state.slots > 0).then_some((state.position, state.epoch, state.incarnation))
     }
 
     /// A damaged event concerns the subscribers that want it: each reads by itself, and only they meet it.
@@ -213,7 +216,7 @@ impl Tail {
     }
 
     /// True when there was something new.
-    fn take_in(&self, page: Page, position: u64, epoch: u64) -> bool {
+    fn keep(&self, page: Page, position: u64, epoch: u64) -> bool {
         let mut state = self.state();
         state.error = None;
         if state.epoch != epoch || state.position != position {
@@ -222,7 +225,7 @@ impl Tail {
         }
         if page.incarnation != state.incarnation {
             // Subscribers seated there find out at their next look; a new one starts afresh, and waits for no other.
-            *state = State { void_before: state.epoch + 1, ..state.next() };
+            *state = TailState { void_before: state.epoch + 1, ..state.next() };
         } else if page.complete_to > position {
             state.push(page, self.keep);
         } else {
@@ -271,7 +274,7 @@ impl HeldBack {
     }
 }
 
-impl State {
+impl TailState {
     /// Without subscribers, and nothing read.
     fn next(&self) -> Self {
         Self { epoch: self.epoch + 1, void_before: self.void_before, ..Self::default() }
@@ -295,35 +298,35 @@ impl State {
         }
     }
 
-    fn find(&self, position: u64) -> Found {
+    fn find(&self, position: u64) -> TailRead {
         if position >= self.position {
-            return Found::Nothing;
+            return TailRead::Nothing;
         }
         if !self.covers(position) {
-            return Found::Behind;
+            return TailRead::Behind;
         }
         let at = self.pages.partition_point(|page| page.complete_to <= position);
-        self.pages.get(at).map_or(Found::Nothing, |page| Found::Page(page.clone()))
+        self.pages.get(at).map_or(TailRead::Nothing, |page| TailRead::Page(page.clone()))
     }
 }
 
 /// A live subscriber's place at the tail.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Slot {
     tail: Arc<Tail>,
     news: watch::Receiver<u64>,
     epoch: u64,
 }
 
-impl Seat {
+impl Slot {
     /// What comes after a position, if anything does yet.
-    pub(crate) fn find(&mut self, position: u64) -> Found {
+    pub(crate) fn find(&mut self, position: u64) -> TailRead {
         // Before looking, so that nothing that comes after the look is missed.
         self.news.borrow_and_update();
         let state = self.tail.state();
         match self.epoch {
-            epoch if epoch < state.void_before => Found::Void,
-            epoch if epoch < state.epoch => Found::Behind,
+            epoch if epoch < state.void_before => TailRead::Void,
+            epoch if epoch < state.epoch => TailRead::Behind,
             _ => state.find(position),
         }
     }
@@ -336,14 +339,14 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut state = self.tail.state();
         if state.epoch != self.epoch {
             return;
         }
-        state.seats = state.seats.saturating_sub(1);
-        if state.seats == 0 {
+        state.slots = state.slots.saturating_sub(1);
+        if state.slots == 0 {
             *state = state.next();
         }
     }
@@ -364,22 +367,22 @@ mod tests {
     /// Takes a page in as the reading task does.
     fn read(tail: &Tail, page: Page) {
         let (position, epoch, _) = tail.seated().unwrap();
-        tail.take_in(page, position, epoch);
+        tail.keep(page, position, epoch);
     }
 
     #[test]
-    fn after_the_server_was_replaced_whoever_comes_starts_anew_though_somebody_still_sits_there() {
+    fn after_the_server_was_replaced_a_newcomer_starts_anew_though_a_slot_is_still_taken() {
         let tail = tail();
         let mut stuck = tail.join(10, 1).unwrap();
         read(&tail, page(12, 2));
-        assert!(matches!(stuck.find(10), Found::Void));
+        assert!(matches!(stuck.find(10), TailRead::Void));
         let mut newcomer = tail.join(5, 2).expect("nobody has to wait for the one that is stuck");
         read(&tail, page(7, 2));
-        assert!(matches!(newcomer.find(5), Found::Page(_)));
+        assert!(matches!(newcomer.find(5), TailRead::Page(_)));
         drop(stuck);
-        assert!(matches!(newcomer.find(7), Found::Nothing), "its going changes nothing for the others");
+        assert!(matches!(newcomer.find(7), TailRead::Nothing), "its going changes nothing for the others");
         read(&tail, page(9, 2));
-        assert!(matches!(newcomer.find(7), Found::Page(_)));
+        assert!(matches!(newcomer.find(7), TailRead::Page(_)));
     }
 
     #[test]
@@ -387,22 +390,23 @@ mod tests {
         let tail = tail();
         let (mut one, mut other) = (tail.join(10, 1).unwrap(), tail.join(10, 1).unwrap());
         tail.failed(&Error::Damaged { action: "read the log", source: "event 11".into() });
-        assert!(matches!(one.find(10), Found::Behind) && matches!(other.find(10), Found::Behind));
+        assert!(matches!(one.find(10), TailRead::Behind) && matches!(other.find(10), TailRead::Behind));
         let mut beyond = tail.join(11, 1).expect("nobody has to wait for those who are in front of it");
         drop((one, other));
         read(&tail, page(13, 1));
-        assert!(matches!(beyond.find(11), Found::Page(_)));
-        assert_eq!(tail.error(), None, "whoever meets it says so");
+        assert!(matches!(beyond.find(11), TailRead::Page(_)));
+        assert_eq!(tail.error(), None, "the reader that meets it says so");
     }
 
     #[test]
-    fn who_is_too_far_behind_is_told_so_and_gets_no_seat() {
+    fn who_is_too_far_behind_is_told_so_and_gets_no_slot() {
         let config = ReliableDeliveryConfig { tail_events_max: 1, ..ReliableDeliveryConfig::default() };
         let tail = Arc::new(Tail::new(&config));
         let mut slow = tail.join(0, 1).unwrap();
         let record = |global_sequence| Record {
             id: uuid::Uuid::nil(),
             stream_id: uuid::Uuid::nil(),
+            stream_name: None,
             stream_version: 1,
             global_sequence,
             event_type: "Noted".to_owned(),
@@ -414,8 +418,8 @@ mod tests {
         for n in 1..=3 {
             read(&tail, Page { records: vec![record(n)], complete_to: n, incarnation: 1 });
         }
-        assert!(matches!(slow.find(0), Found::Behind));
-        assert!(matches!(slow.find(2), Found::Page(_)), "the latest is kept");
+        assert!(matches!(slow.find(0), TailRead::Behind));
+        assert!(matches!(slow.find(2), TailRead::Page(_)), "the latest is kept");
         assert!(tail.join(1, 1).is_none() && tail.join(2, 1).is_some());
     }
 }

@@ -5,7 +5,7 @@ use super::{Finding, Severity};
 const TOPIC: &str = "rows";
 
 /// For backends: what is to be done about rows that were damaged, or changed by hand. Each is its kind ("event", "stream",
-/// "checkpoint", "term", "letter", "request", "report"), which one it is, and what is wrong with it.
+/// "checkpoint", "term", "dead letter", "request", "report"), which one it is, and what is wrong with it.
 #[must_use]
 pub fn diagnose_rows(damaged: Vec<(String, String, String)>) -> Vec<Finding> {
     if damaged.is_empty() {
@@ -18,13 +18,13 @@ fn finding(kind: &str, which: &str, wrong: &str) -> Finding {
     let (severity, advice) = match kind {
         "event" | "stream" => (
             Severity::Bad,
-            "restore a backup, or mend the row by hand while nobody writes; let nobody change events by hand",
+            "restore a backup, or fix the row by hand while nothing writes; no operator may change events by hand",
         ),
-        "checkpoint" => (Severity::Bad, "stop whoever processes for it, and set its checkpoint, or delete the row"),
-        "term" => (Severity::Bad, "while nobody processes, set it to the highest term of any checkpoint"),
-        "letter" => (Severity::Warning, "it cannot be replayed: discard it, or restore what is missing"),
-        "request" => (Severity::Warning, "nobody can carry it out: delete the row, and ask again"),
-        _ => (Severity::Note, "it counts as not said; whoever leads says it anew, or delete the row"),
+        "checkpoint" => (Severity::Bad, "stop its leader, and set its checkpoint, or delete the row"),
+        "term" => (Severity::Bad, "while no instance processes, set it to the highest term of any checkpoint"),
+        "dead letter" => (Severity::Warning, "it cannot be replayed: discard it, or restore what is missing"),
+        "request" => (Severity::Warning, "no instance can carry it out: delete the row, and request it again"),
+        _ => (Severity::Note, "it counts as not said; the leader says it anew, or delete the row"),
     };
     Finding::advised(severity, TOPIC, format!("{kind} {which}: {wrong}"), advice)
 }
@@ -38,7 +38,7 @@ mod tests {
         assert_eq!(diagnose_rows(Vec::new())[0].severity, Severity::Good);
         let severity = |kind: &str| finding(kind, "7", "it is torn").severity;
         assert_eq!(["event", "stream", "checkpoint", "term"].map(severity), [Severity::Bad; 4]);
-        assert_eq!(["letter", "request"].map(severity), [Severity::Warning; 2]);
+        assert_eq!(["dead letter", "request"].map(severity), [Severity::Warning; 2]);
         assert_eq!(severity("report"), Severity::Note);
         assert_eq!(finding("event", "7", "it is torn").found, "event 7: it is torn");
     }

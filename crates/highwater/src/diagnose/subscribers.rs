@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::Utc;
 
 use super::Finding;
-use crate::{Checkpoints, Error, LeaderHold, Leadership, LockHolder, Log};
+use crate::{Backend, Error, LeaderHold, LockHolder};
 
 const TOPIC: &str = "subscribers";
 const ANOTHER_LOG: &str =
@@ -19,16 +19,18 @@ const TAKEN_OVER_WITHIN: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When the store cannot be asked.
-pub async fn diagnose_subscribers(store: &(impl Log + Checkpoints + Leadership)) -> Result<Vec<Finding>, Error> {
+pub async fn diagnose_subscribers(store: &dyn Backend) -> Result<Vec<Finding>, Error> {
     let checkpoints = store.checkpoints().await?;
     let ids: Vec<String> = checkpoints.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
     let (paused, leaders, head) = (store.paused(&ids).await?, store.leaders().await?, store.head().await?);
     let mut findings = Vec::new();
-    for checkpoint in &checkpoints {
+    // A lease is not behind, whatever comes into the log.
+    let subscribers: Vec<_> = checkpoints.iter().filter(|checkpoint| !checkpoint.is_lease()).collect();
+    for checkpoint in &subscribers {
         let (id, at) = (&checkpoint.subscriber_id, checkpoint.global_sequence);
         if paused.contains(id) {
             let found = format!("{id:?} is paused, up to {} events behind", head.saturating_sub(at));
-            findings.push(Finding::note(TOPIC, found, "resume() it when it is to go on"));
+            findings.push(Finding::note(TOPIC, found, "resume() it when it is to continue"));
             continue;
         }
         let idle = (Utc::now() - checkpoint.updated_at).to_std().unwrap_or_default();
@@ -44,7 +46,7 @@ pub async fn diagnose_subscribers(store: &(impl Log + Checkpoints + Leadership))
     }
     findings.extend(denied(store, &ids).await?);
     if findings.is_empty() {
-        let count = checkpoints.len();
+        let count = subscribers.len();
         findings.push(Finding::good(TOPIC, format!("none of {count} falls behind unnoticed")));
     }
     Ok(findings)
@@ -52,7 +54,7 @@ pub async fn diagnose_subscribers(store: &(impl Log + Checkpoints + Leadership))
 
 /// Subscribers whose lock is held by a session that does not lead. An instance that takes over holds the lock for a moment
 /// before it leads, so each finding is checked once more.
-async fn denied(store: &impl Leadership, ids: &[String]) -> Result<Vec<Finding>, Error> {
+async fn denied(store: &dyn Backend, ids: &[String]) -> Result<Vec<Finding>, Error> {
     let mut holders = held_without_leading(store, ids.to_vec()).await?;
     if !holders.is_empty() {
         tokio::time::sleep(TAKEN_OVER_WITHIN).await;
@@ -67,7 +69,7 @@ async fn denied(store: &impl Leadership, ids: &[String]) -> Result<Vec<Finding>,
     Ok(holders.into_iter().map(finding).collect())
 }
 
-async fn held_without_leading(store: &impl Leadership, ids: Vec<String>) -> Result<Vec<LockHolder>, Error> {
+async fn held_without_leading(store: &dyn Backend, ids: Vec<String>) -> Result<Vec<LockHolder>, Error> {
     let mut holders = store.lock_holders(&ids).await?;
     // Queried afterwards: an instance that led when the locks were queried may have released since.
     let leaders = store.leaders().await?;
@@ -86,14 +88,14 @@ fn straggler(id: &str, at: u64, head: u64, idle: Duration, hold: Option<LeaderHo
     let (why, advice) = match hold {
         _ if behind == 0 => return None,
         Some(LeaderHold::Held) if stuck => {
-            ("its leader does not get on", "see its state and health() where it is led: a handler may fail or hang")
+            ("its leader makes no progress", "see its state and health() where it is led: a handler may fail or hang")
         }
         Some(LeaderHold::Unknown) if stuck => (
             "it runs without coordination, if at all",
-            "start whoever subscribes it, or delete its checkpoint if nobody does any more",
+            "start the process that subscribes it, or remove() it if none does any more",
         ),
         Some(LeaderHold::Gone) | None => {
-            ("nobody leads", "start an instance that subscribes it, or delete its checkpoint if nobody does any more")
+            ("no instance leads", "start an instance that subscribes it, or remove() it if none does any more")
         }
         Some(_) => return None,
     };

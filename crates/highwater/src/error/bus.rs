@@ -23,8 +23,8 @@ pub enum BusError {
     #[error("{0:?} is subscribed already on this bus; unsubscribe it first, or give the other one its own name")]
     AlreadySubscribed(String),
 
-    /// No subscriber has this name. Check its spelling.
-    #[error("there is no subscriber {0:?}")]
+    /// No subscriber has this name: no instance has started one, or it was removed. Check its spelling.
+    #[error("there is no subscriber {0:?}: no instance has started it, or it was removed")]
     UnknownSubscriber(String),
 
     /// An instance leads the subscriber, or may do so, and would continue from where it is. Nothing was changed: stop it
@@ -55,6 +55,47 @@ pub enum BusError {
         waited: Duration,
     },
 
+    /// The tables of a read model are not those that this program's code is written for, and reading them could go wrong in
+    /// silence. It is said why in the log and by `highwater why`: rebuild it, upgrade the program, or wait until it is set up.
+    #[error(
+        "the tables of {subscriber_id:?} are {}, and this program is written for version {wanted}: rebuild it, or upgrade what is \
+         older",
+        found.map_or_else(|| "not set up in this store".to_owned(), |found| format!("of version {found}"))
+    )]
+    OtherTables {
+        /// The subscriber.
+        subscriber_id: String,
+        /// The version of the tables; none when none were set up.
+        found: Option<u32>,
+        /// The version that the subscriber has on this bus.
+        wanted: u32,
+    },
+
+    /// A live view could not fold an event, and is not kept up to date any more. Correct what is wrong, and start it again.
+    #[error("the live view {view} has stopped: {reason}; correct that, and start it again")]
+    ViewStopped {
+        /// The type of its state.
+        view: &'static str,
+        /// Which event it was, and why.
+        reason: String,
+    },
+
+    /// A live view was not ready in time. It continues; read it again, or wait for it with `ready`.
+    #[error(
+        "the live view {view} is not ready after {waited:?}: it is folded up to {folded_to}{}",
+        if *wanted > 0 { format!(", and {wanted} is wanted") } else { String::new() }
+    )]
+    ViewNotReady {
+        /// The type of its state.
+        view: &'static str,
+        /// What was waited for; 0 when that is the end of the log as it was when the view started.
+        wanted: u64,
+        /// Where it is.
+        folded_to: u64,
+        /// How long was waited.
+        waited: Duration,
+    },
+
     /// The subscriber does not process. Its state says why.
     #[error("{subscriber_id:?} is not running: {reason}")]
     NotRunning {
@@ -65,10 +106,10 @@ pub enum BusError {
     },
 
     /// A request could not be carried out as asked. What was done of it stays done.
-    #[error("{asked} failed: {reason}")]
+    #[error("{kind} failed: {reason}")]
     RequestFailed {
         /// What was asked for.
-        asked: &'static str,
+        kind: &'static str,
         /// What went wrong.
         reason: String,
     },

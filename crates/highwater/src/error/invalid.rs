@@ -2,6 +2,9 @@
 
 use uuid::Uuid;
 
+use super::called;
+use crate::StreamName;
+
 /// Why an input cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -10,8 +13,13 @@ pub enum Invalid {
     #[error("the append has no events")]
     EmptyAppend,
     /// A stream of the append has an expectation but no event.
-    #[error("the append names stream {0} but has no event for it")]
-    NoEventFor(Uuid),
+    #[error("the append names stream {} but has no event for it", called(stream_id, stream_name))]
+    NoEventFor {
+        /// The stream.
+        stream_id: Uuid,
+        /// What it is called, where it has a name.
+        stream_name: Option<StreamName>,
+    },
     /// More events in one append than [`Limits::append_events_max`](crate::Limits::append_events_max).
     #[error("the append has {count} events, the limit is {limit}")]
     TooManyEvents {
@@ -47,8 +55,24 @@ pub enum Invalid {
         limit: usize,
     },
     /// The data is not a variant of an externally tagged enum.
-    #[error("not an event: {0}; events are variants of an enum with serde's default (external) tagging")]
+    #[error(
+        "not an event: {0}; events are variants of an enum with serde's default (external) tagging, and several enums go \
+         together as OneOf<A, B>"
+    )]
     NotAnEvent(String),
+    /// An event type that two enums of a [`OneOf`](crate::OneOf) know.
+    #[error("event type {event_type:?} is known to {first} and to {second}; in a OneOf it must belong to one of them")]
+    KnownTwice {
+        /// The type.
+        event_type: &'static str,
+        /// The enum that knows it.
+        first: &'static str,
+        /// The other enum that knows it.
+        second: &'static str,
+    },
+    /// An enum of a [`OneOf`](crate::OneOf) that knows every type, also those of the others.
+    #[error("{0} has #[serde(other)], and so knows the event types of every other enum; it cannot stand in a OneOf")]
+    KnowsEverything(&'static str),
     /// The data cannot be written as JSON.
     #[error("the data cannot be written as JSON: {0}")]
     NotJson(String),
@@ -61,14 +85,28 @@ pub enum Invalid {
     /// Metadata that is not a JSON object.
     #[error("metadata must be a JSON object")]
     MetadataNotAnObject,
+    /// A name of a stream that cannot be stored.
+    #[error(
+        "the stream name {name:?} cannot be stored: kind and key are not empty, hold no control characters, have up to {limit} \
+         bytes together, and the kind holds no slash; or append to the stream by its id alone, {stream_id}",
+        limit = crate::stream_id::NAME_BYTES_MAX - 1
+    )]
+    StreamName {
+        /// The stream.
+        stream_id: Uuid,
+        /// The name that it was given, or how that begins.
+        name: String,
+    },
     /// The same event id twice in one append.
     #[error("event id {0} occurs twice in the append")]
     DuplicateId(Uuid),
     /// Versions of the events of one stream that do not follow each other.
-    #[error("events of stream {stream_id} have version {found} where {wanted} should follow")]
+    #[error("events of stream {} have version {found} where {wanted} should follow", called(stream_id, stream_name))]
     VersionsNotContiguous {
         /// The stream.
         stream_id: Uuid,
+        /// What it is called, where it has a name.
+        stream_name: Option<StreamName>,
         /// The version that was to come.
         wanted: u64,
         /// The version that came.
@@ -80,7 +118,7 @@ pub enum Invalid {
     /// A time that no calendar of ours holds.
     #[error("created_at {0} is out of range; it must lie in the years 1 to 9999")]
     CreatedAt(String),
-    /// A builder without something it cannot do without.
+    /// A builder without something it needs.
     #[error("the event has no {0}")]
     Missing(&'static str),
     /// A name that cannot be used for a schema.
@@ -108,6 +146,17 @@ pub enum Invalid {
     /// A name that cannot be a subscriber's.
     #[error("{0:?} cannot be a subscriber id: it must have 1 to 255 bytes and no NUL character")]
     SubscriberId(String),
+    /// A projection whose state is gone with the process, on a store whose checkpoints are not: after a restart it would lack
+    /// everything before.
+    #[error(
+        "{subscriber_id:?} keeps its state in memory (StateIs::InMemory), and this store keeps its checkpoint: after a restart it \
+         would lack every event before. For state in memory use bus.live_view(), for tables in this database a \
+         TransactionalProjection; state that is kept elsewhere is StateIs::Outside"
+    )]
+    StateInMemory {
+        /// The subscriber.
+        subscriber_id: String,
+    },
     /// A position where the log has not got to.
     #[error("position {wanted} is beyond the end of the log, which is at {head}")]
     Position {

@@ -20,7 +20,7 @@ pub enum TransferError {
         difference: String,
     },
 
-    /// A line of an export cannot be taken in. Nothing was stored: fix the file, or export again.
+    /// A line of an export cannot be imported. Nothing was stored: fix the file, or export again.
     #[error("line {line} cannot be imported: {source}")]
     Import {
         /// Which line, counted from 1.

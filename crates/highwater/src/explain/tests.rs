@@ -25,6 +25,7 @@ fn report(state: SubscriptionState) -> Report {
 fn subscriber() -> SubscriberOverview {
     SubscriberOverview {
         subscriber_id: "projection:orders".to_owned(),
+        lease: false,
         checkpoint: 40,
         checkpoint_at: Utc::now(),
         term: 7,
@@ -63,7 +64,8 @@ fn told(head: u64, subscriber: &SubscriberOverview) -> Vec<String> {
         ..OpenWriter::new("3/17")
     };
     let open_writers = if head > frontier { vec![writer] } else { Vec::new() };
-    let overview = Overview { frontier, head, open_writers, filling: None, subscribers: Vec::new() };
+    let overview =
+        Overview { frontier, head, open_writers, filling: None, subscribers: Vec::new(), leases: Vec::new() };
     let said: Vec<String> = causes(&overview, subscriber, &[]).iter().map(ToString::to_string).collect();
     assert!(!said.is_empty() && said.iter().all(|said| said.ends_with('.')), "full sentences: {said:?}");
     said
@@ -85,7 +87,7 @@ fn who_is_behind_says_how_long_it_takes() {
 }
 
 #[test]
-fn whoever_is_waited_for_is_named() {
+fn what_is_waited_for_is_named() {
     let [said] = &told(55, &subscriber())[..] else { panic!("one cause") };
     let named = "process 99 (role app, application psql, open for 10 min, last statement: INSERT INTO events, it has \
                  written nothing so far and may only have looked)";
@@ -99,9 +101,9 @@ fn whoever_is_waited_for_is_named() {
 fn there_is_nothing_to_do_only_where_nothing_else_is_said() {
     let gone = SubscriberOverview { leader: Some(leader(LeaderHold::Gone)), report: None, ..subscriber() };
     let paused = SubscriberOverview { paused: true, ..subscriber() };
-    let letters = SubscriberOverview { dead_letters: 1, ..subscriber() };
+    let dead_letters = SubscriberOverview { dead_letters: 1, ..subscriber() };
     let asked = SubscriberOverview { open_requests: 2, ..subscriber() };
-    for other in [gone, paused, letters, asked] {
+    for other in [gone, paused, dead_letters, asked] {
         let said = told(40, &other);
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said.contains(&"It has got to the end of the log, at 40, and is not behind.".to_owned()), "{said:?}");
@@ -127,7 +129,7 @@ fn what_is_absent_is_said() {
     assert!(said[0].starts_with("Nobody processes for it. Process 4711 on web-3 did so last"), "{said:?}");
     assert_eq!(said.len(), 1, "it catches up with nothing");
     let never = SubscriberOverview { leader: None, ..gone.clone() };
-    assert!(told(100, &never)[0].contains("nobody is known to have"));
+    assert!(told(100, &never)[0].contains("none is known to have"));
     let stopped = SubscriberOverview { report: Some(report(SubscriptionState::Stopped)), ..gone };
     assert!(told(100, &stopped)[0].starts_with("Process 4711 on web-3 stopped it in good order"));
     let mut repair = leader(LeaderHold::Gone);
@@ -151,17 +153,17 @@ fn what_a_leader_says_is_passed_on() {
     };
     let said = told(100, &says(retrying));
     assert!(
-        said[0].starts_with("Event 41 has failed 3 times") && said[0].contains(": no room at all. Mend"),
+        said[0].starts_with("Event 41 has failed 3 times") && said[0].contains(": no room at all. Fix"),
         "{said:?}"
     );
     let said = told(100, &says(SubscriptionState::Halted { reason: "event 41 failed".into() }));
-    assert!(said[0].starts_with("It is halted: event 41 failed. Mend that"), "{said:?}");
+    assert!(said[0].starts_with("It is halted: event 41 failed. Fix that"), "{said:?}");
     assert!(
         told(100, &says(SubscriptionState::Disconnected { error: "no room".into() }))[0]
-            .contains("does not get on with the store: no room")
+            .contains("cannot work with the store: no room")
     );
     let paused = SubscriberOverview { paused: true, ..behind() };
-    assert_eq!(told(100, &paused), ["Somebody paused it. Resume it, and it goes on from where it is."]);
+    assert_eq!(told(100, &paused), ["An operator paused it. Resume it, and it continues from where it is."]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use super::{Cause, Explanation};
 use crate::bus::named;
 use crate::log::named_writers;
-use crate::{DeadLetter, Leader, OpenWriter};
+use crate::{DeadLetter, Leader, LeaderHold, OpenWriter};
 
 /// Characters of a statement or an error that are shown.
 const SHOWN_MAX: usize = 300;
@@ -16,14 +16,11 @@ const SHOWN_MAX: usize = 300;
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subscriber = &self.subscriber;
-        write!(
-            f,
-            "{} is {}, at {} of {}.",
-            subscriber.subscriber_id,
-            subscriber.state(),
-            subscriber.checkpoint,
-            self.head
-        )?;
+        let (id, state) = (&subscriber.subscriber_id, subscriber.state());
+        match subscriber.lease {
+            true => write!(f, "{id} is a lease, {state}.")?,
+            false => write!(f, "{id} is {state}, at {} of {}.", subscriber.checkpoint, self.head)?,
+        }
         self.causes.iter().try_for_each(|cause| write!(f, "\n{cause}"))
     }
 }
@@ -45,8 +42,9 @@ impl fmt::Display for Cause {
                 }
                 waiting(f, *head, writers)
             }
+            Self::Lease { holder, acquired_at } => lease(f, holder.as_ref(), *acquired_at),
             Self::NobodyLeads { last: None, .. } => f.write_str(
-                "Nobody processes for it, and nobody is known to have. Start an instance that subscribes it.",
+                "No instance processes for it, and none is known to have. Start an instance that subscribes it.",
             ),
             Self::NobodyLeads { last: Some(leader), heard_of } => write!(
                 f,
@@ -64,7 +62,7 @@ impl fmt::Display for Cause {
             ),
             Self::MovedByHand { checkpoint, at, leader } => write!(
                 f,
-                "Its checkpoint was put to {checkpoint} by hand {}, by process {} on {}, and nobody has processed for it \
+                "Its checkpoint was put to {checkpoint} by hand {}, by process {} on {}, and no instance has processed for it \
                  since. Start an instance that subscribes it.",
                 Ago(*at),
                 leader.instance.pid,
@@ -93,20 +91,21 @@ impl fmt::Display for Cause {
             }
             Self::Retrying { global_sequence, failures, next_at, error } => write!(
                 f,
-                "Event {global_sequence} has failed {failures} times and is tried again at {}: {}. Mend what it fails at; if \
+                "Event {global_sequence} has failed {failures} times and is retried at {}: {}. Fix what it fails at; if \
                  it keeps failing it goes the way the subscriber's failure policy says.",
                 When(*next_at),
                 shown(error.as_deref().unwrap_or("no error was told")),
             ),
             Self::Halted { reason } => write!(
                 f,
-                "It is halted: {}. Mend that, and resume it where it runs or restart that process.",
+                "It is halted: {}. Fix that; if it does not continue by itself then, resume it where it runs or restart that \
+                 process.",
                 shown(reason)
             ),
-            Self::Paused => f.write_str("Somebody paused it. Resume it, and it goes on from where it is."),
+            Self::Paused => f.write_str("An operator paused it. Resume it, and it continues from where it is."),
             Self::Disconnected { error } => write!(
                 f,
-                "Its leader does not get on with the store: {}. It tries until it does; look at the connection between them.",
+                "Its leader cannot work with the store: {}. It retries until it can; look at the connection between them.",
                 shown(error.as_deref().unwrap_or("no error was told")),
             ),
             Self::ParkedStreams { count, first } => {
@@ -114,13 +113,13 @@ impl fmt::Display for Cause {
                 if let Some(first) = first {
                     write!(f, ", the first of them {first}")?;
                 }
-                f.write_str(". Replay the stream once what it fails at is mended, or discard the event in front.")
+                f.write_str(". Replay the stream once what it fails at is fixed, or discard the event in front.")
             }
             Self::DeadLetters { count, first } => dead_letters(f, *count, first.as_deref()),
             Self::OpenRequests { count } => write!(
                 f,
-                "{count} {} to be done: what was asked for, as replays, discards and rebuilds are. Whoever processes for it \
-                 does that, as soon as it does and is not paused.",
+                "{count} {} to be done: what was asked for, as replays, discards and rebuilds are. Its leader does \
+                 that, as soon as there is one and it is not paused.",
                 plural(*count, "request waits", "requests wait"),
             ),
             Self::PushDegraded { reason } => write!(
@@ -132,11 +131,39 @@ impl fmt::Display for Cause {
     }
 }
 
+fn lease(f: &mut fmt::Formatter<'_>, holder: Option<&Leader>, acquired_at: DateTime<Utc>) -> fmt::Result {
+    f.write_str("It is a lease, which an application acquired by hand, and no subscriber. ")?;
+    match holder {
+        Some(holder) if holder.hold == LeaderHold::Held => {
+            write!(f, "{} has held it since {}. There is nothing to do.", Who(holder), When(holder.since))
+        }
+        Some(holder) if holder.hold == LeaderHold::Unknown => write!(
+            f,
+            "{} acquired it at {} without coordination, so it cannot be told whether it still holds it. Look at that process, \
+             or run it with InstanceMode::Coordinated.",
+            Who(holder),
+            When(holder.since),
+        ),
+        Some(holder) => write!(
+            f,
+            "No instance holds it. {} did last, and acquired it at {}. The next instance that acquires it gets it; if none does \
+             any more, remove it.",
+            Who(holder),
+            When(holder.since),
+        ),
+        None => write!(
+            f,
+            "No instance is known to hold it; it was last acquired at {}. If none acquires it any more, remove it.",
+            When(acquired_at),
+        ),
+    }
+}
+
 fn catching_up(f: &mut fmt::Formatter<'_>, lag_events: u64, rate: f64, time_left: Option<Duration>) -> fmt::Result {
     write!(f, "It is catching up: up to {lag_events} events are left")?;
     match time_left {
         Some(left) => write!(f, ", which takes about {} at {rate:.0} events a second. Wait for it.", Span(left)),
-        None => f.write_str(", and how fast it gets on is not known yet. Look again in a few seconds."),
+        None => f.write_str(", and how fast it progresses is not known yet. Look again in a few seconds."),
     }
 }
 
@@ -150,7 +177,7 @@ fn waiting(f: &mut fmt::Formatter<'_>, head: u64, writers: &[OpenWriter]) -> fmt
 }
 
 fn dead_letters(f: &mut fmt::Formatter<'_>, count: u64, first: Option<&DeadLetter>) -> fmt::Result {
-    write!(f, "{count} dead {} open", plural(count, "letter is", "letters are"))?;
+    write!(f, "{count} {} open", plural(count, "dead letter is", "dead letters are"))?;
     if let Some(first) = first {
         let error = first.error_message.as_deref().unwrap_or("it waits behind another");
         write!(
@@ -162,7 +189,7 @@ fn dead_letters(f: &mut fmt::Formatter<'_>, count: u64, first: Option<&DeadLette
             shown(error)
         )?;
     }
-    f.write_str(". Replay them once that is mended, or discard them.")
+    f.write_str(". Replay them once that is fixed, or discard them.")
 }
 
 fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::guard::Name;
 use super::roll::{Roll, Wanted};
 use super::{
-    Candidate, Held, Instance, Leader, LeaderHold, LeadershipGuard, LeadershipSettings, ProjectorCoordinator, View,
+    Candidate, HeldLock, Instance, Leader, LeaderHold, LeadershipGuard, LeadershipSettings, ProjectorCoordinator, View,
     spread,
 };
 use crate::config::check_label;
@@ -107,7 +107,12 @@ impl Coordinator {
     }
 
     /// Makes leadership of a lock.
-    async fn take(&self, claim: &Claim, held: Box<dyn Held>, wanted: Wanted) -> Result<LeadershipGuard, Error> {
+    async fn begin_term(
+        &self,
+        claim: &Claim,
+        held: Box<dyn HeldLock>,
+        wanted: Wanted,
+    ) -> Result<LeadershipGuard, Error> {
         // It may have been lost on the way here, and belong to another instance, whose term must not be touched.
         if !held.is_held() {
             let source = "the lock was lost before it could be used".into();
@@ -143,7 +148,7 @@ impl ProjectorCoordinator for Coordinator {
                 return Ok(None);
             }
             let Some(held) = self.inner.candidate.try_hold(&claim.subscriber_id).await? else { return Ok(None) };
-            self.take(claim, held, wanted).await.map(Some)
+            self.begin_term(claim, held, wanted).await.map(Some)
         })
     }
 
@@ -154,7 +159,7 @@ impl ProjectorCoordinator for Coordinator {
                 tokio::time::sleep_until(until).await;
             }
             let held = self.inner.candidate.hold(&claim.subscriber_id).await?;
-            self.take(claim, held, wanted).await
+            self.begin_term(claim, held, wanted).await
         })
     }
 
@@ -191,8 +196,8 @@ impl Inner {
         }
     }
 
-    async fn look(&self) -> Result<(), Error> {
-        let view = self.candidate.look(&self.roll.wants()).await?;
+    async fn attend_once(&self) -> Result<(), Error> {
+        let view = self.candidate.view(&self.roll.wants()).await?;
         if self.is_out_of_date(&view) {
             let leaders = self.backend.leaders().await?;
             self.known().learn(leaders, self.roll.awaited());
@@ -252,7 +257,7 @@ impl Inner {
 async fn attend(inner: Arc<Inner>) {
     let mut troubled = false;
     loop {
-        match inner.look().await {
+        match inner.attend_once().await {
             Ok(()) => troubled = false,
             // The subscribers log it as well; here it would be logged every second.
             Err(error) if !troubled => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::Held;
+use super::HeldLock;
 use super::roll::Entry;
 use crate::{BoxFuture, Taken};
 
@@ -18,13 +18,13 @@ pub struct LeadershipGuard {
     /// Gone with the guard, so that nothing is requested of it any more; and before the lock, so that it removes nothing of
     /// the next holder.
     entry: Option<Entry>,
-    held: Option<Box<dyn Held>>,
+    held: Option<Box<dyn HeldLock>>,
 }
 
 impl LeadershipGuard {
     /// From a lock that is held and the term that was taken after that: for custom coordinators.
     #[must_use]
-    pub fn new(taken: Taken, held: Box<dyn Held>) -> Self {
+    pub fn new(taken: Taken, held: Box<dyn HeldLock>) -> Self {
         Self { taken, held: Some(held), entry: None }
     }
 
@@ -35,7 +35,7 @@ impl LeadershipGuard {
     /// The number of its term: higher than that of every leader before.
     #[must_use]
     pub fn term(&self) -> u64 {
-        self.taken.term.number
+        self.taken.checkpoint.term.number
     }
 
     /// What taking over gave: the term, and how far the subscriber is.
@@ -104,7 +104,7 @@ impl Always {
     }
 }
 
-impl Held for Always {
+impl HeldLock for Always {
     fn session(&self) -> Uuid {
         Uuid::nil()
     }

@@ -22,13 +22,13 @@ const STAND_BACK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Roll {
-    state: Mutex<State>,
+    state: Mutex<RollState>,
     /// Something is wanted, led or released.
     pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RollState {
     wanted: HashMap<Name, Wanting>,
     led: HashMap<Name, Led>,
     stands_back: HashMap<Name, Instant>,
@@ -52,7 +52,7 @@ struct Led {
 
 impl Roll {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RollState> {
         lock(&self.state)
     }
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_just_got_is_kept_and_what_was_let_go_is_left_alone() {
+    async fn what_was_just_got_is_kept_and_what_was_released_is_left_alone() {
         let (roll, to) = (Arc::new(Roll::default()), Uuid::now_v7());
         let entry = roll.want(&Claim::of("a")).led();
         assert!(!roll.ask("a", to), "it was just got");
@@ -209,11 +209,11 @@ mod tests {
         assert!(!roll.ask("a", to), "once is enough");
         assert!(roll.stands_back("a").is_none());
         drop(entry);
-        assert!(roll.stands_back("a").is_some(), "it is left to the one it was let go for");
+        assert!(roll.stands_back("a").is_some(), "it is left to the one it was released for");
         tokio::time::advance(STAND_BACK).await;
         assert!(roll.stands_back("a").is_none(), "for a while");
         drop(roll.want(&Claim::of("b")).led());
-        assert!(roll.stands_back("b").is_none(), "what was let go for nobody is anybody's");
+        assert!(roll.stands_back("b").is_none(), "what was released for nobody is free for all");
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,27 +17,27 @@ pub(super) struct Move {
     pub(super) to: Uuid,
 }
 
-/// The first moves, up to so many, towards where everything should be. Each makes the board better, so there is an end to
+/// The first moves, up to so many, towards where everything should be. Each makes the shares better, so there is an end to
 /// them.
 pub(super) fn plan(members: &[Member], most: usize) -> Vec<Move> {
-    let mut board = Board::new(members);
+    let mut shares = Shares::new(members);
     let mut moves = Vec::new();
     while moves.len() < most
-        && let Some(next) = board.preferred().or_else(|| board.levelling())
+        && let Some(next) = shares.preferred().or_else(|| shares.levelling())
     {
-        board.carry_out(&next);
+        shares.carry_out(&next);
         moves.push(next);
     }
     moves
 }
 
-struct Seat<'a> {
+struct Share<'a> {
     label: Option<&'a str>,
     wants: BTreeMap<&'a str, Option<&'a str>>,
     leads: BTreeSet<String>,
 }
 
-impl Seat<'_> {
+impl Share<'_> {
     /// Whether it is what a subscriber prefers, or the subscriber prefers nothing.
     fn suits(&self, subscriber_id: &str) -> bool {
         match self.wants.get(subscriber_id) {
@@ -47,24 +47,24 @@ impl Seat<'_> {
     }
 }
 
-/// Seats in the order of their sessions, the same for every instance.
-struct Board<'a>(BTreeMap<Uuid, Seat<'a>>);
+/// Shares in the order of their sessions, the same for every instance.
+struct Shares<'a>(BTreeMap<Uuid, Share<'a>>);
 
-impl<'a> Board<'a> {
+impl<'a> Shares<'a> {
     fn new(members: &'a [Member]) -> Self {
         let wants = |Want { subscriber_id, prefers }: &'a Want| (subscriber_id.as_str(), prefers.as_deref());
-        let seat = |member: &'a Member| Seat {
+        let share = |member: &'a Member| Share {
             label: member.instance.label.as_deref(),
             wants: member.wants.iter().map(wants).collect(),
             leads: member.leads.iter().cloned().collect(),
         };
-        Self(members.iter().map(|member| (member.session, seat(member))).collect())
+        Self(members.iter().map(|member| (member.session, share(member))).collect())
     }
 
     /// The first subscriber that is led by an instance it does not prefer, while one that it prefers wants it.
     fn preferred(&self) -> Option<Move> {
-        self.0.iter().find_map(|(from, seat)| {
-            seat.leads.iter().filter(|id| !seat.suits(id)).find_map(|id| {
+        self.0.iter().find_map(|(from, share)| {
+            share.leads.iter().filter(|id| !share.suits(id)).find_map(|id| {
                 let fitting =
                     self.0.iter().filter(|(_, other)| other.wants.contains_key(id.as_str()) && other.suits(id));
                 let (to, _) = fitting.min_by_key(|(_, other)| other.leads.len())?;
@@ -77,25 +77,25 @@ impl<'a> Board<'a> {
     /// the difference smaller. What a subscriber prefers is not taken away from it.
     fn levelling(&self) -> Option<Move> {
         let mut donors: Vec<_> = self.0.iter().collect();
-        donors.sort_by_key(|(_, seat)| std::cmp::Reverse(seat.leads.len()));
-        donors.into_iter().find_map(|(from, seat)| {
-            let candidates = self.0.iter().filter(|(_, other)| other.leads.len() + 1 < seat.leads.len());
+        donors.sort_by_key(|(_, share)| std::cmp::Reverse(share.leads.len()));
+        donors.into_iter().find_map(|(from, share)| {
+            let candidates = self.0.iter().filter(|(_, other)| other.leads.len() + 1 < share.leads.len());
             let mut candidates: Vec<_> = candidates.collect();
             candidates.sort_by_key(|(_, other)| other.leads.len());
             candidates.into_iter().find_map(|(to, other)| {
-                let may = |id: &&String| other.wants.contains_key(id.as_str()) && (other.suits(id) || !seat.suits(id));
-                let id = seat.leads.iter().find(may)?;
+                let may = |id: &&String| other.wants.contains_key(id.as_str()) && (other.suits(id) || !share.suits(id));
+                let id = share.leads.iter().find(may)?;
                 Some(Move { subscriber_id: id.clone(), from: *from, to: *to })
             })
         })
     }
 
     fn carry_out(&mut self, next: &Move) {
-        if let Some(seat) = self.0.get_mut(&next.from) {
-            seat.leads.remove(&next.subscriber_id);
+        if let Some(share) = self.0.get_mut(&next.from) {
+            share.leads.remove(&next.subscriber_id);
         }
-        if let Some(seat) = self.0.get_mut(&next.to) {
-            seat.leads.insert(next.subscriber_id.clone());
+        if let Some(share) = self.0.get_mut(&next.to) {
+            share.leads.insert(next.subscriber_id.clone());
         }
     }
 }

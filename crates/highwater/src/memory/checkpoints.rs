@@ -16,12 +16,11 @@ impl Checkpoints for MemoryEventStore {
             let term = Term { nonce: claim.nonce, ..state.new_term() };
             let updated_at = Utc::now();
             let fresh = !state.checkpoints.contains_key(subscriber_id);
-            let new = Row { global_sequence: claim.start, event_id: None, updated_at, term };
+            let new = Row { global_sequence: claim.start, event_id: None, updated_at, term, setup_version: None };
             let row = state.checkpoints.entry(subscriber_id.to_owned()).or_insert(new);
             (row.term, row.updated_at) = (term, updated_at);
             self.leadership.took_over(claim);
-            let (global_sequence, event_id) = (row.global_sequence, row.event_id);
-            Ok(Taken { term, global_sequence, event_id, fresh, incarnation: 0 })
+            Ok(Taken { checkpoint: checkpoint(subscriber_id, row), fresh })
         })
     }
 
@@ -112,5 +111,6 @@ fn checkpoint(subscriber_id: &str, row: &Row) -> Checkpoint {
         updated_at: row.updated_at,
         term: row.term,
         incarnation: 0,
+        setup_version: row.setup_version,
     }
 }

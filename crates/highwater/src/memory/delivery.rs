@@ -10,26 +10,26 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use uuid::Uuid;
 
 use crate::lock::lock;
-use crate::{DeadLetter, Error, Fence, LetterAttempt, Refused, Report, Request, Term};
+use crate::{DeadLetter, DeadLetterAttempt, Error, Fence, Refused, Report, Request, Term};
 
 /// How long to wait for a transaction that holds a checkpoint.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryDelivery {
-    state: Mutex<State>,
+    state: Mutex<DeliveryState>,
     /// Held for as long as a fenced transaction is open.
     locks: Mutex<HashMap<String, Arc<AsyncMutex<()>>>>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct DeliveryState {
     pub(super) checkpoints: BTreeMap<String, Row>,
     pub(super) terms: u64,
     pub(super) paused: BTreeSet<String>,
     pub(super) reports: BTreeMap<String, Report>,
-    pub(super) letters: BTreeMap<Uuid, DeadLetter>,
-    pub(super) attempts: HashMap<Uuid, Vec<LetterAttempt>>,
+    pub(super) dead_letters: BTreeMap<Uuid, DeadLetter>,
+    pub(super) attempts: HashMap<Uuid, Vec<DeadLetterAttempt>>,
     pub(super) requests: Vec<Request>,
     pub(super) documents: BTreeMap<String, Value>,
 }
@@ -40,11 +40,12 @@ pub(super) struct Row {
     pub(super) event_id: Option<Uuid>,
     pub(super) updated_at: DateTime<Utc>,
     pub(super) term: Term,
+    pub(super) setup_version: Option<u32>,
 }
 
 impl MemoryDelivery {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, DeliveryState> {
         lock(&self.state)
     }
 
@@ -61,7 +62,7 @@ impl MemoryDelivery {
     }
 }
 
-impl State {
+impl DeliveryState {
     /// A term that was never given before.
     pub(super) fn new_term(&mut self) -> Term {
         self.terms += 1;
@@ -79,9 +80,9 @@ impl State {
     }
 
     /// Records what became of a dead letter.
-    pub(super) fn attempted(&mut self, letter: Uuid, by: &str, outcome: &str, detail: Option<&str>) {
+    pub(super) fn attempted(&mut self, dead_letter: Uuid, by: &str, outcome: &str, detail: Option<&str>) {
         let detail = detail.map(str::to_owned);
-        let attempt = LetterAttempt { at: Utc::now(), by: by.to_owned(), outcome: outcome.to_owned(), detail };
-        self.attempts.entry(letter).or_default().push(attempt);
+        let attempt = DeadLetterAttempt { at: Utc::now(), by: by.to_owned(), outcome: outcome.to_owned(), detail };
+        self.attempts.entry(dead_letter).or_default().push(attempt);
     }
 }

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::MemoryEventStore;
 use crate::lock::lock;
 use crate::{
-    BoxFuture, Candidate, Claim, Error, Held, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder,
-    Member, View, Want,
+    BoxFuture, Candidate, Claim, Error, HeldLock, Instance, Leader, LeaderHold, Leadership, LeadershipSettings,
+    LockHolder, Member, View, Want,
 };
 
 /// How long a lock that was released for an instance is kept for it.
@@ -21,16 +21,16 @@ const RESERVED: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryLocks {
-    state: Mutex<State>,
+    state: Mutex<LocksState>,
     /// A lock is free again.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// By the lock's name: the session that holds it, and the how manieth holding this is.
+struct LocksState {
+    /// By the lock's name: the session that holds it, and the number of its hold.
     locks: HashMap<String, (Uuid, u64)>,
-    holdings: u64,
+    holds: u64,
     reserved: HashMap<String, (Uuid, Instant)>,
     members: BTreeMap<Uuid, (Instance, Vec<Want>)>,
     leaders: BTreeMap<String, (Instance, DateTime<Utc>, Option<Uuid>)>,
@@ -38,7 +38,7 @@ struct State {
 
 impl MemoryLocks {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LocksState> {
         lock(&self.state)
     }
 
@@ -47,23 +47,28 @@ impl MemoryLocks {
         self.state().leaders.insert(claim.subscriber_id.to_string(), leader);
     }
 
-    /// Says the how manieth holding this is, if the lock is free.
-    fn take(&self, name: &str, session: Uuid) -> Option<u64> {
+    /// The subscriber is gone, and so is its leader.
+    pub(super) fn forget(&self, subscriber_id: &str) {
+        self.state().leaders.remove(subscriber_id);
+    }
+
+    /// Acquires the lock if it is free. Each hold has another number.
+    fn acquire(&self, name: &str, session: Uuid) -> Option<u64> {
         let mut state = self.state();
         let kept = |(meant, until): &(Uuid, Instant)| *meant != session && *until > Instant::now();
         if state.locks.contains_key(name) || state.reserved.get(name).is_some_and(kept) {
             return None;
         }
         state.reserved.remove(name);
-        state.holdings += 1;
-        let holding = state.holdings;
-        state.locks.insert(name.to_owned(), (session, holding));
-        Some(holding)
+        state.holds += 1;
+        let hold_number = state.holds;
+        state.locks.insert(name.to_owned(), (session, hold_number));
+        Some(hold_number)
     }
 
-    fn give_back(&self, name: &str, holding: u64, to: Option<Uuid>) {
+    fn give_back(&self, name: &str, hold_number: u64, to: Option<Uuid>) {
         let mut state = self.state();
-        if state.locks.get(name).is_some_and(|(_, current)| *current == holding) {
+        if state.locks.get(name).is_some_and(|(_, current)| *current == hold_number) {
             state.locks.remove(name);
             if let Some(to) = to {
                 state.reserved.insert(name.to_owned(), (to, Instant::now() + RESERVED));
@@ -136,10 +141,16 @@ struct MemoryCandidate {
 }
 
 impl MemoryCandidate {
-    fn take(&self, subscriber_id: &str) -> Option<Box<dyn Held>> {
-        let holding = self.locks.take(subscriber_id, self.session)?;
+    fn acquire(&self, subscriber_id: &str) -> Option<Box<dyn HeldLock>> {
+        let hold_number = self.locks.acquire(subscriber_id, self.session)?;
         let (locks, gone) = (self.locks.clone(), self.gone.subscribe());
-        Some(Box::new(MemoryHeld { locks, name: subscriber_id.to_owned(), session: self.session, holding, gone }))
+        Some(Box::new(MemoryHeldLock {
+            locks,
+            name: subscriber_id.to_owned(),
+            session: self.session,
+            hold_number,
+            gone,
+        }))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -152,20 +163,20 @@ impl Candidate for MemoryCandidate {
         Box::pin(std::future::ready(self.check()))
     }
 
-    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn Held>>, Error>> {
+    fn try_hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Box<dyn HeldLock>>, Error>> {
         Box::pin(async move {
             self.check()?;
-            Ok(self.take(subscriber_id))
+            Ok(self.acquire(subscriber_id))
         })
     }
 
-    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn Held>, Error>> {
+    fn hold<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Box<dyn HeldLock>, Error>> {
         Box::pin(async move {
             loop {
                 self.check()?;
                 // Listened before looked: what is freed in between wakes us as well.
                 let freed = self.locks.freed.notified();
-                if let Some(held) = self.take(subscriber_id) {
+                if let Some(held) = self.acquire(subscriber_id) {
                     return Ok(held);
                 }
                 tokio::select! {
@@ -176,7 +187,7 @@ impl Candidate for MemoryCandidate {
         })
     }
 
-    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
+    fn view<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
         Box::pin(async move {
             self.check()?;
             let mut state = self.locks.state();
@@ -208,21 +219,21 @@ impl Drop for MemoryCandidate {
     }
 }
 
-struct MemoryHeld {
+struct MemoryHeldLock {
     locks: Arc<MemoryLocks>,
     name: String,
     session: Uuid,
-    holding: u64,
+    hold_number: u64,
     gone: watch::Receiver<bool>,
 }
 
-impl Held for MemoryHeld {
+impl HeldLock for MemoryHeldLock {
     fn session(&self) -> Uuid {
         self.session
     }
 
     fn is_held(&self) -> bool {
-        self.locks.state().locks.get(&self.name).is_some_and(|(_, current)| *current == self.holding)
+        self.locks.state().locks.get(&self.name).is_some_and(|(_, current)| *current == self.hold_number)
     }
 
     fn lost(&self) -> watch::Receiver<bool> {
@@ -230,13 +241,13 @@ impl Held for MemoryHeld {
     }
 
     fn release(self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
-        self.locks.give_back(&self.name, self.holding, to);
+        self.locks.give_back(&self.name, self.hold_number, to);
         Box::pin(std::future::ready(()))
     }
 }
 
-impl Drop for MemoryHeld {
+impl Drop for MemoryHeldLock {
     fn drop(&mut self) {
-        self.locks.give_back(&self.name, self.holding, None);
+        self.locks.give_back(&self.name, self.hold_number, None);
     }
 }

@@ -9,16 +9,16 @@ use super::MemoryEventStore;
 use crate::lock::lock;
 use crate::stored::already_stored;
 use crate::{
-    Append, Appended, BoxFuture, Direction, Error, EventTypes, ExpectedVersion, Log, NewRecord, OpenWriter, Page,
-    Position, ReadLimit, Record, StreamPage, StreamRead, Upcasters, Wakeups,
+    Append, Appended, BoxFuture, Direction, Error, Filter, Log, NEWEST_AMONG, NamedStream, NewRecord, OpenWriter, Page,
+    Position, Prepared, ReadLimit, Record, StreamPage, StreamRead, Upcasters, Wakeups,
 };
 
 #[derive(Debug, Default)]
-pub(super) struct MemoryLog(Mutex<State>);
+pub(super) struct MemoryLog(Mutex<LogState>);
 
 /// Records in order. There are holes between their numbers when the store was filled from one that has some.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct LogState {
     pub(super) records: Vec<Record>,
     /// Per stream, its records by version, as indexes into `records`.
     streams: HashMap<Uuid, Vec<usize>>,
@@ -29,7 +29,7 @@ pub(super) struct State {
 
 impl MemoryLog {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, LogState> {
         lock(&self.0)
     }
 
@@ -40,7 +40,7 @@ impl MemoryLog {
     }
 }
 
-impl State {
+impl LogState {
     pub(super) fn head(&self) -> u64 {
         self.records.last().map_or(0, |last| last.global_sequence)
     }
@@ -54,36 +54,27 @@ impl State {
     }
 
     /// Ids first, versions second, and only then the first change.
-    fn append(&mut self, streams: &[(Uuid, ExpectedVersion)], new: Vec<NewRecord>) -> Result<Appended, Error> {
-        let found: Vec<Record> =
-            new.iter().filter_map(|new| self.ids.get(&new.id)).map(|at| self.records[*at].clone()).collect();
-        if let Some(stored) = already_stored(&new, &found)? {
+    fn append(&mut self, append: &Prepared) -> Result<Appended, Error> {
+        let found = append.records.iter().filter_map(|new| self.ids.get(&new.id));
+        let found: Vec<Record> = found.map(|at| self.records[*at].clone()).collect();
+        if let Some(stored) = already_stored(&append.records, &found)? {
             return Ok(stored);
         }
-        for &(stream_id, expected) in streams {
-            let actual = self.version(stream_id);
-            if !expected.accepts(actual) {
-                return Err(Error::Conflict { stream_id, expected, actual });
-            }
+        let heads = append.streams.iter().map(|(stream_id, _)| (*stream_id, self.version(*stream_id))).collect();
+        if let Some(conflict) = append.conflict(&heads) {
+            return Err(conflict);
         }
-        let positions = new.into_iter().map(|new| self.push(new)).collect();
+        let positions = append.complete().map(|new| self.push(new)).collect();
         Ok(Appended::new(positions, false).expect("an append has at least one event: it was checked"))
     }
 
-    fn push(&mut self, new: NewRecord) -> Position {
+    fn push(&mut self, mut new: NewRecord) -> Position {
         let stream_version = self.version(new.stream_id) + 1;
+        // A stream keeps its name.
+        let last = self.streams.get(&new.stream_id).and_then(|versions| versions.last());
+        new.stream_name = last.and_then(|at| self.records[*at].stream_name.clone()).or(new.stream_name);
         let position = Position { stream_version, global_sequence: self.numbered_to + 1 };
-        self.put(Record {
-            id: new.id,
-            stream_id: new.stream_id,
-            stream_version: position.stream_version,
-            global_sequence: position.global_sequence,
-            event_type: new.event_type,
-            schema_version: new.schema_version,
-            data: new.data,
-            metadata: new.metadata,
-            created_at: new.created_at,
-        });
+        self.put(new.at(position));
         position
     }
 
@@ -101,22 +92,43 @@ impl State {
         self.records.partition_point(|record| record.global_sequence <= up_to)
     }
 
-    fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> StreamPage {
+    fn read_stream(&self, stream_id: Uuid, read: &StreamRead) -> StreamPage {
         let versions = self.streams.get(&stream_id).map_or(&[][..], Vec::as_slice);
         let to_index = |version: u64| usize::try_from(version).unwrap_or(usize::MAX).min(versions.len());
         let wanted: Box<dyn Iterator<Item = &usize>> = match read.direction {
             Direction::Forwards => Box::new(versions[to_index(read.from.saturating_sub(1))..].iter()),
             Direction::Backwards => Box::new(versions[..to_index(read.from)].iter().rev()),
         };
-        let mut wanted = wanted.map(|at| &self.records[*at]).peekable();
-        let records = take(&mut wanted, read.limit);
+        let chosen = |record: &&Record| record.global_sequence > read.after && read.types.contains(&record.event_type);
+        let mut wanted = wanted.map(|at| &self.records[*at]).filter(chosen).peekable();
+        let records = take_page(&mut wanted, read.limit);
         StreamPage { records, end: wanted.peek().is_none() }
     }
 
-    fn read_all(&self, after: u64, types: &EventTypes, limit: ReadLimit) -> Page {
-        let mut wanted =
-            self.records[self.count(after)..].iter().filter(|record| types.contains(&record.event_type)).peekable();
-        let records = take(&mut wanted, limit);
+    fn named(&self, prefix: &str, after: Option<&NamedStream>, limit: usize) -> Vec<NamedStream> {
+        let named = |(stream_id, versions): (&Uuid, &Vec<usize>)| {
+            let name = versions.first().and_then(|at| self.records[*at].stream_name.clone())?;
+            Some(NamedStream { name, stream_id: *stream_id, version: versions.len() as u64 })
+        };
+        let wanted = |it: &NamedStream| {
+            it.name.as_str().starts_with(prefix)
+                && after.is_none_or(|after| (&it.name, it.stream_id) > (&after.name, after.stream_id))
+        };
+        let mut found: Vec<NamedStream> = self.streams.iter().filter_map(named).filter(wanted).collect();
+        found.sort_by(|one, other| (&one.name, one.stream_id).cmp(&(&other.name, other.stream_id)));
+        found.truncate(limit);
+        found
+    }
+
+    fn newest_schema_version(&self, event_type: &str) -> Option<u32> {
+        let mut of_type = self.records.iter().rev().filter(|record| record.event_type == event_type).peekable();
+        let from = of_type.peek()?.global_sequence.saturating_sub(NEWEST_AMONG);
+        of_type.take_while(|record| record.global_sequence >= from).map(|record| record.schema_version).max()
+    }
+
+    fn read_all(&self, after: u64, filter: &Filter, limit: ReadLimit) -> Page {
+        let mut wanted = self.records[self.count(after)..].iter().filter(|record| filter.accepts(record)).peekable();
+        let records = take_page(&mut wanted, limit);
         // Nothing more lets itself be found: then the whole log has been looked through, not just up to the last find.
         let complete_to = match (wanted.peek(), records.last()) {
             (Some(_), Some(last)) => last.global_sequence,
@@ -128,7 +140,7 @@ impl State {
 }
 
 /// As many records as the limit allows, but one at least.
-fn take<'a>(wanted: &mut impl Iterator<Item = &'a Record>, limit: ReadLimit) -> Vec<Record> {
+fn take_page<'a>(wanted: &mut impl Iterator<Item = &'a Record>, limit: ReadLimit) -> Vec<Record> {
     let mut bytes = 0;
     let mut records = Vec::new();
     while records.len() < limit.events.max(1) && bytes < limit.bytes.max(1) {
@@ -142,16 +154,14 @@ fn take<'a>(wanted: &mut impl Iterator<Item = &'a Record>, limit: ReadLimit) -> 
 impl MemoryEventStore {
     /// Several appends together or none of them.
     pub(super) fn append_together(&self, appends: &[Append]) -> Result<Vec<Appended>, Error> {
-        let prepared: Vec<_> = appends
-            .iter()
-            .map(|append| Ok((append.streams(), append.records(&self.limits, &self.upcasters)?)))
-            .collect::<Result<_, Error>>()?;
+        let prepare = |append| Prepared::new(append, &self.limits, &self.upcasters, &self.kinds);
+        let prepared: Vec<Prepared> = appends.iter().map(prepare).collect::<Result<_, _>>()?;
         let mut state = self.log.state();
         self.filling.check()?;
         let (before, numbered_to) = (state.records.len(), state.numbered_to);
         let mut done = Vec::with_capacity(prepared.len());
-        for (streams, new) in prepared {
-            match state.append(streams, new) {
+        for append in &prepared {
+            match state.append(append) {
                 Ok(appended) => done.push(appended),
                 Err(error) => {
                     state.truncate(before);
@@ -169,7 +179,7 @@ impl MemoryEventStore {
     }
 }
 
-impl State {
+impl LogState {
     /// Removes everything from an index on.
     pub(super) fn truncate(&mut self, from: usize) {
         for record in self.records.split_off(from) {
@@ -194,16 +204,20 @@ impl Log for MemoryEventStore {
     }
 
     fn read_stream(&self, stream_id: Uuid, read: StreamRead) -> BoxFuture<'_, Result<StreamPage, Error>> {
-        Box::pin(async move { Ok(self.log.state().read_stream(stream_id, read)) })
+        Box::pin(async move { Ok(self.log.state().read_stream(stream_id, &read)) })
     }
 
-    fn read_all<'a>(
+    fn read_all<'a>(&'a self, after: u64, filter: &'a Filter, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move { Ok(self.log.state().read_all(after, filter, limit)) })
+    }
+
+    fn streams<'a>(
         &'a self,
-        after: u64,
-        types: &'a EventTypes,
-        limit: ReadLimit,
-    ) -> BoxFuture<'a, Result<Page, Error>> {
-        Box::pin(async move { Ok(self.log.state().read_all(after, types, limit)) })
+        prefix: &'a str,
+        after: Option<&'a NamedStream>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<NamedStream>, Error>> {
+        Box::pin(async move { Ok(self.log.state().named(prefix, after, limit)) })
     }
 
     fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>> {
@@ -221,6 +235,10 @@ impl Log for MemoryEventStore {
     /// None ever: an append in memory is over as soon as it has begun.
     fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn newest_schema_version<'a>(&'a self, event_type: &'a str) -> BoxFuture<'a, Result<Option<u32>, Error>> {
+        Box::pin(async move { Ok(self.log.state().newest_schema_version(event_type)) })
     }
 
     fn upcasters(&self) -> &Upcasters {

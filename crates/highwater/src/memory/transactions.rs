@@ -9,10 +9,10 @@ use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use super::MemoryEventStore;
-use super::delivery::State;
+use super::delivery::DeliveryState;
 use crate::{
     Append, Backend, Begun, BoxFuture, Closed, Closing, DeadLetter, DeadLetterState, Error, Fence, NewDeadLetter,
-    OpenTx, Term, Transactional,
+    OpenTx, Opening, Term, Transactional,
 };
 
 /// A transaction in memory: what a [`TransactionalProjection`](crate::TransactionalProjection) is handed. Its read model
@@ -81,23 +81,28 @@ impl Backend for MemoryEventStore {
         Box::pin(async { Ok(()) })
     }
 
-    fn begin_closing<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
-        self.begin(fence, letter)
+    fn is_durable(&self) -> bool {
+        false
     }
 
-    fn begin<'a>(&'a self, fence: &'a Fence, letter: Option<Uuid>) -> BoxFuture<'a, Result<Begun, Error>> {
+    fn begin<'a>(
+        &'a self,
+        fence: &'a Fence,
+        _: Opening,
+        dead_letter: Option<Uuid>,
+    ) -> BoxFuture<'a, Result<Begun, Error>> {
         Box::pin(async move {
             let _lock = self.delivery.lock(&fence.subscriber_id).await?;
             let mut state = self.delivery.state();
             self.filling.check()?;
             let global_sequence =
                 state.fenced(fence).map_err(|why| why.into_error(&fence.subscriber_id))?.global_sequence;
-            let is_open = |id| state.letters.get(&id).is_some_and(|letter| letter.state.is_open());
-            let letter_open = letter.is_none_or(is_open);
+            let is_open = |id| state.dead_letters.get(&id).is_some_and(|dead_letter| dead_letter.state.is_open());
+            let dead_letter_open = dead_letter.is_none_or(is_open);
             drop(state);
             let tx =
                 OpenTx::new(MemoryTx { store: self.clone(), changes: BTreeMap::new(), appends: Vec::new(), _lock });
-            Ok(Begun { tx, global_sequence, letter_open })
+            Ok(Begun { tx, global_sequence, dead_letter_open })
         })
     }
 
@@ -121,6 +126,9 @@ impl Backend for MemoryEventStore {
                     None => state.documents.remove(key),
                 };
             }
+            if matches!(closing, Closing::Remove { .. }) {
+                self.leadership.forget(&fence.subscriber_id);
+            }
             Ok(state.close(fence, closing))
         })
     }
@@ -135,7 +143,7 @@ impl Backend for MemoryEventStore {
     }
 }
 
-impl State {
+impl DeliveryState {
     /// Everything that can speak against a closing, before the first change.
     fn check(&mut self, fence: &Fence, closing: &Closing<'_>) -> Result<(), Error> {
         let row = self.fenced(fence).map_err(|why| why.into_error(&fence.subscriber_id))?;
@@ -152,25 +160,25 @@ impl State {
         let (mut term, mut stream_id) = (fence.term, None);
         match closing {
             Closing::Advance { to, event_id, .. } => self.advance(subscriber_id, to, event_id),
-            Closing::Bury { letter, .. } => {
-                self.bury(subscriber_id, letter);
-                self.advance(subscriber_id, letter.global_sequence, Some(letter.event_id));
-                stream_id = Some(letter.stream_id);
+            Closing::Bury { dead_letter, .. } => {
+                self.bury(subscriber_id, dead_letter);
+                self.advance(subscriber_id, dead_letter.global_sequence, Some(dead_letter.event_id));
+                stream_id = Some(dead_letter.stream_id);
             }
-            Closing::Replayed { letter, by } => {
-                stream_id = self.resolve(letter, DeadLetterState::Replayed, by, None);
+            Closing::Replayed { dead_letter, by } => {
+                stream_id = self.resolve(dead_letter, DeadLetterState::Replayed, by, None);
             }
-            Closing::Discarded { letter, by, reason } => {
-                stream_id = self.resolve(letter, DeadLetterState::Discarded, by, Some(reason));
+            Closing::Discarded { dead_letter, by, reason } => {
+                stream_id = self.resolve(dead_letter, DeadLetterState::Discarded, by, Some(reason));
             }
-            Closing::ReplayFailed { letter, by, error } => {
-                self.attempted(letter, by, "failed", Some(error));
-                stream_id = self.letters.get_mut(&letter).map(|letter| {
-                    letter.error_message = Some(error.to_owned());
-                    letter.state = DeadLetterState::Dead;
-                    letter.retry_count += 1;
-                    letter.last_retry_at = Some(Utc::now());
-                    letter.stream_id
+            Closing::ReplayFailed { dead_letter, by, error } => {
+                self.attempted(dead_letter, by, "failed", Some(error));
+                stream_id = self.dead_letters.get_mut(&dead_letter).map(|dead_letter| {
+                    dead_letter.error_message = Some(error.to_owned());
+                    dead_letter.state = DeadLetterState::Dead;
+                    dead_letter.retry_count += 1;
+                    dead_letter.last_retry_at = Some(Utc::now());
+                    dead_letter.stream_id
                 });
             }
             Closing::Finished { request, outcome } => {
@@ -178,12 +186,19 @@ impl State {
                     request.outcome = Some(crate::RequestOutcome { finished_at: Some(Utc::now()), ..outcome.clone() });
                 }
             }
-            Closing::Reset { to, by, nonce } => term = self.reset(subscriber_id, to, by, nonce),
+            Closing::SetUp { version } => self.set_up(subscriber_id, Some(version)),
+            Closing::Reset { to, by, nonce, setup_version } => {
+                term = self.reset(subscriber_id, to, by, nonce);
+                self.set_up(subscriber_id, setup_version);
+            }
+            Closing::Remove { by } => self.remove(subscriber_id, by),
         }
-        let parks =
-            |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.parks && letter.state.is_open();
+        let parks = |dead_letter: &&DeadLetter| {
+            dead_letter.subscriber_id == subscriber_id && dead_letter.parks && dead_letter.state.is_open()
+        };
         let parked_left = stream_id.map_or(0, |stream_id| {
-            self.letters.values().filter(parks).filter(|letter| letter.stream_id == stream_id).count() as u64
+            self.dead_letters.values().filter(parks).filter(|dead_letter| dead_letter.stream_id == stream_id).count()
+                as u64
         });
         Closed { term, parked_left }
     }
@@ -197,15 +212,19 @@ impl State {
     }
 
     fn bury(&mut self, subscriber_id: &str, new: &NewDeadLetter) {
-        let same = |letter: &&DeadLetter| letter.subscriber_id == subscriber_id && letter.event_id == new.event_id;
-        let known = self.letters.values().find(same).map(|letter| (letter.id, letter.created_at));
+        let same = |dead_letter: &&DeadLetter| {
+            dead_letter.subscriber_id == subscriber_id && dead_letter.event_id == new.event_id
+        };
+        let known = self.dead_letters.values().find(same).map(|dead_letter| (dead_letter.id, dead_letter.created_at));
         let (id, created_at) = known.unwrap_or_else(|| (Uuid::now_v7(), Utc::now()));
-        let letter = DeadLetter {
+        let dead_letter = DeadLetter {
             id,
             subscriber_id: subscriber_id.to_owned(),
             event_id: new.event_id,
             global_sequence: new.global_sequence,
             stream_id: new.stream_id,
+            // Found in the log when it is read.
+            stream_name: None,
             event_type: new.event_type.clone(),
             error_message: new.error_message.clone(),
             retry_count: new.retry_count,
@@ -217,32 +236,55 @@ impl State {
             resolved_by: None,
             reason: None,
         };
-        self.letters.insert(id, letter);
+        self.dead_letters.insert(id, dead_letter);
     }
 
-    /// Closes a letter, and says which stream it is of.
-    fn resolve(&mut self, letter: Uuid, state: DeadLetterState, by: &str, reason: Option<&str>) -> Option<Uuid> {
-        self.attempted(letter, by, state.name(), reason);
-        let letter = self.letters.get_mut(&letter)?;
-        letter.state = state;
+    /// Closes a dead letter, and says which stream it is of.
+    fn resolve(&mut self, dead_letter: Uuid, state: DeadLetterState, by: &str, reason: Option<&str>) -> Option<Uuid> {
+        self.attempted(dead_letter, by, state.name(), reason);
+        let dead_letter = self.dead_letters.get_mut(&dead_letter)?;
+        dead_letter.state = state;
         if state == DeadLetterState::Replayed {
-            letter.retry_count += 1;
-            letter.last_retry_at = Some(Utc::now());
+            dead_letter.retry_count += 1;
+            dead_letter.last_retry_at = Some(Utc::now());
         }
-        letter.resolved_at = Some(Utc::now());
-        letter.resolved_by = Some(by.to_owned());
-        letter.reason = reason.map(str::to_owned);
-        Some(letter.stream_id)
+        dead_letter.resolved_at = Some(Utc::now());
+        dead_letter.resolved_by = Some(by.to_owned());
+        dead_letter.reason = reason.map(str::to_owned);
+        Some(dead_letter.stream_id)
+    }
+
+    /// Archives the open dead letters beyond a position.
+    fn archive(&mut self, subscriber_id: &str, beyond: u64, by: &str) {
+        let open = |dead_letter: &&DeadLetter| {
+            dead_letter.subscriber_id == subscriber_id
+                && dead_letter.state.is_open()
+                && dead_letter.global_sequence > beyond
+        };
+        let open: Vec<Uuid> = self.dead_letters.values().filter(open).map(|dead_letter| dead_letter.id).collect();
+        for dead_letter in open {
+            self.resolve(dead_letter, DeadLetterState::Archived, by, None);
+        }
+    }
+
+    fn remove(&mut self, subscriber_id: &str, by: &str) {
+        self.archive(subscriber_id, 0, by);
+        self.requests.retain(|request| request.subscriber_id != subscriber_id);
+        self.paused.remove(subscriber_id);
+        self.reports.remove(subscriber_id);
+        self.checkpoints.remove(subscriber_id);
+    }
+
+    /// Stores the version of tables that were made, if any were.
+    fn set_up(&mut self, subscriber_id: &str, version: Option<u32>) {
+        if let Some(row) = self.checkpoints.get_mut(subscriber_id) {
+            row.setup_version = version.or(row.setup_version);
+            row.updated_at = Utc::now();
+        }
     }
 
     fn reset(&mut self, subscriber_id: &str, to: u64, by: &str, nonce: Uuid) -> Term {
-        let anew = |letter: &&DeadLetter| {
-            letter.subscriber_id == subscriber_id && letter.state.is_open() && letter.global_sequence > to
-        };
-        let anew: Vec<Uuid> = self.letters.values().filter(anew).map(|letter| letter.id).collect();
-        for letter in anew {
-            self.resolve(letter, DeadLetterState::Archived, by, None);
-        }
+        self.archive(subscriber_id, to, by);
         let term = Term { nonce, ..self.new_term() };
         if let Some(row) = self.checkpoints.get_mut(subscriber_id) {
             row.global_sequence = to;

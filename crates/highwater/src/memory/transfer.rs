@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::MemoryEventStore;
 use super::delivery::Row;
 use crate::lock::lock;
-use crate::transfer::{TransferError, check_checkpoints, check_letters, check_records, check_requests};
+use crate::transfer::{Batch, TransferError, check_records};
 use crate::{
     BoxFuture, DeadLetterDetail, Error, FilledCheckpoint, Filling, Invalid, Record, Request, Transfer, Unfinished,
     Wakeups,
@@ -17,10 +17,10 @@ use crate::{
 
 /// Whether the store is being filled. Checked under the lock of what is to be written, and changed under both.
 #[derive(Debug, Default)]
-pub(super) struct MemoryFillings(Mutex<State>);
+pub(super) struct MemoryFillings(Mutex<FillingState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FillingState {
     unfinished: Option<Unfinished>,
     /// A filling is under way.
     taken: bool,
@@ -28,7 +28,7 @@ struct State {
 
 impl MemoryFillings {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FillingState> {
         lock(&self.0)
     }
 
@@ -42,9 +42,10 @@ impl MemoryEventStore {
     /// What the store holds, in words; `None` when it is empty.
     fn found(&self) -> Option<String> {
         let (state, events) = (self.delivery.state(), self.log.state().records.len());
-        let (checkpoints, letters, requests) = (state.checkpoints.len(), state.letters.len(), state.requests.len());
-        (events + checkpoints + letters + requests > 0).then(|| {
-            format!("{events} events, {checkpoints} checkpoints, {letters} dead letters and {requests} requests")
+        let (checkpoints, dead_letters, requests) =
+            (state.checkpoints.len(), state.dead_letters.len(), state.requests.len());
+        (events + checkpoints + dead_letters + requests > 0).then(|| {
+            format!("{events} events, {checkpoints} checkpoints, {dead_letters} dead letters and {requests} requests")
         })
     }
 
@@ -53,7 +54,7 @@ impl MemoryEventStore {
         let mut state = self.delivery.state();
         state.checkpoints.clear();
         state.paused.clear();
-        state.letters.clear();
+        state.dead_letters.clear();
         state.attempts.clear();
         state.requests.clear();
     }
@@ -61,7 +62,7 @@ impl MemoryEventStore {
     fn drop_filling(&self) {
         self.clear_delivery();
         self.log.state().truncate(0);
-        *self.filling.state() = State::default();
+        *self.filling.state() = FillingState::default();
     }
 }
 
@@ -82,7 +83,7 @@ impl Transfer for MemoryEventStore {
                     let found = self.found();
                     state = self.filling.state();
                     if let Some(found) = found {
-                        *state = State::default();
+                        *state = FillingState::default();
                         return Err(Error::Transfer(TransferError::NotEmpty { found }));
                     }
                 }
@@ -159,7 +160,6 @@ impl MemoryFilling {
     }
 
     fn put_checkpoints(&self, checkpoints: &[FilledCheckpoint]) -> Result<(), Error> {
-        check_checkpoints(checkpoints)?;
         let mut state = self.store.delivery.state();
         let mut known: HashSet<&str> = state.checkpoints.keys().map(String::as_str).collect();
         if let Some(twice) = checkpoints.iter().find(|checkpoint| !known.insert(&checkpoint.subscriber_id)) {
@@ -167,7 +167,9 @@ impl MemoryFilling {
         }
         for FilledCheckpoint { subscriber_id, global_sequence, event_id, updated_at, paused } in checkpoints {
             let term = state.new_term();
-            let row = Row { global_sequence: *global_sequence, event_id: *event_id, updated_at: *updated_at, term };
+            let (global_sequence, event_id, updated_at) = (*global_sequence, *event_id, *updated_at);
+            // Read models do not move, so none is set up here.
+            let row = Row { global_sequence, event_id, updated_at, term, setup_version: None };
             state.checkpoints.insert(subscriber_id.clone(), row);
             if *paused {
                 state.paused.insert(subscriber_id.clone());
@@ -176,28 +178,26 @@ impl MemoryFilling {
         Ok(())
     }
 
-    fn put_letters(&self, details: &[DeadLetterDetail]) -> Result<(), Error> {
-        check_letters(details)?;
+    fn put_dead_letters(&self, details: &[DeadLetterDetail]) -> Result<(), Error> {
         let mut state = self.store.delivery.state();
-        let mut ids: HashSet<Uuid> = state.letters.keys().copied().collect();
+        let mut ids: HashSet<Uuid> = state.dead_letters.keys().copied().collect();
         let mut events: HashSet<(&str, Uuid)> =
-            state.letters.values().map(|known| (known.subscriber_id.as_str(), known.event_id)).collect();
-        for DeadLetterDetail { letter, .. } in details {
-            if !ids.insert(letter.id) || !events.insert((&letter.subscriber_id, letter.event_id)) {
-                return Err(Self::twice("letter", letter.id));
+            state.dead_letters.values().map(|known| (known.subscriber_id.as_str(), known.event_id)).collect();
+        for DeadLetterDetail { dead_letter, .. } in details {
+            if !ids.insert(dead_letter.id) || !events.insert((&dead_letter.subscriber_id, dead_letter.event_id)) {
+                return Err(Self::twice("dead letter", dead_letter.id));
             }
         }
-        for DeadLetterDetail { letter, attempts, .. } in details {
-            state.letters.insert(letter.id, letter.clone());
+        for DeadLetterDetail { dead_letter, attempts, .. } in details {
+            state.dead_letters.insert(dead_letter.id, dead_letter.clone());
             if !attempts.is_empty() {
-                state.attempts.insert(letter.id, attempts.clone());
+                state.attempts.insert(dead_letter.id, attempts.clone());
             }
         }
         Ok(())
     }
 
     fn put_requests(&self, requests: &[Request]) -> Result<(), Error> {
-        check_requests(requests)?;
         let mut state = self.store.delivery.state();
         let mut ids: HashSet<Uuid> = state.requests.iter().map(|known| known.id).collect();
         if let Some(twice) = requests.iter().find(|request| !ids.insert(request.id)) {
@@ -213,26 +213,22 @@ impl Filling for MemoryFilling {
         self.store.log.state().head()
     }
 
-    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async { self.put_records(records) })
-    }
-
-    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async { self.put_checkpoints(checkpoints) })
-    }
-
-    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async { self.put_letters(letters) })
-    }
-
-    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async { self.put_requests(requests) })
+    fn put<'a>(&'a mut self, batch: Batch<'a>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            batch.check()?;
+            match batch {
+                Batch::Records(records) => self.put_records(records),
+                Batch::Checkpoints(checkpoints) => self.put_checkpoints(checkpoints),
+                Batch::DeadLetters(dead_letters) => self.put_dead_letters(dead_letters),
+                Batch::Requests(requests) => self.put_requests(requests),
+            }
+        })
     }
 
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
             self.over = true;
-            *self.store.filling.state() = State::default();
+            *self.store.filling.state() = FillingState::default();
             self.store.announce(self.filled_to());
             Ok(())
         })

@@ -46,7 +46,7 @@ fn seen_at(
         reports: report.into_iter().map(|report| (ID.to_owned(), report)).collect(),
         paused: HashSet::new(),
         requests: HashMap::new(),
-        has_letters: false,
+        has_dead_letters: false,
     };
     let checkpoint = Checkpoint {
         subscriber_id: ID.to_owned(),
@@ -55,6 +55,7 @@ fn seen_at(
         updated_at: ago(400),
         term: Term { number: 7, nonce: Uuid::nil() },
         incarnation: 0,
+        setup_version: None,
     };
     known.subscriber(checkpoint, ends, oldest, PATIENCE)
 }
@@ -64,10 +65,10 @@ fn what_a_leader_says_counts_while_it_leads_with_that_term() {
     let live = |term, hold| seen(Some(leader(hold)), Some(report(term, SubscriptionState::Live { term: 7 })), 50, 1);
     assert_eq!(live(7, LeaderHold::Held).state(), "live");
     assert_eq!(live(7, LeaderHold::Unknown).state(), "live");
-    assert_eq!(live(7, LeaderHold::Gone).state(), "nobody leads");
+    assert_eq!(live(7, LeaderHold::Gone).state(), "no leader");
     assert_eq!(live(6, LeaderHold::Held).report, None, "it was another leader's");
     assert_eq!(live(6, LeaderHold::Held).state(), "catching up");
-    assert_eq!(seen(None, None, 40, 0).state(), "nobody leads");
+    assert_eq!(seen(None, None, 40, 0).state(), "no leader");
     assert_eq!(
         live(6, LeaderHold::Gone).last_error.as_deref(),
         Some("no room"),
@@ -76,7 +77,7 @@ fn what_a_leader_says_counts_while_it_leads_with_that_term() {
 }
 
 #[test]
-fn who_has_stopped_has_stopped_until_somebody_else_leads() {
+fn who_has_stopped_has_stopped_until_another_instance_leads() {
     for hold in [LeaderHold::Gone, LeaderHold::Unknown] {
         let stopped = seen(Some(leader(hold)), Some(report(7, SubscriptionState::Stopped)), 50, 1);
         assert_eq!((stopped.state(), stopped.is_led()), ("stopped", false));

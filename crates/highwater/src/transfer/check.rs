@@ -6,12 +6,27 @@ use chrono::{DateTime, Datelike, Utc};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::FilledCheckpoint;
+use super::{Batch, FilledCheckpoint};
 use crate::codec::check_text;
 use crate::subscriber::check_id;
-use crate::{Ask, DeadLetterDetail, Invalid, Metadata, Record, Request};
+use crate::{DeadLetterDetail, Invalid, Metadata, Record, Request, RequestKind, StreamName};
 
 const EVENT_TYPE_BYTES_MAX: usize = 255;
+
+impl Batch<'_> {
+    /// Checks what can be checked without the store; for records see [`check_records`].
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(self) -> Result<(), Invalid> {
+        match self {
+            Self::Records(_) => Ok(()),
+            Self::Checkpoints(checkpoints) => check_checkpoints(checkpoints),
+            Self::DeadLetters(dead_letters) => check_dead_letters(dead_letters),
+            Self::Requests(requests) => check_requests(requests),
+        }
+    }
+}
 
 /// Checks records that are to follow the number `after`. `head` says which version a stream has in the store.
 ///
@@ -35,7 +50,8 @@ pub fn check_records(records: &[Record], after: u64, head: impl Fn(Uuid) -> u64)
         let version = heads.entry(stream_id).or_insert_with(|| head(stream_id));
         let (wanted, found) = (*version + 1, record.stream_version);
         if found != wanted {
-            return Err(Invalid::VersionsNotContiguous { stream_id, wanted, found });
+            let stream_name = record.stream_name.clone();
+            return Err(Invalid::VersionsNotContiguous { stream_id, stream_name, wanted, found });
         }
         *version = wanted;
         check_content(record)?;
@@ -49,6 +65,11 @@ fn check_content(record: &Record) -> Result<(), Invalid> {
     if name.is_empty() || name.len() > EVENT_TYPE_BYTES_MAX || name.contains('\0') {
         return Err(Invalid::EventType { event_type: name.chars().take(80).collect(), limit: EVENT_TYPE_BYTES_MAX });
     }
+    // Names of other writers need not be as ours are.
+    let unfit = |name: &&StreamName| name.as_str().len() > 1_000 || name.as_str().contains('\0');
+    if let Some(name) = record.stream_name.as_ref().filter(unfit) {
+        return Err(name.refused(record.stream_id));
+    }
     if record.schema_version == 0 || record.schema_version > i32::MAX.unsigned_abs() {
         return Err(Invalid::SchemaVersion(record.schema_version));
     }
@@ -60,11 +81,7 @@ fn check_content(record: &Record) -> Result<(), Invalid> {
     Metadata::from_json(&record.metadata).map(drop)
 }
 
-/// Checks checkpoints.
-///
-/// # Errors
-/// The first thing that is wrong.
-pub fn check_checkpoints(checkpoints: &[FilledCheckpoint]) -> Result<(), Invalid> {
+fn check_checkpoints(checkpoints: &[FilledCheckpoint]) -> Result<(), Invalid> {
     checkpoints.iter().try_for_each(|checkpoint| {
         check_id(&checkpoint.subscriber_id)?;
         check_number("the position of a checkpoint", checkpoint.global_sequence)?;
@@ -72,22 +89,21 @@ pub fn check_checkpoints(checkpoints: &[FilledCheckpoint]) -> Result<(), Invalid
     })
 }
 
-/// Checks dead letters.
-///
-/// # Errors
-/// The first thing that is wrong.
-pub fn check_letters(letters: &[DeadLetterDetail]) -> Result<(), Invalid> {
-    letters.iter().try_for_each(|DeadLetterDetail { letter, attempts, .. }| {
-        check_id(&letter.subscriber_id)?;
-        check_number("the position of a letter", letter.global_sequence)?;
-        if i32::try_from(letter.retry_count).is_err() {
-            return Err(refused(format!("letter {} was tried {} times", letter.id, letter.retry_count)));
+fn check_dead_letters(dead_letters: &[DeadLetterDetail]) -> Result<(), Invalid> {
+    dead_letters.iter().try_for_each(|DeadLetterDetail { dead_letter, attempts, .. }| {
+        check_id(&dead_letter.subscriber_id)?;
+        check_number("the position of a dead letter", dead_letter.global_sequence)?;
+        if i32::try_from(dead_letter.retry_count).is_err() {
+            return Err(refused(format!("dead letter {} was tried {} times", dead_letter.id, dead_letter.retry_count)));
         }
-        check_time("created_at", letter.created_at)?;
-        [letter.last_retry_at, letter.resolved_at].iter().flatten().try_for_each(|at| check_time("a time", *at))?;
-        check_nul("the event type of a letter", &letter.event_type)?;
-        let texts = [&letter.error_message, &letter.resolved_by, &letter.reason];
-        texts.into_iter().flatten().try_for_each(|text| check_nul("a letter", text))?;
+        check_time("created_at", dead_letter.created_at)?;
+        [dead_letter.last_retry_at, dead_letter.resolved_at]
+            .iter()
+            .flatten()
+            .try_for_each(|at| check_time("a time", *at))?;
+        check_nul("the event type of a dead letter", &dead_letter.event_type)?;
+        let texts = [&dead_letter.error_message, &dead_letter.resolved_by, &dead_letter.reason];
+        texts.into_iter().flatten().try_for_each(|text| check_nul("a dead letter", text))?;
         attempts.iter().try_for_each(|attempt| {
             check_time("the time of an attempt", attempt.at)?;
             let texts = [Some(&attempt.by), Some(&attempt.outcome), attempt.detail.as_ref()];
@@ -96,16 +112,12 @@ pub fn check_letters(letters: &[DeadLetterDetail]) -> Result<(), Invalid> {
     })
 }
 
-/// Checks requests.
-///
-/// # Errors
-/// The first thing that is wrong.
-pub fn check_requests(requests: &[Request]) -> Result<(), Invalid> {
+fn check_requests(requests: &[Request]) -> Result<(), Invalid> {
     requests.iter().try_for_each(|request| {
         check_id(&request.subscriber_id)?;
         check_time("requested_at", request.requested_at)?;
         check_nul("a request", &request.requested_by)?;
-        if let Ask::Discard { reason, .. } = &request.ask {
+        if let RequestKind::Discard { reason, .. } = &request.kind {
             check_nul("the reason of a request", reason)?;
         }
         match &request.outcome {

@@ -7,7 +7,8 @@ use super::FilledCheckpoint;
 use super::digest::Digest;
 use crate::paging::{self, LOOK_AGAIN};
 use crate::{
-    Backend, BoxFuture, DeadLetterCursor, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, Record, Request,
+    Backend, Backoff, BoxFuture, DeadLetterCursor, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, Record,
+    Request,
 };
 
 /// Dead letters, or requests, in a page.
@@ -35,7 +36,9 @@ impl<'a> Contents<'a> {
     /// there; and an event that a subscriber has passed has its dead letter, if it has one, when dead letters are read
     /// later.
     pub(super) async fn of(store: &'a dyn Backend) -> Result<Self, Error> {
-        let found = store.checkpoints().await?;
+        let mut found = store.checkpoints().await?;
+        // Which instance holds a lease is no content: in another store it would be a subscriber that never runs.
+        found.retain(|checkpoint| !checkpoint.is_lease());
         let subscribers: Vec<String> = found.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
         let paused = store.paused(&subscribers).await?;
         let checkpoints = found
@@ -65,7 +68,7 @@ impl<'a> Contents<'a> {
 
     /// What tells this store from others: the name that the caller gave it, and its first event.
     pub(super) async fn identity(&self, name: &str) -> Result<String, Error> {
-        let first = self.store.read_all(0, &crate::EventTypes::All, crate::ReadLimit::events(1)).await?;
+        let first = self.store.read_all(0, &crate::Filter::ALL, crate::ReadLimit::events(1)).await?;
         let first = first.records.first().map_or(Uuid::nil(), |record| record.id);
         Ok(format!("{name} (first event {first})"))
     }
@@ -75,8 +78,8 @@ impl<'a> Contents<'a> {
         up_to(self.frontier, paging::records(self.store, after, self.frontier))
     }
 
-    pub(super) fn letters(&self) -> Fetch<'a, DeadLetterDetail> {
-        letters(self.store, None, self.frontier)
+    pub(super) fn dead_letters(&self) -> Fetch<'a, DeadLetterDetail> {
+        dead_letters(self.store, None, self.frontier)
     }
 
     pub(super) fn requests(&self) -> Fetch<'a, Request> {
@@ -89,7 +92,7 @@ impl<'a> Contents<'a> {
         let mut records = Cursor::from(self.records(0));
         while let Some(record) = records.next().await? {
             digest.record(&record);
-            digest.take();
+            digest.take_lines();
         }
         self.digest_delivery(digest).await
     }
@@ -97,15 +100,15 @@ impl<'a> Contents<'a> {
     /// A hash of where subscribers are, and of what they could not handle.
     pub(super) async fn digest_delivery(&self, mut digest: Digest) -> Result<Digest, Error> {
         self.checkpoints.iter().for_each(|checkpoint| digest.checkpoint(checkpoint));
-        let mut letters = Cursor::from(self.letters());
-        while let Some(letter) = letters.next().await? {
-            digest.letter(&letter);
-            digest.take();
+        let mut dead_letters = Cursor::from(self.dead_letters());
+        while let Some(dead_letter) = dead_letters.next().await? {
+            digest.dead_letter(&dead_letter);
+            digest.take_lines();
         }
         let mut requests = Cursor::from(self.requests());
         while let Some(request) = requests.next().await? {
             digest.request(&request);
-            digest.take();
+            digest.take_lines();
         }
         Ok(digest)
     }
@@ -121,10 +124,9 @@ async fn refuse_half(store: &dyn Backend) -> Result<(), Error> {
 
 /// Waits until nothing can appear any more up to a position. A rollback sends no hint, so we look again.
 async fn settled(store: &dyn Backend, position: u64) -> Result<(), Error> {
-    let mut wait = LOOK_AGAIN.0;
+    let mut wait = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
     while store.frontier().await? < position {
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(LOOK_AGAIN.1);
+        tokio::time::sleep(wait.next_delay()).await;
     }
     Ok(())
 }
@@ -137,28 +139,28 @@ fn up_to(frontier: u64, fetch: paging::Fetch<'_>) -> Fetch<'_, Record> {
     })
 }
 
-/// The payload is left out: it is in the log. So are letters of events that came later.
-fn letters(store: &dyn Backend, after: Option<DeadLetterCursor>, frontier: u64) -> Fetch<'_, DeadLetterDetail> {
+/// The payload is left out: it is in the log. So are dead letters of events that came later.
+fn dead_letters(store: &dyn Backend, after: Option<DeadLetterCursor>, frontier: u64) -> Fetch<'_, DeadLetterDetail> {
     Box::pin(async move {
         let query =
             DeadLetterQuery { states: DeadLetterState::ALL.to_vec(), after, limit: PAGE, ..DeadLetterQuery::default() };
-        let page = store.letters(&query).await?;
+        let page = store.dead_letters(&query).await?;
         let last = page.last().filter(|last| last.global_sequence <= frontier).map(crate::DeadLetter::cursor);
         let mut items = Vec::with_capacity(page.len());
-        for letter in page.iter().filter(|letter| letter.global_sequence <= frontier) {
+        for dead_letter in page.iter().filter(|dead_letter| dead_letter.global_sequence <= frontier) {
             // One that was purged meanwhile is not there any more.
-            items.extend(store.letter(letter.id).await?.map(in_micros));
+            items.extend(store.dead_letter(dead_letter.id).await?.map(in_micros));
         }
-        Ok(Fetched { items, next: last.map(|last| letters(store, Some(last), frontier)) })
+        Ok(Fetched { items, next: last.map(|last| dead_letters(store, Some(last), frontier)) })
     })
 }
 
 /// Not every backend keeps more, so no more is taken along.
 fn in_micros(mut detail: DeadLetterDetail) -> DeadLetterDetail {
-    let letter = &mut detail.letter;
-    letter.created_at = letter.created_at.trunc_subsecs(6);
-    letter.last_retry_at = letter.last_retry_at.map(|at| at.trunc_subsecs(6));
-    letter.resolved_at = letter.resolved_at.map(|at| at.trunc_subsecs(6));
+    let dead_letter = &mut detail.dead_letter;
+    dead_letter.created_at = dead_letter.created_at.trunc_subsecs(6);
+    dead_letter.last_retry_at = dead_letter.last_retry_at.map(|at| at.trunc_subsecs(6));
+    dead_letter.resolved_at = dead_letter.resolved_at.map(|at| at.trunc_subsecs(6));
     detail.attempts.iter_mut().for_each(|attempt| attempt.at = attempt.at.trunc_subsecs(6));
     DeadLetterDetail { record: None, ..detail }
 }

@@ -7,7 +7,7 @@ use futures_util::future::try_join;
 use super::TransferError;
 use super::contents::{Contents, Cursor, Fetch};
 use super::digest::{Counts, Digest};
-use super::{FilledCheckpoint, Filling};
+use super::{Batch, FilledCheckpoint, Filling};
 use crate::{Backend, DeadLetterDetail, Error, Record, Request};
 
 /// How far a transfer is.
@@ -93,9 +93,9 @@ async fn copy_records(
         let records = page.items;
         done += records.len() as u64;
         match page.next {
-            Some(next) => page = try_join(filling.records(&records), next).await?.1,
+            Some(next) => page = try_join(filling.put(Batch::Records(&records)), next).await?.1,
             None => {
-                filling.records(&records).await?;
+                filling.put(Batch::Records(&records)).await?;
                 report(Phase::Events, done);
                 return Ok(());
             }
@@ -107,25 +107,26 @@ async fn copy_records(
 /// Everything but the events. Returns a hash of what was stored: a running source soon has something else.
 async fn copy_delivery(source: &Contents<'_>, filling: &mut dyn Filling) -> Result<Digest, Error> {
     let mut digest = Digest::default();
-    filling.checkpoints(&source.checkpoints).await?;
-    source.checkpoints.iter().for_each(|checkpoint| digest.checkpoint(checkpoint));
-    let mut next = Some(source.letters());
-    while let Some(fetch) = next.take() {
-        let page = fetch.await?;
-        filling.letters(&page.items).await?;
-        page.items.iter().for_each(|letter| digest.letter(letter));
-        digest.take();
-        next = page.next;
-    }
-    let mut next = Some(source.requests());
-    while let Some(fetch) = next.take() {
-        let page = fetch.await?;
-        filling.requests(&page.items).await?;
-        page.items.iter().for_each(|request| digest.request(request));
-        digest.take();
-        next = page.next;
-    }
+    copy_pages(all(&source.checkpoints), |page| Batch::Checkpoints(page), filling, &mut digest).await?;
+    copy_pages(source.dead_letters(), |page| Batch::DeadLetters(page), filling, &mut digest).await?;
+    copy_pages(source.requests(), |page| Batch::Requests(page), filling, &mut digest).await?;
     Ok(digest)
+}
+
+async fn copy_pages<T>(
+    fetch: Fetch<'_, T>,
+    batch: impl Fn(&[T]) -> Batch<'_>,
+    filling: &mut dyn Filling,
+    digest: &mut Digest,
+) -> Result<(), Error> {
+    let mut next = Some(fetch);
+    while let Some(fetch) = next.take() {
+        let page = fetch.await?;
+        filling.put(batch(&page.items)).await?;
+        digest.batch(batch(&page.items));
+        next = page.next;
+    }
+    Ok(())
 }
 
 /// Reads both sides again.
@@ -150,12 +151,12 @@ async fn verify(
         return Ok(());
     }
     let checkpoint = |checkpoint: &FilledCheckpoint| format!("the checkpoint of {:?}", checkpoint.subscriber_id);
-    let letter = |detail: &DeadLetterDetail| format!("letter {}", detail.letter.id);
+    let dead_letter = |detail: &DeadLetterDetail| format!("dead letter {}", detail.dead_letter.id);
     let request = |request: &Request| format!("request {}", request.id);
     compare(all(&source.checkpoints), all(&copy.checkpoints), checkpoint, |_| ()).await?;
-    compare(source.letters(), copy.letters(), letter, |_| ()).await?;
+    compare(source.dead_letters(), copy.dead_letters(), dead_letter, |_| ()).await?;
     compare(source.requests(), copy.requests(), request, |_| ()).await?;
-    let difference = "its checkpoints, letters or requests are not those that were handed over".to_owned();
+    let difference = "its checkpoints, dead letters or requests are not those that were handed over".to_owned();
     Err(Error::Transfer(TransferError::CopyDiffers { difference }))
 }
 

@@ -3,8 +3,8 @@
 use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
 
-use super::FilledCheckpoint;
-use super::line::{EventLine, LetterLine, Line, RequestLine};
+use super::line::{DeadLetterLine, EventLine, Line, RequestLine};
+use super::{Batch, FilledCheckpoint};
 use crate::{DeadLetterDetail, Record, Request};
 
 /// How many of each there are.
@@ -16,7 +16,7 @@ pub struct Counts {
     /// Checkpoints.
     pub checkpoints: u64,
     /// Dead letters.
-    pub letters: u64,
+    pub dead_letters: u64,
     /// Open requests.
     pub requests: u64,
 }
@@ -31,6 +31,16 @@ pub(super) struct Digest {
 }
 
 impl Digest {
+    pub(super) fn batch(&mut self, batch: Batch<'_>) {
+        match batch {
+            Batch::Records(records) => records.iter().for_each(|record| self.record(record)),
+            Batch::Checkpoints(checkpoints) => checkpoints.iter().for_each(|checkpoint| self.checkpoint(checkpoint)),
+            Batch::DeadLetters(dead_letters) => dead_letters.iter().for_each(|detail| self.dead_letter(detail)),
+            Batch::Requests(requests) => requests.iter().for_each(|request| self.request(request)),
+        }
+        self.take_lines();
+    }
+
     pub(super) fn record(&mut self, record: &Record) {
         self.counts.events += 1;
         self.line(&Line::Event(EventLine::new(record)));
@@ -41,9 +51,9 @@ impl Digest {
         self.line(&Line::Checkpoint(std::borrow::Cow::Borrowed(checkpoint)));
     }
 
-    pub(super) fn letter(&mut self, letter: &DeadLetterDetail) {
-        self.counts.letters += 1;
-        self.line(&Line::Letter(LetterLine::new(letter)));
+    pub(super) fn dead_letter(&mut self, dead_letter: &DeadLetterDetail) {
+        self.counts.dead_letters += 1;
+        self.line(&Line::DeadLetter(DeadLetterLine::new(dead_letter)));
     }
 
     pub(super) fn request(&mut self, request: &Request) {
@@ -63,7 +73,7 @@ impl Digest {
     }
 
     /// The lines since the last time.
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take_lines(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.text)
     }
 

@@ -51,29 +51,29 @@ pub async fn export(
     while let Some(fetch) = next.take() {
         let page = fetch.await?;
         page.items.iter().for_each(|record| digest.record(record));
-        write(&mut out, &digest.take()).await?;
+        write(&mut out, &digest.take_lines()).await?;
         report(Phase::Events, digest.counts.events);
         next = page.next;
     }
     report(Phase::Delivery, source.events);
     source.checkpoints.iter().for_each(|checkpoint| digest.checkpoint(checkpoint));
-    let mut next = Some(source.letters());
+    let mut next = Some(source.dead_letters());
     while let Some(fetch) = next.take() {
         let page = fetch.await?;
-        page.items.iter().for_each(|letter| digest.letter(letter));
-        write(&mut out, &digest.take()).await?;
+        page.items.iter().for_each(|dead_letter| digest.dead_letter(dead_letter));
+        write(&mut out, &digest.take_lines()).await?;
         next = page.next;
     }
     let mut next = Some(source.requests());
     while let Some(fetch) = next.take() {
         let page = fetch.await?;
         page.items.iter().for_each(|request| digest.request(request));
-        write(&mut out, &digest.take()).await?;
+        write(&mut out, &digest.take_lines()).await?;
         next = page.next;
     }
     let (counts, md5) = (digest.counts, digest.hash());
     digest.line(&Line::Footer(Footer { counts, md5: md5.clone() }));
-    write(&mut out, &digest.take()).await?;
+    write(&mut out, &digest.take_lines()).await?;
     out.flush().await.map_err(unwritten)?;
     Ok(Exported { counts, exported_to: source.frontier, md5 })
 }

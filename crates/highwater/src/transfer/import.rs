@@ -9,7 +9,7 @@ use super::contents::Contents;
 use super::digest::{Counts, Digest};
 use super::export::VERSION;
 use super::line::{Footer, Header, Line};
-use super::{FilledCheckpoint, Filling, Phase, Step};
+use super::{Batch, FilledCheckpoint, Filling, Phase, Step};
 use crate::{Backend, BoxError, DeadLetterDetail, Error, Record, Request};
 
 /// How long a line may be. The largest event by default has a megabyte, and as a string up to six times that.
@@ -49,7 +49,7 @@ pub async fn import(
         filling = to.fill(&source).await?;
     }
     let report = |phase, done| progress(Step { phase, done, total: header.events });
-    match take_in(to, &mut lines, &header, &mut *filling, report).await {
+    match fill(to, &mut lines, &header, &mut *filling, report).await {
         Ok(counts) => {
             filling.finish().await?;
             Ok(Imported { counts, imported_to: header.frontier })
@@ -63,14 +63,14 @@ pub async fn import(
     }
 }
 
-async fn take_in(
+async fn fill(
     to: &dyn Backend,
     lines: &mut Lines<impl AsyncBufRead + Unpin + Send>,
     header: &Header,
     filling: &mut dyn Filling,
     mut report: impl FnMut(Phase, u64) + Send,
 ) -> Result<Counts, Error> {
-    let mut intake = Intake { filling, batch: Batch::default(), taken: Digest::default() };
+    let mut intake = Intake { filling, pending: Pending::default(), taken: Digest::default() };
     let mut order = Order::default();
     report(Phase::Events, 0);
     let footer = loop {
@@ -112,13 +112,13 @@ fn check_place(item: &Item, counts: &Counts, header: &Header) -> Result<(), Stri
         Item::Record(record) if record.global_sequence > header.frontier => {
             return Err(format!("event {} lies beyond the frontier {}", record.global_sequence, header.frontier));
         }
-        Item::Letter(letter) if letter.letter.global_sequence > header.frontier => {
-            let (id, number) = (letter.letter.id, letter.letter.global_sequence);
-            return Err(format!("letter {id} is of event {number}, beyond the frontier {}", header.frontier));
+        Item::DeadLetter(dead_letter) if dead_letter.dead_letter.global_sequence > header.frontier => {
+            let (id, number) = (dead_letter.dead_letter.id, dead_letter.dead_letter.global_sequence);
+            return Err(format!("dead letter {id} is of event {number}, beyond the frontier {}", header.frontier));
         }
-        Item::Record(_) => counts.checkpoints + counts.letters + counts.requests,
-        Item::Checkpoint(_) => counts.letters + counts.requests,
-        Item::Letter(_) => counts.requests,
+        Item::Record(_) => counts.checkpoints + counts.dead_letters + counts.requests,
+        Item::Checkpoint(_) => counts.dead_letters + counts.requests,
+        Item::DeadLetter(_) => counts.requests,
         Item::Request(_) => 0,
     };
     if later == 0 { Ok(()) } else { Err(format!("{} after what comes later", item.name())) }
@@ -129,7 +129,7 @@ fn check_place(item: &Item, counts: &Counts, header: &Header) -> Result<(), Stri
 struct Order {
     record: u64,
     checkpoint: Option<String>,
-    letter: Option<(u64, Uuid)>,
+    dead_letter: Option<(u64, Uuid)>,
     request: Option<(DateTime<Utc>, Uuid)>,
 }
 
@@ -146,7 +146,9 @@ impl Order {
                 true
             }
             Item::Checkpoint(checkpoint) => ascends(&mut self.checkpoint, checkpoint.subscriber_id.clone()),
-            Item::Letter(letter) => ascends(&mut self.letter, (letter.letter.global_sequence, letter.letter.id)),
+            Item::DeadLetter(dead_letter) => {
+                ascends(&mut self.dead_letter, (dead_letter.dead_letter.global_sequence, dead_letter.dead_letter.id))
+            }
             Item::Request(request) => ascends(&mut self.request, (request.requested_at, request.id)),
         };
         if ascending { Ok(()) } else { Err(format!("{} out of its order, or twice", item.name())) }
@@ -239,7 +241,7 @@ impl<R: AsyncBufRead + Unpin + Send> Lines<R> {
 enum Item {
     Record(Record),
     Checkpoint(FilledCheckpoint),
-    Letter(Box<DeadLetterDetail>),
+    DeadLetter(Box<DeadLetterDetail>),
     Request(Request),
 }
 
@@ -248,7 +250,7 @@ impl Item {
         Ok(match line {
             Line::Event(event) => Self::Record(event.into_record()?),
             Line::Checkpoint(checkpoint) => Self::Checkpoint(checkpoint.into_owned()),
-            Line::Letter(letter) => Self::Letter(letter.into_letter()?.into()),
+            Line::DeadLetter(dead_letter) => Self::DeadLetter(dead_letter.into_dead_letter()?.into()),
             Line::Request(request) => Self::Request(request.into_request()),
             Line::Header(_) | Line::Footer(_) => return Err(format!("a {} in the middle", line.name())),
         })
@@ -258,26 +260,26 @@ impl Item {
         match self {
             Self::Record(_) => "an event",
             Self::Checkpoint(_) => "a checkpoint",
-            Self::Letter(_) => "a letter",
+            Self::DeadLetter(_) => "a dead letter",
             Self::Request(_) => "a request",
         }
     }
 }
 
-/// What is stored together, each with its line.
+/// What waits to be stored together, each with its line.
 #[derive(Default)]
-struct Batch {
+struct Pending {
     lines: Vec<u64>,
     bytes: usize,
     records: Vec<Record>,
     checkpoints: Vec<FilledCheckpoint>,
-    letters: Vec<DeadLetterDetail>,
+    dead_letters: Vec<DeadLetterDetail>,
     requests: Vec<Request>,
 }
 
 struct Intake<'a> {
     filling: &'a mut dyn Filling,
-    batch: Batch,
+    pending: Pending,
     /// What was imported, as it would be exported.
     taken: Digest,
 }
@@ -285,65 +287,65 @@ struct Intake<'a> {
 impl Intake<'_> {
     /// Adds one that came as a line of so many bytes, and says whether the batch was full and has been stored.
     async fn add(&mut self, line: u64, bytes: usize, item: Item) -> Result<bool, Error> {
-        let batch = &mut self.batch;
-        batch.lines.push(line);
-        batch.bytes += bytes;
+        let pending = &mut self.pending;
+        pending.lines.push(line);
+        pending.bytes += bytes;
         match item {
             Item::Record(record) => {
                 self.taken.record(&record);
-                batch.records.push(record);
+                pending.records.push(record);
             }
             Item::Checkpoint(checkpoint) => {
                 self.taken.checkpoint(&checkpoint);
-                batch.checkpoints.push(checkpoint);
+                pending.checkpoints.push(checkpoint);
             }
-            Item::Letter(letter) => {
-                self.taken.letter(&letter);
-                batch.letters.push(*letter);
+            Item::DeadLetter(dead_letter) => {
+                self.taken.dead_letter(&dead_letter);
+                pending.dead_letters.push(*dead_letter);
             }
             Item::Request(request) => {
                 self.taken.request(&request);
-                batch.requests.push(request);
+                pending.requests.push(request);
             }
         }
-        self.taken.take();
-        let full = batch.lines.len() >= BATCH_LINES_MAX || batch.bytes >= BATCH_BYTES_MAX;
+        self.taken.take_lines();
+        let full = pending.lines.len() >= BATCH_LINES_MAX || pending.bytes >= BATCH_BYTES_MAX;
         if full {
             self.store().await?;
         }
         Ok(full)
     }
 
-    /// Kinds come one after the other, so the lines of a batch stand in this order.
+    /// Kinds come one after the other, so the lines stand in this order.
     async fn store(&mut self) -> Result<(), Error> {
-        let Batch { lines, records, checkpoints, letters, requests, .. } = std::mem::take(&mut self.batch);
-        let mut lines = &lines[..];
-        let filling = &mut *self.filling;
-        // A batch that is refused is stored one by one: that tells which line it is.
-        macro_rules! store {
-            ($items:ident, $kind:ident) => {
-                let (these, rest) = lines.split_at($items.len());
-                lines = rest;
-                match filling.$kind(&$items).await {
-                    Err(Error::Invalid(whole)) => {
-                        for (line, item) in these.iter().zip(&$items) {
-                            let stored = filling.$kind(std::slice::from_ref(item)).await;
-                            stored.map_err(|error| {
-                                Error::Transfer(TransferError::Import { line: *line, source: error.into() })
-                            })?;
-                        }
-                        return Err(Error::Transfer(TransferError::Import { line: these[0], source: whole.into() }));
-                    }
-                    stored => stored?,
+        let Pending { lines, records, checkpoints, dead_letters, requests, .. } = std::mem::take(&mut self.pending);
+        let mut lines = lines.into_iter();
+        self.store_each(&mut lines, &records, |records| Batch::Records(records)).await?;
+        self.store_each(&mut lines, &checkpoints, |checkpoints| Batch::Checkpoints(checkpoints)).await?;
+        self.store_each(&mut lines, &dead_letters, |dead_letters| Batch::DeadLetters(dead_letters)).await?;
+        self.store_each(&mut lines, &requests, |requests| Batch::Requests(requests)).await
+    }
+
+    /// A batch that is refused is stored one by one: that tells which line it is.
+    async fn store_each<T>(
+        &mut self,
+        lines: &mut impl Iterator<Item = u64>,
+        items: &[T],
+        batch: impl Fn(&[T]) -> Batch<'_>,
+    ) -> Result<(), Error> {
+        let lines: Vec<u64> = lines.take(items.len()).collect();
+        let Some(first) = lines.first() else { return Ok(()) };
+        let wrong = |line, source| Error::Transfer(TransferError::Import { line, source });
+        match self.filling.put(batch(items)).await {
+            Err(Error::Invalid(whole)) => {
+                for (line, item) in lines.iter().zip(items) {
+                    let stored = self.filling.put(batch(std::slice::from_ref(item))).await;
+                    stored.map_err(|error| wrong(*line, error.into()))?;
                 }
-            };
+                Err(wrong(*first, whole.into()))
+            }
+            stored => stored,
         }
-        store!(records, records);
-        store!(checkpoints, checkpoints);
-        store!(letters, letters);
-        store!(requests, requests);
-        debug_assert!(lines.is_empty(), "every line was stored");
-        Ok(())
     }
 }
 
@@ -360,20 +362,10 @@ mod tests {
             0
         }
 
-        fn records<'a>(&'a mut self, _: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
-            Box::pin(async { Ok(()) })
-        }
-
-        fn checkpoints<'a>(&'a mut self, _: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
-            Box::pin(async { Ok(()) })
-        }
-
-        fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
-            self.0.push(letters.len());
-            Box::pin(async { Ok(()) })
-        }
-
-        fn requests<'a>(&'a mut self, _: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
+        fn put<'a>(&'a mut self, batch: Batch<'a>) -> BoxFuture<'a, Result<(), Error>> {
+            if let Batch::DeadLetters(dead_letters) = batch {
+                self.0.push(dead_letters.len());
+            }
             Box::pin(async { Ok(()) })
         }
 
@@ -390,14 +382,15 @@ mod tests {
     async fn dead_letters_count_toward_the_bytes_of_a_batch() {
         let now = Utc::now();
         let mut noting = Noting(Vec::new());
-        let mut intake = Intake { filling: &mut noting, batch: Batch::default(), taken: Digest::default() };
+        let mut intake = Intake { filling: &mut noting, pending: Pending::default(), taken: Digest::default() };
         for number in 1..=9 {
-            let letter = DeadLetter {
+            let dead_letter = DeadLetter {
                 id: Uuid::from_u128(number.into()),
                 subscriber_id: "s".to_owned(),
                 event_id: Uuid::from_u128(number.into()),
                 global_sequence: number,
                 stream_id: Uuid::nil(),
+                stream_name: None,
                 event_type: "Noted".to_owned(),
                 error_message: Some("no".to_owned()),
                 retry_count: 0,
@@ -409,8 +402,8 @@ mod tests {
                 resolved_by: None,
                 reason: None,
             };
-            let detail = DeadLetterDetail { letter, record: None, attempts: Vec::new() };
-            intake.add(number, BATCH_BYTES_MAX / 2, Item::Letter(detail.into())).await.unwrap();
+            let detail = DeadLetterDetail { dead_letter, record: None, attempts: Vec::new() };
+            intake.add(number, BATCH_BYTES_MAX / 2, Item::DeadLetter(detail.into())).await.unwrap();
         }
         intake.store().await.unwrap();
         assert_eq!(noting.0, [2, 2, 2, 2, 1]);

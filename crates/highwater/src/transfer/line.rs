@@ -11,7 +11,10 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{Counts, FilledCheckpoint};
-use crate::{Ask, DeadLetter, DeadLetterDetail, DeadLetterState, LetterAttempt, Record, Request, RequestOutcome};
+use crate::{
+    DeadLetter, DeadLetterAttempt, DeadLetterDetail, DeadLetterState, Record, Request, RequestKind, RequestOutcome,
+    StreamName,
+};
 
 /// One line.
 #[derive(Serialize, Deserialize)]
@@ -21,7 +24,7 @@ pub(super) enum Line<'a> {
     #[serde(borrow)]
     Event(EventLine<'a>),
     Checkpoint(Cow<'a, FilledCheckpoint>),
-    Letter(LetterLine<'a>),
+    DeadLetter(DeadLetterLine<'a>),
     Request(RequestLine<'a>),
     Footer(Footer),
 }
@@ -33,7 +36,7 @@ impl Line<'_> {
             Self::Header(_) => "header",
             Self::Event(_) => "event",
             Self::Checkpoint(_) => "checkpoint",
-            Self::Letter(_) => "letter",
+            Self::DeadLetter(_) => "dead letter",
             Self::Request(_) => "request",
             Self::Footer(_) => "footer",
         }
@@ -71,6 +74,8 @@ pub(super) struct EventLine<'a> {
     global_sequence: u64,
     id: Uuid,
     stream_id: Uuid,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    stream_name: Option<Cow<'a, str>>,
     stream_version: u64,
     #[serde(borrow)]
     event_type: Cow<'a, str>,
@@ -95,6 +100,7 @@ impl<'a> EventLine<'a> {
             global_sequence: record.global_sequence,
             id: record.id,
             stream_id: record.stream_id,
+            stream_name: record.stream_name.as_ref().map(|name| Cow::Borrowed(name.as_str())),
             stream_version: record.stream_version,
             event_type: Cow::Borrowed(&record.event_type),
             schema_version: record.schema_version,
@@ -110,6 +116,7 @@ impl<'a> EventLine<'a> {
         Ok(Record {
             id: self.id,
             stream_id: self.stream_id,
+            stream_name: self.stream_name.map(|name| StreamName::from(name.as_ref())),
             stream_version: self.stream_version,
             global_sequence: self.global_sequence,
             event_type: self.event_type.into_owned(),
@@ -189,7 +196,7 @@ mod optional_micros {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LetterLine<'a> {
+pub(super) struct DeadLetterLine<'a> {
     id: Uuid,
     subscriber_id: Cow<'a, str>,
     event_id: Uuid,
@@ -221,48 +228,50 @@ struct AttemptLine<'a> {
     detail: Option<Cow<'a, str>>,
 }
 
-impl<'a> LetterLine<'a> {
-    pub(super) fn new(DeadLetterDetail { letter, attempts, .. }: &'a DeadLetterDetail) -> Self {
-        let attempt = |attempt: &'a LetterAttempt| AttemptLine {
+impl<'a> DeadLetterLine<'a> {
+    pub(super) fn new(DeadLetterDetail { dead_letter, attempts, .. }: &'a DeadLetterDetail) -> Self {
+        let attempt = |attempt: &'a DeadLetterAttempt| AttemptLine {
             at: attempt.at,
             by: Cow::Borrowed(&attempt.by),
             outcome: Cow::Borrowed(&attempt.outcome),
             detail: attempt.detail.as_deref().map(Cow::Borrowed),
         };
         Self {
-            id: letter.id,
-            subscriber_id: Cow::Borrowed(&letter.subscriber_id),
-            event_id: letter.event_id,
-            global_sequence: letter.global_sequence,
-            stream_id: letter.stream_id,
-            event_type: Cow::Borrowed(&letter.event_type),
-            error_message: letter.error_message.as_deref().map(Cow::Borrowed),
-            retry_count: letter.retry_count,
-            created_at: letter.created_at,
-            last_retry_at: letter.last_retry_at,
-            state: Cow::Borrowed(letter.state.name()),
-            parks: letter.parks,
-            resolved_at: letter.resolved_at,
-            resolved_by: letter.resolved_by.as_deref().map(Cow::Borrowed),
-            reason: letter.reason.as_deref().map(Cow::Borrowed),
+            id: dead_letter.id,
+            subscriber_id: Cow::Borrowed(&dead_letter.subscriber_id),
+            event_id: dead_letter.event_id,
+            global_sequence: dead_letter.global_sequence,
+            stream_id: dead_letter.stream_id,
+            event_type: Cow::Borrowed(&dead_letter.event_type),
+            error_message: dead_letter.error_message.as_deref().map(Cow::Borrowed),
+            retry_count: dead_letter.retry_count,
+            created_at: dead_letter.created_at,
+            last_retry_at: dead_letter.last_retry_at,
+            state: Cow::Borrowed(dead_letter.state.name()),
+            parks: dead_letter.parks,
+            resolved_at: dead_letter.resolved_at,
+            resolved_by: dead_letter.resolved_by.as_deref().map(Cow::Borrowed),
+            reason: dead_letter.reason.as_deref().map(Cow::Borrowed),
             attempts: attempts.iter().map(attempt).collect(),
         }
     }
 
-    pub(super) fn into_letter(self) -> Result<DeadLetterDetail, String> {
+    pub(super) fn into_dead_letter(self) -> Result<DeadLetterDetail, String> {
         let state = DeadLetterState::from_name(&self.state).ok_or_else(|| format!("unknown state {:?}", self.state))?;
-        let attempt = |attempt: AttemptLine<'_>| LetterAttempt {
+        let attempt = |attempt: AttemptLine<'_>| DeadLetterAttempt {
             at: attempt.at,
             by: attempt.by.into_owned(),
             outcome: attempt.outcome.into_owned(),
             detail: attempt.detail.map(Cow::into_owned),
         };
-        let letter = DeadLetter {
+        let dead_letter = DeadLetter {
             id: self.id,
             subscriber_id: self.subscriber_id.into_owned(),
             event_id: self.event_id,
             global_sequence: self.global_sequence,
             stream_id: self.stream_id,
+            // The log has it.
+            stream_name: None,
             event_type: self.event_type.into_owned(),
             error_message: self.error_message.map(Cow::into_owned),
             retry_count: self.retry_count,
@@ -274,7 +283,7 @@ impl<'a> LetterLine<'a> {
             resolved_by: self.resolved_by.map(Cow::into_owned),
             reason: self.reason.map(Cow::into_owned),
         };
-        Ok(DeadLetterDetail { letter, record: None, attempts: self.attempts.into_iter().map(attempt).collect() })
+        Ok(DeadLetterDetail { dead_letter, record: None, attempts: self.attempts.into_iter().map(attempt).collect() })
     }
 }
 
@@ -283,20 +292,20 @@ impl<'a> LetterLine<'a> {
 pub(super) struct RequestLine<'a> {
     id: Uuid,
     subscriber_id: Cow<'a, str>,
-    #[serde(with = "AskLine")]
-    ask: Ask,
+    #[serde(with = "RequestKindLine")]
+    kind: RequestKind,
     requested_by: Cow<'a, str>,
     #[serde(with = "micros")]
     requested_at: DateTime<Utc>,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Ask", rename_all = "snake_case", deny_unknown_fields)]
-enum AskLine {
-    Replay { letter: Uuid },
+#[serde(remote = "RequestKind", rename_all = "snake_case", deny_unknown_fields)]
+enum RequestKindLine {
+    Replay { dead_letter: Uuid },
     ReplayStream { stream_id: Uuid },
     ReplayAll,
-    Discard { letter: Uuid, reason: String },
+    Discard { dead_letter: Uuid, reason: String },
     Rebuild,
 }
 
@@ -305,7 +314,7 @@ impl<'a> RequestLine<'a> {
         Self {
             id: request.id,
             subscriber_id: Cow::Borrowed(&request.subscriber_id),
-            ask: request.ask.clone(),
+            kind: request.kind.clone(),
             requested_by: Cow::Borrowed(&request.requested_by),
             requested_at: request.requested_at,
         }
@@ -315,7 +324,7 @@ impl<'a> RequestLine<'a> {
         Request {
             id: self.id,
             subscriber_id: self.subscriber_id.into_owned(),
-            ask: self.ask,
+            kind: self.kind,
             requested_by: self.requested_by.into_owned(),
             requested_at: self.requested_at,
             outcome: None::<RequestOutcome>,

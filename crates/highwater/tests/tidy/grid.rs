@@ -80,7 +80,52 @@ fn a_body_is_found_where_there_is_one() {
 
 #[test]
 fn every_queue_has_a_limit() {
-    let without = |text: &str| text.contains("unbounded_channel") || text.contains("mpsc::unbounded");
-    let found: Vec<&str> = RUST.iter().filter(|file| without(&file.text)).map(|file| file.path.as_str()).collect();
+    let programs = RUST.iter().filter(|file| file.is_in_src());
+    let found: Vec<&str> = programs.filter(|file| has_no_limit(&file.text)).map(|file| file.path.as_str()).collect();
     assert_eq!(found, Vec::<String>::new(), "queues without a limit");
+}
+
+/// Where it is called by its module's name, as everywhere here, the standard library's has a limit if it is given one.
+fn has_no_limit(text: &str) -> bool {
+    let says_so = ["unbounded_channel", "mpsc::unbounded"].iter().any(|name| text.contains(name));
+    let mut imports = text.split("mpsc::{").skip(1).filter_map(|after| after.split_once('}'));
+    let by_another_name = imports.any(|(names, _)| names.split(',').any(|name| name.trim() == "channel"));
+    let mut calls = text.split("mpsc::channel").skip(1);
+    let without_one = calls.any(|after| {
+        let arguments = after.split_once('(').map_or("", |(_, arguments)| arguments);
+        after.starts_with(';') || arguments.starts_with(')')
+    });
+    says_so || by_another_name || without_one
+}
+
+#[test]
+fn a_queue_without_a_limit_is_found() {
+    assert!(has_no_limit("std::sync::mpsc::channel()") && has_no_limit("mpsc::channel::<u8>()"));
+    assert!(has_no_limit("use std::sync::mpsc::{Sender, channel};") && has_no_limit("mpsc::unbounded_channel()"));
+    assert!(!has_no_limit("mpsc::channel(3); oneshot::channel()"));
+    assert!(!has_no_limit("use tokio::sync::mpsc::{self, Sender}; mpsc::sync_channel(1)"));
+}
+
+/// What an application sees at a glance, modules and macros included. The rest is in the modules.
+const ROOT_NAMES_MAX: usize = 60;
+
+#[test]
+fn the_root_of_the_crate_stays_small() {
+    let text = read("crates/highwater/src/lib.rs");
+    let used = text.split("\npub use ").skip(1).flat_map(|used| {
+        let (used, _) = used.split_once(';').expect("a use ends with a semicolon");
+        let (_, names) = used.rsplit_once("::").expect("it names what is in a module");
+        names.trim_matches(['{', '}', '\n', ' ']).split(',').map(str::trim).filter(|name| !name.is_empty())
+    });
+    let modules = text.split("\npub mod ").skip(1).filter_map(|module| module.split([';', ' ']).next());
+    let sources = RUST.iter().filter(|file| file.path.starts_with("crates/highwater/src/"));
+    let macros = sources.flat_map(|file| file.text.split("#[macro_export]").skip(1)).filter_map(|after| {
+        let (_, after) = after.split_once("macro_rules! ")?;
+        after.split(' ').next()
+    });
+    let names: Vec<&str> = used.chain(modules).chain(macros).collect();
+    for name in ["Append", "EventBus", "backend", "prelude", "for_each_tx"] {
+        assert!(names.contains(&name), "{name} is there: {names:?}");
+    }
+    assert!(names.len() <= ROOT_NAMES_MAX, "{} names; move some into a module: {names:?}", names.len());
 }

@@ -4,7 +4,10 @@
 //! does not break it any more, so that no list keeps what nobody needs.
 
 mod grid;
+mod homonyms;
+mod rights;
 mod sizes;
 mod source;
 mod statements;
+mod tokens;
 mod words;

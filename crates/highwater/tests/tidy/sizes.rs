@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::source::RUST;
 
-/// What a file should have at most, and what none may have.
+/// What a file of a program should have at most, and what none may have, tests included: each of those stands for itself.
 const LINES: usize = 300;
 const LINES_MAX: usize = 500;
 
 /// Longer than [`LINES`], and to be split when they are next worked on.
 const LONG: &[&str] = &[
+    "bench/src/compare/stores/highwater.rs",
     "chaos/src/broken.rs",
     "chaos/src/run.rs",
     "chaos/src/schedule.rs",
@@ -38,7 +39,6 @@ const LONG: &[&str] = &[
     "crates/highwater/src/delivery/machine/tests.rs",
     "crates/highwater/src/delivery/status.rs",
     "crates/highwater/src/delivery/tail.rs",
-    "crates/highwater/src/overview.rs",
     "crates/highwater/src/subscriber.rs",
     "crates/highwater/src/transfer/import.rs",
     "crates/highwater/src/transfer/line.rs",
@@ -54,7 +54,7 @@ fn files_are_short_and_the_long_ones_are_known() {
     for file in RUST.iter() {
         let lines = file.text.lines().count();
         assert!(lines <= LINES_MAX, "{} has {lines} lines: split it, {LINES_MAX} is the most", file.path);
-        if lines > LINES {
+        if lines > LINES && file.is_in_src() {
             found.insert(file.path.as_str());
         }
     }

@@ -12,6 +12,18 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
+impl Source {
+    /// Whether it is a program's, and not one of its tests.
+    pub(crate) fn is_in_src(&self) -> bool {
+        self.path.contains("/src/")
+    }
+
+    /// Whether it is one of these checks, which name what they look for.
+    pub(crate) fn is_tidy(&self) -> bool {
+        self.path.contains("tests/tidy/")
+    }
+}
+
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -21,25 +33,25 @@ pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every Rust file below a folder called `src`, by path. Read once for all checks.
-pub(crate) static RUST: LazyLock<Vec<Source>> = LazyLock::new(|| {
+/// Every path in the repository.
+static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut found = Vec::new();
     collect(&root(), "", &mut found);
-    found.retain(|path| path.ends_with(".rs") && path.contains("src/"));
-    assert!(found.len() > 100, "this is not the whole repository: {} files", found.len());
-    sources(found)
+    found.sort();
+    found
 });
 
-/// What applications and operators read.
-pub(crate) fn manual() -> Vec<Source> {
-    let mut found = names("docs");
-    found.retain(|name| name.ends_with(".md"));
-    sources(found.into_iter().map(|name| format!("docs/{name}")).chain(["README.md".to_owned()]).collect())
-}
+/// Every Rust file, by path: programs and their tests. Read once for all checks.
+pub(crate) static RUST: LazyLock<Vec<Source>> = LazyLock::new(|| {
+    let sources = with_ending(".rs");
+    assert!(sources.len() > 400, "this is not the whole repository: {} files", sources.len());
+    sources
+});
 
-fn sources(mut paths: Vec<String>) -> Vec<Source> {
-    paths.sort();
-    paths.into_iter().map(|path| Source { text: read(&path), path }).collect()
+/// Every file whose name ends so.
+pub(crate) fn with_ending(ending: &str) -> Vec<Source> {
+    let paths = PATHS.iter().filter(|path| path.ends_with(ending));
+    paths.map(|path| Source { text: read(path), path: path.clone() }).collect()
 }
 
 /// The names in a folder.

@@ -28,7 +28,7 @@ const ONLY_POSTGRES: Reasons = &[
     ("other processes are told of appends; on SQLite they look", &["notify"]),
     (
         "rows travel as arrays, many in one statement",
-        &["checkpoint_store_many", "checkpoint_terms", "filling_attempts"],
+        &["checkpoint_store_many", "checkpoint_terms", "filling_attempts", "filling_records"],
     ),
     ("filling locks tables and sets the sequence", &["filling_lock", "filling_numbers", "filling_tables"]),
     (
@@ -53,7 +53,7 @@ const ONLY_POSTGRES: Reasons = &[
             "diagnose_database_age",
             "diagnose_growth",
             "diagnose_indexes",
-            "diagnose_letters",
+            "diagnose_dead_letters",
             "diagnose_ping",
             "diagnose_rights",
             "diagnose_role",
@@ -77,7 +77,16 @@ const ONLY_SQLITE: Reasons = &[
     ),
     (
         "one statement cannot write two tables, which is one statement on PostgreSQL",
-        &["leader_enter", "letter_attempt", "letters_archive_attempts", "requests_purge", "term_draw"],
+        &[
+            "leader_enter",
+            "leader_remove",
+            "dead_letter_attempt",
+            "dead_letters_archive_attempts",
+            "report_remove",
+            "requests_purge",
+            "requests_remove",
+            "term_draw",
+        ],
     ),
     ("a transaction has no id, so it writes itself down and looks for that", &["fence_opened"]),
     ("triggers are dropped by name", &["filling_unguard"]),

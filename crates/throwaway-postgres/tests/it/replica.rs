@@ -85,7 +85,7 @@ fn a_promoted_replica_takes_writes_and_lacks_nothing_that_was_synchronous() {
     }
     create(&replica, "four").unwrap();
 
-    // It is a server like any other now, also for replicas of its own.
+    // It is a server like any other now, also for its own replicas.
     replica.restart().unwrap();
     let mut second = replica.synchronous_replica().unwrap();
     create(&replica, "five").unwrap();

@@ -65,7 +65,7 @@ fn stopping_and_starting_twice_is_the_same_as_once() {
 }
 
 #[test]
-fn a_server_that_somebody_killed_starts_again() {
+fn a_server_that_was_killed_starts_again() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
     let pid = postgres.pid().unwrap();
     send_signal(pid, "QUIT").unwrap();
@@ -122,7 +122,7 @@ fn parallel_starts_get_different_ports() {
 }
 
 #[test]
-fn a_taken_port_is_an_error_which_quotes_the_log_and_can_be_tried_again() {
+fn a_taken_port_is_an_error_which_quotes_the_log_and_can_be_retried() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
     postgres.stop().unwrap();
     let squatter = TcpListener::bind(("127.0.0.1", postgres.port())).unwrap();

@@ -18,12 +18,17 @@ pub(super) struct Line {
     pub(super) stream: StreamName,
     pub(super) record: NewRecord,
     pub(super) expected: ExpectedVersion,
+    /// The newest schema version of its type, if the line names a lower one.
+    pub(super) newer: Option<u32>,
+    /// What to say if its type occurs in streams of another kind.
+    pub(super) mixed: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields<'a> {
     stream: String,
+    stream_name: Option<String>,
     #[serde(rename = "type")]
     event_type: String,
     #[serde(borrow)]
@@ -67,21 +72,25 @@ impl Line {
         let created_at = created_at.transpose().map_err(|_| "\"created_at\" is not a time (RFC 3339)".to_owned())?;
         let record = NewRecord {
             id: id.transpose()?.unwrap_or_else(Uuid::now_v7),
-            stream_id: stream.id,
+            stream_id: stream.id.id(),
+            stream_name: match fields.stream_name {
+                Some(name) => Some(name.as_str().into()),
+                None => stream.id.name().map_err(|invalid| invalid.to_string())?,
+            },
             event_type: fields.event_type,
             schema_version: fields.schema_version,
             data: fields.data.map_or("null", RawValue::get).to_owned(),
             metadata: fields.metadata.map_or("{}", RawValue::get).to_owned(),
             created_at: created_at.map_or_else(Utc::now, |at| at.to_utc()),
         };
-        let line = Self { number, stream, record, expected };
+        let line = Self { number, stream, record, expected, newer: None, mixed: None };
         // What cannot be stored is found here, where it can be named.
         line.append().checked(&highwater::Limits::default()).map_err(|invalid| invalid.to_string())?;
         Ok(line)
     }
 
     pub(super) fn append(&self) -> highwater::Append {
-        highwater::Append::to(self.record.stream_id).expecting(self.expected).record(self.record.clone())
+        highwater::Append::to(self.record.stream()).expecting(self.expected).record(self.record.clone())
     }
 }
 
@@ -100,7 +109,7 @@ mod tests {
         assert_eq!(line.record.data, r#"{"b":1.50, "a":1e3}"#);
         assert_eq!(
             (line.record.stream_id, line.expected),
-            (highwater::stream_id("order", "17"), ExpectedVersion::NoStream)
+            (highwater::stream_id("order", "17").id(), ExpectedVersion::NoStream)
         );
         assert_eq!(parse(r#"{"stream":"a/b","type":"T"}"#).unwrap().record.data, "null");
     }

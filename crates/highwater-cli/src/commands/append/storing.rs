@@ -9,9 +9,12 @@ use highwater::{Append, Appended, Error, ExpectedVersion};
 use serde_json::json;
 
 use super::input::{self, Batch};
+use super::kinds::Kinds;
 use super::line::Line;
+use super::streams::Streams;
+use super::versions::Versions;
 use crate::arguments::Global;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, note};
 use crate::progress::Progress;
 use crate::words;
 
@@ -25,13 +28,17 @@ struct Done {
     stored: u64,
     repeated: u64,
     last: u64,
+    streams: Streams,
+    kinds: Kinds,
+    versions: Versions,
 }
 
 pub(super) async fn run(store: &dyn Backend, global: &Global) -> Result<(), Failure> {
     let mut progress = Progress::of_bytes("storing", input_size());
     let mut batches = input::start();
     let (mut done, mut bytes) = (Done::default(), 0);
-    while let Some(batch) = batches.recv().await {
+    while let Some(mut batch) = batches.recv().await {
+        done.settle(store, &mut batch).await?;
         done.store(store, &batch).await?;
         bytes += batch.bytes;
         progress.at(bytes);
@@ -51,10 +58,22 @@ pub(super) async fn run(store: &dyn Backend, global: &Global) -> Result<(), Fail
 }
 
 impl Done {
+    /// Which streams the lines mean, and which schema versions they are stored with.
+    async fn settle(&mut self, store: &dyn Backend, batch: &mut Batch) -> Result<(), Failure> {
+        let settled = self.streams.settle(store, &mut batch.lines).await;
+        settled.map_err(|(number, failure)| self.stopped(number, failure))?;
+        for line in &mut batch.lines {
+            let settled = self.versions.settle(store, &mut line.record).await;
+            line.newer = settled.map_err(|failure| self.stopped(line.number, failure))?;
+            line.mixed = self.kinds.settle(store, &line.record).await;
+        }
+        Ok(())
+    }
+
     async fn store(&mut self, store: &dyn Backend, batch: &Batch) -> Result<(), Failure> {
         for lines in together(&batch.lines) {
             match send(store, &append(lines)).await {
-                Ok(appended) => self.count(&appended),
+                Ok(appended) => self.count(lines, &appended),
                 Err(unsent) if unsent.unknown => return Err(self.lost(lines, unsent.error.into())),
                 // Nothing of it is stored. Its ids are drawn, so going through it again stores nothing twice.
                 Err(_) => self.one_by_one(store, lines).await?,
@@ -66,7 +85,7 @@ impl Done {
     async fn one_by_one(&mut self, store: &dyn Backend, lines: &[Line]) -> Result<(), Failure> {
         for line in lines {
             match send(store, &line.append()).await {
-                Ok(appended) => self.count(&appended),
+                Ok(appended) => self.count(std::slice::from_ref(line), &appended),
                 Err(unsent) if unsent.unknown => {
                     return Err(self.lost(std::slice::from_ref(line), line.stream.named(unsent.error)));
                 }
@@ -76,12 +95,20 @@ impl Done {
         Ok(())
     }
 
-    fn count(&mut self, appended: &Appended) {
+    fn count(&mut self, lines: &[Line], appended: &Appended) {
         let count = appended.positions.len() as u64;
         if appended.repeated {
-            self.repeated += count
+            self.repeated += count;
         } else {
-            self.stored += count
+            self.stored += count;
+            for line in lines {
+                if let Some(newest) = line.newer {
+                    self.versions.warn(&format!("line {}: ", line.number), &line.record, newest);
+                }
+                if let Some(mixed) = &line.mixed {
+                    note(&format!("line {}: {mixed}", line.number));
+                }
+            }
         }
         self.last = self.last.max(appended.global_sequence);
     }
@@ -225,12 +252,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn once_an_answer_was_lost_it_stays_unknown_until_somebody_knows() {
+    async fn once_an_answer_was_lost_it_stays_unknown_until_the_store_knows() {
         assert!(matches!(sent(vec![Err(lost()), Err(away()), Ok(7)]).await, (Ok(7), 0)));
         let (unsent, _) = sent(vec![Err(lost())]).await;
         assert!(matches!(unsent, Err(Unsent { error: Error::Unavailable { .. }, unknown: true })), "{unsent:?}");
         let nil = uuid::Uuid::nil();
-        let taken = Error::IdTaken { event_id: nil, stream_id: nil, stream_version: 1, differs_in: "payload" };
+        let taken = Error::IdTaken {
+            event_id: nil,
+            stream_id: nil,
+            stream_name: None,
+            stream_version: 1,
+            differs_in: "payload",
+        };
         let (unsent, _) = sent(vec![Err(lost()), Err(taken)]).await;
         assert!(matches!(unsent, Err(Unsent { error: Error::IdTaken { .. }, unknown: false })), "{unsent:?}");
         let (unsent, left) = sent(vec![Err(away()), Ok(7)]).await;
@@ -239,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_an_answer_are_named_with_how_to_go_on() {
+    fn lines_without_an_answer_are_named_with_how_to_continue() {
         let line = |number| Line::parse(number, br#"{"stream":"a/b","type":"T"}"#).unwrap();
-        let done = Done { stored: 3, repeated: 0, last: 12 };
+        let done = Done { stored: 3, last: 12, ..Done::default() };
         let said = done.lost(&[line(4), line(9)], away().into()).to_string();
         for part in ["lines 4–9 may or may not be stored", "from line 4 on", "highwater events --since 12"] {
             assert!(said.contains(part), "{said}");

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use clap::Args;
 use highwater::backend::Backend;
-use highwater::{DeadLetter, DeadLetterQuery, DeadLetterState};
+use highwater::operations::{DeadLetter, DeadLetterQuery, DeadLetterState};
 use uuid::Uuid;
 
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use crate::times;
 /// Dead letters in a page.
 const PAGE: usize = 100;
 
-/// A choice of letters by what they are about. What is not given does not matter.
+/// A choice of dead letters by what they are about. What is not given does not matter.
 #[derive(Debug, Args)]
 pub(crate) struct Choice {
     /// Of this subscriber
@@ -34,15 +34,15 @@ pub(crate) struct Choice {
     pub(super) until: Option<DateTime<Utc>>,
 }
 
-/// Letters for something to be done with: by their ids, or many at once.
+/// Dead letters for something to be done with: by their ids, or many at once.
 #[derive(Debug, Args)]
 pub(crate) struct Several {
-    /// Letters by their ids, as `dead-letters list` shows them
-    #[arg(value_name = "LETTER", conflicts_with_all = ["subscriber", "stream", "event_type", "since", "until", "all"])]
-    pub(super) letters: Vec<Uuid>,
+    /// Dead letters by their ids, as `dead-letters list` shows them
+    #[arg(value_name = "ID", conflicts_with_all = ["subscriber", "stream", "event_type", "since", "until", "all"])]
+    pub(super) dead_letters: Vec<Uuid>,
     #[command(flatten)]
     pub(super) choice: Choice,
-    /// All open letters of all subscribers
+    /// All open dead letters of all subscribers
     #[arg(long, conflicts_with_all = ["subscriber", "stream", "event_type", "since", "until"])]
     pub(super) all: bool,
     /// Do not ask
@@ -61,17 +61,25 @@ impl Choice {
         self.event_type.is_some() || self.since.is_some() || self.until.is_some()
     }
 
-    pub(super) fn query(&self, states: Vec<DeadLetterState>) -> DeadLetterQuery {
-        DeadLetterQuery {
+    pub(super) async fn query(
+        &self,
+        store: &dyn Backend,
+        states: Vec<DeadLetterState>,
+    ) -> Result<DeadLetterQuery, Failure> {
+        let stream_id = match &self.stream {
+            Some(stream) => Some(stream.find(store).await?.id()),
+            None => None,
+        };
+        Ok(DeadLetterQuery {
             subscriber_id: self.subscriber.clone(),
-            stream_id: self.stream.as_ref().map(|stream| stream.id),
+            stream_id,
             event_type: self.event_type.clone(),
             since: self.since,
             until: self.until,
             states,
             limit: PAGE,
             ..DeadLetterQuery::default()
-        }
+        })
     }
 
     /// Refuses a subscriber that is not there.
@@ -86,8 +94,9 @@ impl Choice {
 impl Several {
     /// Refuses when nothing was chosen, or everything by mistake.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if self.letters.is_empty() && !self.all && self.choice.is_empty() {
-            let message = "say which letters: their ids, or --subscriber, --stream, --type, --since, --until, or --all";
+        if self.dead_letters.is_empty() && !self.all && self.choice.is_empty() {
+            let message =
+                "say which dead letters: their ids, or --subscriber, --stream, --type, --since, --until, or --all";
             return Err(Failure::usage(message));
         }
         Ok(())
@@ -110,19 +119,19 @@ impl<'a> Pages<'a> {
         if self.end {
             return Ok(None);
         }
-        let letters = self.store.letters(&self.query).await?;
-        self.end = letters.len() < self.query.limit;
-        match letters.last() {
+        let dead_letters = self.store.dead_letters(&self.query).await?;
+        self.end = dead_letters.len() < self.query.limit;
+        match dead_letters.last() {
             Some(last) => self.query.after = Some(last.cursor()),
             None => return Ok(None),
         }
-        Ok(Some(letters))
+        Ok(Some(dead_letters))
     }
 }
 
-/// How many letters there are; none is an error of its own.
+/// How many dead letters there are; none is a separate error.
 pub(super) async fn count(store: &dyn Backend, query: &DeadLetterQuery) -> Result<u64, Failure> {
-    match store.count_letters(query).await? {
+    match store.count_dead_letters(query).await? {
         0 => Err(nothing("open dead letter of this kind")),
         count => Ok(count),
     }

@@ -14,9 +14,9 @@ Examples:
   highwater dead-letters discard 0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d --reason 'test order'
   highwater dead-letters discard --subscriber saga:mail --until 2026-11-01 --reason 'too late' --yes";
 
-/// Do without events that a subscriber could not take in
+/// Discard events that a subscriber failed to handle
 ///
-/// The events stay in the log; this subscriber will not be handed them again. The reason is kept with each letter.
+/// The events stay in the log; this subscriber will not be handed them again. The reason is kept with each dead letter.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Discard {
@@ -37,21 +37,24 @@ impl Discard {
     }
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
-        let letters =
-            if self.several.letters.is_empty() { self.many(store).await? } else { self.several.letters.clone() };
+        let dead_letters = if self.several.dead_letters.is_empty() {
+            self.many(store).await?
+        } else {
+            self.several.dead_letters.clone()
+        };
         let bus = bus(store);
-        let desk = bus.dead_letters().by(&self.asking.by);
+        let queue = bus.dead_letters().by(&self.asking.by);
         // All of them are checked before any request is filed.
-        for letter in &self.several.letters {
-            desk.show(*letter).await?;
+        for dead_letter in &self.several.dead_letters {
+            queue.show(*dead_letter).await?;
         }
         let mut filed = Vec::new();
-        for letter in letters {
-            filed.push(desk.discard(letter, &self.reason).await?.id());
+        for dead_letter in dead_letters {
+            filed.push(queue.discard(dead_letter, &self.reason).await?.id());
         }
         let mut out = global.output();
         self.asking
-            .finish(store, &filed, |done| format!("{} discarded", words::count(done, "letter")), &mut out)
+            .finish(store, &filed, |done| format!("{} discarded", words::count(done, "dead letter")), &mut out)
             .await?;
         out.finish()
     }
@@ -59,14 +62,14 @@ impl Discard {
     async fn many(&self, store: &dyn Backend) -> Result<Vec<uuid::Uuid>, Failure> {
         let choice = &self.several.choice;
         choice.check(store).await?;
-        let query = choice.query(OPEN.to_vec());
+        let query = choice.query(store, OPEN.to_vec()).await?;
         let count = count(store, &query).await?;
-        terminal::confirm(&format!("Do without {}?", words::count(count, "dead letter")), self.several.yes)?;
-        let mut letters = Vec::new();
+        terminal::confirm(&format!("Discard {}?", words::count(count, "dead letter")), self.several.yes)?;
+        let mut dead_letters = Vec::new();
         let mut pages = Pages::new(store, query);
         while let Some(page) = pages.next().await? {
-            letters.extend(page.into_iter().map(|letter| letter.id));
+            dead_letters.extend(page.into_iter().map(|dead_letter| dead_letter.id));
         }
-        Ok(letters)
+        Ok(dead_letters)
     }
 }

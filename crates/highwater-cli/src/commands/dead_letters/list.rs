@@ -1,8 +1,9 @@
 //! `highwater dead-letters list`
 
 use clap::{Args, ValueEnum};
+use highwater::StreamName;
 use highwater::backend::Backend;
-use highwater::{DeadLetter, DeadLetterState};
+use highwater::operations::{DeadLetter, DeadLetterState};
 use serde_json::{Value, json};
 
 use super::choice::{Choice, OPEN, Pages};
@@ -25,15 +26,15 @@ pub(crate) struct List {
     #[command(flatten)]
     choice: Choice,
     /// In which state
-    #[arg(long, value_enum, default_value_t = State::Open)]
-    state: State,
+    #[arg(long, value_enum, default_value_t = StateFilter::Open)]
+    state: StateFilter,
     /// How many to list at most
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum State {
+enum StateFilter {
     Open,
     All,
     Dead,
@@ -43,7 +44,7 @@ enum State {
     Archived,
 }
 
-impl State {
+impl StateFilter {
     fn states(self) -> Vec<DeadLetterState> {
         match self {
             Self::Open => OPEN.to_vec(),
@@ -65,21 +66,30 @@ impl List {
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         self.choice.check(store).await?;
-        let query = self.choice.query(self.state.states());
-        let total = store.count_letters(&query).await?;
+        let query = self.choice.query(store, self.state.states()).await?;
+        let total = store.count_dead_letters(&query).await?;
         let mut pages = Pages::new(store, query);
         let mut out = global.output();
-        let mut table =
-            Table::new(&["letter", "subscriber", ">sequence", "type", "state", ">tries", "written", "error"]);
+        let mut table = Table::new(&[
+            "dead letter",
+            "subscriber",
+            ">sequence",
+            "stream",
+            "type",
+            "state",
+            ">tries",
+            "written",
+            "error",
+        ]);
         let mut shown = 0;
         while shown < self.limit
-            && let Some(letters) = pages.next().await?
+            && let Some(dead_letters) = pages.next().await?
         {
-            for letter in letters.iter().take(self.limit - shown) {
+            for dead_letter in dead_letters.iter().take(self.limit - shown) {
                 shown += 1;
                 match global.json {
-                    true => out.value(&self::json(letter))?,
-                    false => table.row(cells(letter)),
+                    true => out.value(&self::json(dead_letter))?,
+                    false => table.row(cells(dead_letter)),
                 }
             }
         }
@@ -97,40 +107,42 @@ impl List {
     }
 }
 
-fn cells(letter: &DeadLetter) -> [Cell; 8] {
-    let paint = match letter.state {
+fn cells(dead_letter: &DeadLetter) -> [Cell; 9] {
+    let paint = match dead_letter.state {
         DeadLetterState::Dead => Paint::Red,
         DeadLetterState::Parked => Paint::Yellow,
         _ => Paint::Dim,
     };
     [
-        letter.id.into(),
-        (&letter.subscriber_id).into(),
-        letter.global_sequence.into(),
-        (&letter.event_type).into(),
-        Cell::painted(letter.state.name(), paint),
-        (u64::from(letter.retry_count) + u64::from(letter.error_message.is_some())).into(),
-        words::time(letter.created_at).into(),
-        letter.error_message.as_deref().unwrap_or("waits behind an earlier event of its stream").into(),
+        dead_letter.id.into(),
+        (&dead_letter.subscriber_id).into(),
+        dead_letter.global_sequence.into(),
+        dead_letter.stream().to_string().into(),
+        (&dead_letter.event_type).into(),
+        Cell::painted(dead_letter.state.name(), paint),
+        (u64::from(dead_letter.retry_count) + u64::from(dead_letter.error_message.is_some())).into(),
+        words::time(dead_letter.created_at).into(),
+        dead_letter.error_message.as_deref().unwrap_or("waits behind an earlier event of its stream").into(),
     ]
 }
 
-pub(super) fn json(letter: &DeadLetter) -> Value {
+pub(super) fn json(dead_letter: &DeadLetter) -> Value {
     json!({
-        "letter": letter.id.to_string(),
-        "subscriber": letter.subscriber_id,
-        "state": letter.state.name(),
-        "event": letter.event_id.to_string(),
-        "global_sequence": letter.global_sequence,
-        "stream": letter.stream_id.to_string(),
-        "type": letter.event_type,
-        "error": letter.error_message,
-        "retries": letter.retry_count,
-        "parks": letter.parks,
-        "created_at": words::exact(letter.created_at),
-        "last_retry_at": letter.last_retry_at.map(words::exact),
-        "resolved_at": letter.resolved_at.map(words::exact),
-        "resolved_by": letter.resolved_by,
-        "reason": letter.reason,
+        "dead_letter": dead_letter.id.to_string(),
+        "subscriber": dead_letter.subscriber_id,
+        "state": dead_letter.state.name(),
+        "event": dead_letter.event_id.to_string(),
+        "global_sequence": dead_letter.global_sequence,
+        "stream": dead_letter.stream_id.to_string(),
+        "stream_name": dead_letter.stream_name.as_ref().map(StreamName::as_str),
+        "type": dead_letter.event_type,
+        "error": dead_letter.error_message,
+        "retries": dead_letter.retry_count,
+        "parks": dead_letter.parks,
+        "created_at": words::exact(dead_letter.created_at),
+        "last_retry_at": dead_letter.last_retry_at.map(words::exact),
+        "resolved_at": dead_letter.resolved_at.map(words::exact),
+        "resolved_by": dead_letter.resolved_by,
+        "reason": dead_letter.reason,
     })
 }

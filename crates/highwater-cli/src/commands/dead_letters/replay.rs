@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use highwater::backend::Backend;
-use highwater::{DeadLetterQuery, DeadLetterState};
+use highwater::operations::{DeadLetterQuery, DeadLetterState};
 use uuid::Uuid;
 
 use super::choice::{OPEN, Pages, Several, count};
@@ -19,10 +19,10 @@ Examples:
   highwater dead-letters replay --subscriber projection:revenue --type Placed --since 2h
   highwater dead-letters replay --all --yes --wait 60";
 
-/// Hand dead letters over again, in order
+/// Replay dead letters, in order
 ///
-/// It is done by whoever leads for the subscriber, between two events. A letter that fails again stays, with the new error.
-/// The first letter of a parked stream takes those behind it along.
+/// The subscriber's leader does it, between two events. A dead letter that fails again stays, with the new error.
+/// The first dead letter of a parked stream takes those behind it along.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Replay {
@@ -40,24 +40,25 @@ impl Replay {
     }
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
-        let filed = if self.several.letters.is_empty() { self.many(store).await? } else { self.these(store).await? };
+        let filed =
+            if self.several.dead_letters.is_empty() { self.many(store).await? } else { self.these(store).await? };
         let mut out = global.output();
         self.asking
-            .finish(store, &filed, |done| format!("{} replayed", words::count(done, "letter")), &mut out)
+            .finish(store, &filed, |done| format!("{} replayed", words::count(done, "dead letter")), &mut out)
             .await?;
         out.finish()
     }
 
     async fn these(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
-        let desk = bus.dead_letters().by(&self.asking.by);
+        let queue = bus.dead_letters().by(&self.asking.by);
         // All of them are checked before any request is filed.
-        for letter in &self.several.letters {
-            desk.show(*letter).await?;
+        for dead_letter in &self.several.dead_letters {
+            queue.show(*dead_letter).await?;
         }
         let mut filed = Vec::new();
-        for letter in &self.several.letters {
-            filed.push(desk.replay(*letter).await?.id());
+        for dead_letter in &self.several.dead_letters {
+            filed.push(queue.replay(*dead_letter).await?.id());
         }
         Ok(filed)
     }
@@ -65,7 +66,7 @@ impl Replay {
     async fn many(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let choice = &self.several.choice;
         choice.check(store).await?;
-        let query = choice.query(OPEN.to_vec());
+        let query = choice.query(store, OPEN.to_vec()).await?;
         let count = count(store, &query).await?;
         terminal::confirm(&format!("Replay {}?", words::count(count, "dead letter")), self.several.yes)?;
         match choice.picks() {
@@ -74,23 +75,23 @@ impl Replay {
         }
     }
 
-    /// All letters of a subscriber, or of a stream of it, are one request.
+    /// All dead letters of a subscriber, or of a stream of it, are one request.
     async fn whole(&self, store: &dyn Backend, query: DeadLetterQuery) -> Result<Vec<Uuid>, Failure> {
         let stream = query.stream_id;
         let mut subscribers: BTreeSet<String> = self.several.choice.subscriber.iter().cloned().collect();
         if subscribers.is_empty() {
             let mut pages = Pages::new(store, query);
-            while let Some(letters) = pages.next().await? {
-                subscribers.extend(letters.into_iter().map(|letter| letter.subscriber_id));
+            while let Some(dead_letters) = pages.next().await? {
+                subscribers.extend(dead_letters.into_iter().map(|dead_letter| dead_letter.subscriber_id));
             }
         }
         let bus = bus(store);
-        let desk = bus.dead_letters().by(&self.asking.by);
+        let queue = bus.dead_letters().by(&self.asking.by);
         let mut filed = Vec::new();
         for subscriber in &subscribers {
             let request = match stream {
-                Some(stream) => desk.replay_stream(subscriber, stream).await?,
-                None => desk.replay_all(subscriber).await?,
+                Some(stream) => queue.replay_stream(subscriber, stream).await?,
+                None => queue.replay_all(subscriber).await?,
             };
             filed.push(request.id());
         }
@@ -100,12 +101,12 @@ impl Replay {
     /// One request for each dead letter. Those that wait behind another go with it.
     async fn picked(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store);
-        let desk = bus.dead_letters().by(&self.asking.by);
-        let mut pages = Pages::new(store, self.several.choice.query(vec![DeadLetterState::Dead]));
+        let queue = bus.dead_letters().by(&self.asking.by);
+        let mut pages = Pages::new(store, self.several.choice.query(store, vec![DeadLetterState::Dead]).await?);
         let mut filed = Vec::new();
-        while let Some(letters) = pages.next().await? {
-            for letter in letters {
-                filed.push(desk.replay(letter.id).await?.id());
+        while let Some(dead_letters) = pages.next().await? {
+            for dead_letter in dead_letters {
+                filed.push(queue.replay(dead_letter.id).await?.id());
             }
         }
         Ok(filed)

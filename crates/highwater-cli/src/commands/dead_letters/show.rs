@@ -1,8 +1,8 @@
 //! `highwater dead-letters show`
 
 use clap::Args;
-use highwater::DeadLetterDetail;
 use highwater::backend::Backend;
+use highwater::operations::DeadLetterDetail;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -17,8 +17,9 @@ use crate::words;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  highwater dead-letters show 0198b0a4-7f5e-7c3c-9d2e-3f1f6a0c1b2d")]
 pub(crate) struct Show {
-    /// The letter's id, as `dead-letters list` shows it
-    letter: Uuid,
+    /// The dead letter's id, as `dead-letters list` shows it
+    #[arg(value_name = "ID")]
+    dead_letter: Uuid,
 }
 
 impl Show {
@@ -28,7 +29,7 @@ impl Show {
     }
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
-        let detail = bus(store).dead_letters().show(self.letter).await?;
+        let detail = bus(store).dead_letters().show(self.dead_letter).await?;
         let mut out = global.output();
         match global.json {
             true => out.value(&self::json(&detail)?)?,
@@ -39,13 +40,13 @@ impl Show {
 }
 
 fn tell(detail: &DeadLetterDetail, out: &mut Output) -> Result<(), Failure> {
-    let letter = &detail.letter;
-    let mut line = |name: &str, text: &str| out.line(format!("{name:<11} {}", words::one_line(text)).trim_end());
-    line("letter", &letter.id.to_string())?;
-    line("subscriber", &letter.subscriber_id)?;
-    line("state", letter.state.name())?;
-    line("event", &format!("{} at {}", letter.event_type, words::number(letter.global_sequence)))?;
-    line("", &format!("id {}, stream {}", letter.event_id, letter.stream_id))?;
+    let dead_letter = &detail.dead_letter;
+    let mut line = |name: &str, text: &str| out.line(format!("{name:<12} {}", words::one_line(text)).trim_end());
+    line("dead letter", &dead_letter.id.to_string())?;
+    line("subscriber", &dead_letter.subscriber_id)?;
+    line("state", dead_letter.state.name())?;
+    line("event", &format!("{} at {}", dead_letter.event_type, words::number(dead_letter.global_sequence)))?;
+    line("", &format!("id {}, stream {}", dead_letter.event_id, words::one_line(&dead_letter.stream().to_string())))?;
     match &detail.record {
         Some(record) => {
             line("", &format!("version {}, made {}", record.stream_version, words::time(record.created_at)))?;
@@ -54,10 +55,13 @@ fn tell(detail: &DeadLetterDetail, out: &mut Output) -> Result<(), Failure> {
         }
         None => line("", "the log does not have it any more")?,
     }
-    line("written", &words::time(letter.created_at))?;
-    line("tried again", &words::count(letter.retry_count.into(), "time"))?;
-    line("error", letter.error_message.as_deref().unwrap_or("none: it waits behind an earlier event of its stream"))?;
-    if letter.parks {
+    line("written", &words::time(dead_letter.created_at))?;
+    line("retried", &words::count(dead_letter.retry_count.into(), "time"))?;
+    line(
+        "error",
+        dead_letter.error_message.as_deref().unwrap_or("none: it waits behind an earlier event of its stream"),
+    )?;
+    if dead_letter.parks {
         line("", "later events of its stream wait behind it")?;
     }
     for attempt in &detail.attempts {
@@ -68,7 +72,7 @@ fn tell(detail: &DeadLetterDetail, out: &mut Output) -> Result<(), Failure> {
 }
 
 fn json(detail: &DeadLetterDetail) -> Result<Value, Failure> {
-    let mut value = super::list::json(&detail.letter);
+    let mut value = super::list::json(&detail.dead_letter);
     let record = detail.record.as_ref().map(Shown::new).transpose()?;
     let attempts = detail.attempts.iter().map(|attempt| {
         json!({

@@ -41,13 +41,13 @@ pub(super) fn lines(scene: &Scene, seen: &Seen, (width, height): (usize, usize),
 }
 
 fn title(scene: &Scene) -> String {
-    let goes_on = match scene.phase {
+    let continues = match scene.phase {
         Phase::Orders if scene.held_back => "orders are held back: the shop cannot keep up",
         Phase::Orders => "orders come in",
         Phase::CatchingUp => "no more orders",
     };
     let (elapsed, total) = (scene.elapsed.as_secs().min(scene.total.as_secs()), scene.total.as_secs());
-    format!("highwater demo   {elapsed} of {total} s   {goes_on}   q quits")
+    format!("highwater demo   {elapsed} of {total} s   {continues}   q quits")
 }
 
 fn events(scene: &Scene) -> String {
@@ -81,9 +81,9 @@ fn subscribers(scene: &Scene) -> Table {
             "catching up" | "starting" => Paint::Yellow,
             _ => Paint::Red,
         };
-        let dead = match subscriber.letters {
+        let dead = match subscriber.dead_letters {
             0 => "0".into(),
-            letters => Cell::painted(words::number(letters), Paint::Red),
+            dead_letters => Cell::painted(words::number(dead_letters), Paint::Red),
         };
         table.row([
             subscriber.id.into(),
@@ -107,9 +107,9 @@ mod tests {
 
     fn scene() -> Scene {
         let instance = |number, fate, leads| InstanceView { number, pid: 100 + number, fate, leads };
-        let subscriber = |id, leader, lag, letters| {
-            let state = if leader == Some(1) { "live" } else { "nobody leads" };
-            SubscriberView { id, state, leader, checkpoint: Some(7_200 - lag), lag, letters }
+        let subscriber = |id, leader, lag, dead_letters| {
+            let state = if leader == Some(1) { "live" } else { "no leader" };
+            SubscriberView { id, state, leader, checkpoint: Some(7_200 - lag), lag, dead_letters }
         };
         Scene {
             elapsed: Duration::from_millis(16_400),
@@ -119,7 +119,7 @@ mod tests {
             head: 7_200,
             throughput: 601.4,
             lag: 44,
-            letters: 3,
+            dead_letters: 3,
             held_back: false,
             instances: vec![
                 instance(1, Fate::Running, vec!["projection:emails"]),
@@ -146,8 +146,8 @@ mod tests {
         assert!(lines[1].ends_with("█  601 events/s   7,200 events in 2,400 orders"), "{}", lines[1]);
         assert_eq!(lines[5], "1         101  running  emails");
         assert_eq!(lines[6], "2         102  killed");
-        assert_eq!(lines[9], "projection:emails  live          instance 1       7,156   44             3");
-        assert_eq!(lines[10], "saga:fulfilment    nobody leads  nobody           7,188   12             0");
+        assert_eq!(lines[9], "projection:emails  live       instance 1       7,156   44             3");
+        assert_eq!(lines[10], "saga:fulfilment    no leader  nobody           7,188   12             0");
         assert_eq!(lines[12..], ["  0.0 s  open", " 15.0 s  instance 2 killed (pid 102)"]);
     }
 

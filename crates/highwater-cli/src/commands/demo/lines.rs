@@ -37,8 +37,8 @@ pub(super) fn sentence(what: &Happening) -> String {
             takeover.by,
             milliseconds(takeover.after)
         ),
-        Happening::Repaired { addresses, letters } => {
-            format!("addresses repaired: {addresses}; to be replayed: {}", words::count(*letters, "dead letter"))
+        Happening::Repaired { addresses, dead_letters } => {
+            format!("addresses repaired: {addresses}; to be replayed: {}", words::count(*dead_letters, "dead letter"))
         }
         Happening::Replayed { done, failed } => {
             format!("replayed {}; {failed} failed again", words::count(*done, "dead letter"))
@@ -92,7 +92,7 @@ impl Audience for Lines {
             words::number(scene.orders),
             words::rate(scene.throughput),
             words::number(scene.lag),
-            words::number(scene.letters),
+            words::number(scene.dead_letters),
             leaders.collect::<Vec<_>>().join(" | "),
         );
         writeln!(io::stdout(), "{line}")

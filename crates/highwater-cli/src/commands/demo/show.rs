@@ -29,7 +29,7 @@ pub(super) struct Seen {
 
 impl Show {
     pub(super) fn begin() -> Result<Self, Failure> {
-        Ok(Self { screen: Screen::take()?, seen: Seen::default() })
+        Ok(Self { screen: Screen::open()?, seen: Seen::default() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! One picture: pure, so that tests can check it.
 
-use highwater::{Overview, SubscriberOverview};
+use highwater::operations::{Overview, SubscriberOverview};
 
 use super::super::status;
 use super::history::History;
@@ -42,7 +42,7 @@ fn all_lines(
         Ok(overview) => overview,
         Err(error) => {
             lines.push(paint(error, Paint::Red));
-            lines.push(paint("trying again", Paint::Dim));
+            lines.push(paint("retrying", Paint::Dim));
             return lines;
         }
     };

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use highwater::Overview;
+use highwater::operations::Overview;
 
 /// Looks that are kept.
 const LOOKS_MAX: usize = 120;

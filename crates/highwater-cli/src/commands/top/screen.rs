@@ -17,7 +17,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn take() -> Result<Self, Failure> {
+    pub(crate) fn open() -> Result<Self, Failure> {
         terminal::taken();
         let mut screen = Self { stdout: io::stdout(), colour: terminal::wants_colour() };
         term::enable_raw_mode().map_err(|error| Failure::refused(format!("the terminal cannot be used: {error}")))?;

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use highwater::backend::{BoxFuture, FilledCheckpoint, Filling, Record, Request};
-use highwater::{DeadLetterDetail, Error};
+use highwater::Error;
+use highwater::backend::{Batch, BoxFuture, Filling};
 
-use super::Shared;
+use super::SharedDrawn;
 
 pub(super) struct DrawnFilling {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDrawn>,
     beside: Box<dyn Filling>,
 }
 
 impl DrawnFilling {
-    pub(super) fn new(shared: Arc<Shared>, beside: Box<dyn Filling>) -> Self {
+    pub(super) fn new(shared: Arc<SharedDrawn>, beside: Box<dyn Filling>) -> Self {
         Self { shared, beside }
     }
 }
@@ -23,25 +23,15 @@ impl Filling for DrawnFilling {
         self.beside.filled_to()
     }
 
-    fn records<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), Error>> {
+    fn put<'a>(&'a mut self, batch: Batch<'a>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            self.beside.records(records).await?;
-            let mut state = self.shared.state();
-            records.iter().for_each(|record| state.put(record.clone()));
+            self.beside.put(batch).await?;
+            if let Batch::Records(records) = batch {
+                let mut state = self.shared.state();
+                records.iter().for_each(|record| state.put(record.clone()));
+            }
             Ok(())
         })
-    }
-
-    fn checkpoints<'a>(&'a mut self, checkpoints: &'a [FilledCheckpoint]) -> BoxFuture<'a, Result<(), Error>> {
-        self.beside.checkpoints(checkpoints)
-    }
-
-    fn letters<'a>(&'a mut self, letters: &'a [DeadLetterDetail]) -> BoxFuture<'a, Result<(), Error>> {
-        self.beside.letters(letters)
-    }
-
-    fn requests<'a>(&'a mut self, requests: &'a [Request]) -> BoxFuture<'a, Result<(), Error>> {
-        self.beside.requests(requests)
     }
 
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {

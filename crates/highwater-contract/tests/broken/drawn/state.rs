@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use highwater::backend::{
-    Direction, NewRecord, OpenWriter, Page, Position, ReadLimit, Record, StreamPage, StreamRead, already_stored,
+    Direction, NamedStream, NewRecord, OpenWriter, Page, Position, ReadLimit, Record, StreamPage, StreamRead,
+    already_stored,
 };
-use highwater::{Append, Appended, Error, EventTypes};
+use highwater::{Append, Appended, Error, Filter};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -23,7 +24,7 @@ struct Numbers {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct DrawnState {
     transactions: u64,
     /// The last number drawn.
     drawn: u64,
@@ -37,7 +38,7 @@ pub(super) struct State {
     holders: HashMap<Uuid, u64>,
 }
 
-impl State {
+impl DrawnState {
     pub(super) fn next_transaction(&mut self) -> u64 {
         self.transactions += 1;
         self.transactions
@@ -57,6 +58,11 @@ impl State {
 
     pub(super) fn count(&self, up_to: u64) -> u64 {
         self.committed.range(..=up_to).count() as u64
+    }
+
+    pub(super) fn newest_schema_version(&self, event_type: &str) -> Option<u32> {
+        let of_type = self.committed.values().filter(|record| record.event_type == event_type);
+        of_type.map(|record| record.schema_version).max()
     }
 
     /// Stores a record as it is.
@@ -85,12 +91,12 @@ impl State {
         self.numbers.insert(transaction, Numbers { drawn: (first..=self.drawn).collect(), at: Instant::now() });
     }
 
-    /// Takes a stream, unless somebody else has it.
+    /// Takes a stream, unless another transaction has it.
     pub(super) fn hold(&mut self, transaction: u64, stream_id: Uuid) -> bool {
         *self.holders.entry(stream_id).or_insert(transaction) == transaction
     }
 
-    /// `None` while somebody else is at work on the same streams or ids.
+    /// `None` while another transaction is at work on the same streams or ids.
     pub(super) fn begin(
         &mut self,
         transaction: u64,
@@ -110,7 +116,7 @@ impl State {
         for &(stream_id, expected) in append.streams() {
             let actual = self.versions.get(&stream_id).copied().unwrap_or(0);
             if !expected.accepts(actual) {
-                return Err(Error::Conflict { stream_id, expected, actual });
+                return Err(Error::Conflict { stream_id, stream_name: None, expected, actual });
             }
         }
         if !self.numbers.contains_key(&transaction) {
@@ -132,9 +138,12 @@ impl State {
         self.holders.insert(new.stream_id, transaction);
         let version = self.versions.entry(new.stream_id).or_default();
         *version += 1;
+        let last = self.committed.values().rfind(|record| record.stream_id == new.stream_id);
+        let stream_name = last.and_then(|record| record.stream_name.clone()).or_else(|| new.stream_name.clone());
         Record {
             id: new.id,
             stream_id: new.stream_id,
+            stream_name,
             stream_version: *version,
             global_sequence,
             event_type: new.event_type.clone(),
@@ -172,9 +181,10 @@ impl State {
         self.committed.values().chain(open).map(|record| (record.global_sequence, record)).collect()
     }
 
-    pub(super) fn read_stream(&self, stream_id: Uuid, read: StreamRead, flaw: Option<Flaw>) -> StreamPage {
+    pub(super) fn read_stream(&self, stream_id: Uuid, read: &StreamRead, flaw: Option<Flaw>) -> StreamPage {
         let visible = self.visible(flaw);
         let mut records: Vec<&Record> = visible.into_values().filter(|record| record.stream_id == stream_id).collect();
+        records.retain(|record| record.global_sequence > read.after && read.types.contains(&record.event_type));
         records.sort_by_key(|record| record.stream_version);
         match read.direction {
             Direction::Forwards => records.retain(|record| record.stream_version >= read.from),
@@ -187,15 +197,30 @@ impl State {
         StreamPage { records, end }
     }
 
+    pub(super) fn streams(&self, prefix: &str, after: Option<&NamedStream>, limit: usize) -> Vec<NamedStream> {
+        let first = self.committed.values().filter(|record| record.stream_version == 1);
+        let named = |record: &Record| {
+            let name = record.stream_name.clone()?;
+            Some(NamedStream { name, stream_id: record.stream_id, version: self.versions[&record.stream_id] })
+        };
+        let mut streams: Vec<NamedStream> = first.filter_map(named).collect();
+        streams.retain(|stream| stream.name.as_str().starts_with(prefix));
+        let key = |stream: &NamedStream| (stream.name.clone(), stream.stream_id);
+        streams.retain(|stream| after.is_none_or(|after| key(stream) > key(after)));
+        streams.sort_by_key(key);
+        streams.truncate(limit);
+        streams
+    }
+
     pub(super) fn record(&self, event_id: Uuid) -> Option<Record> {
         self.ids.get(&event_id).map(|at| self.committed[at].clone())
     }
 
     /// How far a reader may go.
-    pub(super) fn settled(&self, types: &EventTypes, flaw: Option<Flaw>) -> u64 {
+    pub(super) fn settled(&self, filter: &Filter, flaw: Option<Flaw>) -> u64 {
         let naive = match flaw {
             Some(Flaw::ReadsNaively | Flaw::ShowsWhatIsOpen) => true,
-            Some(Flaw::SettlesOnlyUnfilteredReads) => *types != EventTypes::All,
+            Some(Flaw::SettlesOnlyUnfilteredReads) => *filter != Filter::ALL,
             _ => false,
         };
         let waits_for = |numbers: &&Numbers| {
@@ -207,11 +232,11 @@ impl State {
         self.visible(flaw).last_key_value().map_or(0, |(last, _)| *last).min(frontier)
     }
 
-    pub(super) fn read_all(&self, after: u64, types: &EventTypes, limit: ReadLimit, flaw: Option<Flaw>) -> Page {
-        let (visible, settled) = (self.visible(flaw), self.settled(types, flaw));
+    pub(super) fn read_all(&self, after: u64, filter: &Filter, limit: ReadLimit, flaw: Option<Flaw>) -> Page {
+        let (visible, settled) = (self.visible(flaw), self.settled(filter, flaw));
         let wanted = visible.into_values().filter(|record| {
             let at = record.global_sequence;
-            after < at && at <= settled && types.contains(&record.event_type)
+            after < at && at <= settled && filter.accepts(record)
         });
         let (records, end) = page(wanted, limit);
         let complete_to = match records.last() {

@@ -3,27 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater::backend::{BoxFuture, NewRecord, Transfer};
+use highwater::backend::{BoxFuture, KindsWritten, NewRecord, Prepared, Transfer};
 use highwater::{Append, Appended, Error};
 use highwater_contract::{OpenAppend, Settings};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::{Flaw, Shared};
+use super::{Flaw, SharedDrawn};
 
 /// How long to wait for a stream that is held.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Transaction {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDrawn>,
     id: u64,
     appended: Option<Appended>,
     over: bool,
 }
 
 impl Transaction {
-    pub(super) async fn begin(shared: &Arc<Shared>, settings: &Settings, append: &Append) -> Result<Self, Error> {
-        let new = append.records(&settings.limits, &settings.upcasters)?;
+    pub(super) async fn begin(shared: &Arc<SharedDrawn>, settings: &Settings, append: &Append) -> Result<Self, Error> {
+        let new = Prepared::new(append, &settings.limits, &settings.upcasters, &KindsWritten::default())?;
+        let new: Vec<NewRecord> = new.complete().collect();
         if let Some(unfinished) = shared.beside.filling().await? {
             return Err(unfinished.into_error());
         }
@@ -55,7 +56,7 @@ impl Transaction {
                 return Ok(appended);
             }
             if timeout_at(deadline, ended).await.is_err() {
-                return Err(Error::StreamHeld { waited: HELD_MAX });
+                return Err(Error::StreamHeld { streams: Vec::new(), waited: HELD_MAX });
             }
         }
     }

@@ -90,14 +90,16 @@ impl Fault for DoesNotSayWhereTheStreamIs {
     fn append<'a>(&'a self, sound: &'a Sound, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
         Box::pin(async move {
             sound.memory.append(append).await.map_err(|error| match error {
-                Error::Conflict { stream_id, expected, .. } => Error::Conflict { stream_id, expected, actual: 0 },
+                Error::Conflict { stream_id, stream_name, expected, .. } => {
+                    Error::Conflict { stream_id, stream_name, expected, actual: 0 }
+                }
                 other => other,
             })
         })
     }
 }
 
-/// Looks, and then leaps: somebody else may have come between.
+/// Looks, and then leaps: another writer may have come between.
 pub(crate) struct ChecksAndThenActs;
 
 impl Fault for ChecksAndThenActs {

@@ -19,7 +19,7 @@ impl Fault for FailsAsAGroup {
         Box::pin(async move {
             let group = Arc::clone(self.0.lock().expect("nobody panics with it").get_or_insert_default());
             tokio::task::yield_now().await;
-            // The first to go on closes the group.
+            // The first to continue closes the group.
             self.0.lock().expect("nobody panics with it").take_if(|open| Arc::ptr_eq(open, &group));
             if group.load(Ordering::SeqCst) {
                 return Err(Error::Unavailable { action: "store the group", source: "one of it failed".into() });
@@ -31,7 +31,7 @@ impl Fault for FailsAsAGroup {
     }
 }
 
-/// Checks everything first, and then stores event by event: whoever gives up leaves a part.
+/// Checks everything first, and then stores event by event: a caller that gives up leaves a part.
 pub(crate) struct StoresOnTheWay;
 
 impl Fault for StoresOnTheWay {

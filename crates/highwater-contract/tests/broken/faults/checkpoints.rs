@@ -14,7 +14,7 @@ use crate::faulty::{Fault, Sound};
 
 type Answer<'a> = BoxFuture<'a, Result<Option<Refused>, Error>>;
 
-/// Moves everybody when one moves.
+/// Moves all subscribers when one moves.
 pub(crate) struct SharesCheckpoints;
 
 impl Fault for SharesCheckpoints {
@@ -30,7 +30,7 @@ impl Fault for SharesCheckpoints {
     }
 }
 
-/// Does not store where somebody starts.
+/// Does not store where a subscriber starts.
 pub(crate) struct StartsEverybodyAtZero;
 
 impl Fault for StartsEverybodyAtZero {
@@ -52,6 +52,7 @@ impl Fault for TakesAMissingCheckpointForZero {
                 updated_at: Utc::now(),
                 term: Term { number: 0, nonce: Uuid::nil() },
                 incarnation: 0,
+                setup_version: None,
             };
             Ok(sound.memory.checkpoint(id).await?.or(Some(nothing)))
         })
@@ -94,7 +95,7 @@ impl Fault for StoresCheckpointsTooFar {
     }
 }
 
-/// Whoever takes over gets the term that is there.
+/// A new leader gets the term that is there.
 pub(crate) struct GivesTheSameTermTwice;
 
 impl Fault for GivesTheSameTermTwice {
@@ -102,15 +103,13 @@ impl Fault for GivesTheSameTermTwice {
         Box::pin(async move {
             match sound.memory.checkpoint(&claim.subscriber_id).await? {
                 None => sound.memory.take_over(claim).await,
-                Some(Checkpoint { term, global_sequence, event_id, incarnation, .. }) => {
-                    Ok(Taken { term, global_sequence, event_id, fresh: false, incarnation })
-                }
+                Some(checkpoint) => Ok(Taken { checkpoint, fresh: false }),
             }
         })
     }
 }
 
-/// Lets anybody store a checkpoint.
+/// Lets any instance store a checkpoint.
 pub(crate) struct DoesNotFenceCheckpoints;
 
 impl Fault for DoesNotFenceCheckpoints {
@@ -162,7 +161,7 @@ impl Fault for PausesNobody {
     }
 }
 
-/// Whoever takes over goes on, whatever was said before.
+/// A new leader continues, though the subscriber was paused.
 pub(crate) struct EndsAPauseWithTheTerm;
 
 impl Fault for EndsAPauseWithTheTerm {
@@ -205,7 +204,7 @@ impl Fault for LosesReports {
     }
 }
 
-/// Keeps what comes last, whoever says it.
+/// Keeps what comes last, from any instance.
 #[derive(Default)]
 pub(crate) struct BelievesFormerLeaders(Mutex<BTreeMap<String, Report>>);
 

@@ -13,6 +13,7 @@ fn placeholder(append: &Append) -> Append {
     Append::to(stream_id).record(NewRecord {
         id: Uuid::now_v7(),
         stream_id,
+        stream_name: None,
         event_type: "Bad".to_owned(),
         schema_version: 1,
         data: "null".to_owned(),

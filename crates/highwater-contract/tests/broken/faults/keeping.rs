@@ -3,20 +3,21 @@
 use std::sync::Mutex;
 
 use highwater::backend::{BoxFuture, Log, NewRecord, ReadLimit};
-use highwater::{Append, Appended, Error, EventTypes, MemoryEventStore};
+use highwater::{Append, Appended, Error, Filter, MemoryEventStore};
 
 use crate::faulty::{Fault, Sound};
 
 /// Another log with the same records, but for the last few.
 async fn copy(log: &MemoryEventStore, lost: usize) -> MemoryEventStore {
     let limit = ReadLimit { events: usize::MAX, bytes: usize::MAX };
-    let records = log.read_all(0, &EventTypes::All, limit).await.expect("memory can be read").records;
+    let records = log.read_all(0, &Filter::ALL, limit).await.expect("memory can be read").records;
     let copy = MemoryEventStore::new();
     let kept = records.len().saturating_sub(lost);
     for record in records.into_iter().take(kept) {
         let append = Append::to(record.stream_id).record(NewRecord {
             id: record.id,
             stream_id: record.stream_id,
+            stream_name: record.stream_name,
             event_type: record.event_type,
             schema_version: record.schema_version,
             data: record.data,

@@ -1,12 +1,13 @@
 //! Faults of leadership.
 
+mod locks;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use highwater::backend::{
-    BoxFuture, Candidate, Checkpoints, Held, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Taken, View,
-    Want,
+    BoxFuture, Candidate, Checkpoints, HeldLock, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Taken,
+    View, Want,
 };
 use highwater::{Claim, Error, MemoryEventStore};
 use tokio::sync::{oneshot, watch};
@@ -14,7 +15,10 @@ use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};
 
-type Lock = Box<dyn Held>;
+use locks::Odd;
+pub(crate) use locks::*;
+
+type Lock = Box<dyn HeldLock>;
 type Tried<'a> = BoxFuture<'a, Result<Option<Lock>, Error>>;
 type Waited<'a> = BoxFuture<'a, Result<Lock, Error>>;
 
@@ -56,8 +60,8 @@ impl<Q: Quirk> Candidate for Quirky<Q> {
         self.quirk.hold(&self.sound, id)
     }
 
-    fn look<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
-        Box::pin(async move { Ok(self.quirk.sees(self.sound.look(wants).await?)) })
+    fn view<'a>(&'a self, wants: &'a [Want]) -> BoxFuture<'a, Result<View, Error>> {
+        Box::pin(async move { Ok(self.quirk.sees(self.sound.view(wants).await?)) })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -83,7 +87,7 @@ impl Nothing {
     }
 }
 
-impl Held for Nothing {
+impl HeldLock for Nothing {
     fn session(&self) -> Uuid {
         Uuid::nil()
     }
@@ -101,7 +105,7 @@ impl Held for Nothing {
     }
 }
 
-/// Says yes to whoever asks.
+/// Says yes to every instance that asks.
 pub(crate) struct LetsEverybodyLead;
 
 impl Quirk for LetsEverybodyLead {
@@ -224,7 +228,7 @@ impl Quirk for LeadsNothingWithALongName {
     }
 }
 
-/// Goes on locking for who has gone.
+/// Keeps locking for an instance that has gone.
 pub(crate) struct KeepsWhatIsGivenUp;
 
 impl Quirk for KeepsWhatIsGivenUp {
@@ -276,201 +280,7 @@ impl Quirk for Reopening {
     }
 }
 
-/// What is wrong with a lock. Each method does the right thing unless an oddity has it do something else.
-pub(crate) trait Oddity: Send + Sync + 'static {
-    /// What becomes of a lock that somebody gets.
-    fn got(&self, lock: Lock) -> Lock {
-        lock
-    }
-
-    fn is_held(&self, lock: &dyn Held) -> bool {
-        lock.is_held()
-    }
-
-    fn lost(&self, lock: &dyn Held) -> watch::Receiver<bool> {
-        lock.lost()
-    }
-
-    fn release(&self, lock: Lock, to: Option<Uuid>) -> BoxFuture<'static, ()> {
-        lock.release(to)
-    }
-
-    fn dropped(&self, lock: Lock) {
-        drop(lock);
-    }
-}
-
-struct Odd {
-    lock: Option<Lock>,
-    oddity: Arc<dyn Oddity>,
-}
-
-impl Held for Odd {
-    fn session(&self) -> Uuid {
-        self.lock.as_ref().map_or(Uuid::nil(), |lock| lock.session())
-    }
-
-    fn is_held(&self) -> bool {
-        self.lock.as_ref().is_some_and(|lock| self.oddity.is_held(&**lock))
-    }
-
-    fn lost(&self) -> watch::Receiver<bool> {
-        let lock = self.lock.as_ref().expect("it is there until the end");
-        self.oddity.lost(&**lock)
-    }
-
-    fn release(mut self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
-        let lock = self.lock.take().expect("it is there until the end");
-        self.oddity.release(lock, to)
-    }
-}
-
-impl Drop for Odd {
-    fn drop(&mut self) {
-        if let Some(lock) = self.lock.take() {
-            self.oddity.dropped(lock);
-        }
-    }
-}
-
-/// A backend whose locks all have an oddity.
-pub(crate) struct Holds(Arc<dyn Oddity>);
-
-impl Holds {
-    pub(crate) fn new(oddity: impl Oddity) -> Self {
-        Self(Arc::new(oddity))
-    }
-}
-
-impl Fault for Holds {
-    fn candidate(&self, sound: &Sound, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate> {
-        let quirk = Holds(Arc::clone(&self.0));
-        Box::new(Quirky { sound: sound.memory.candidate(instance, settings).into(), quirk })
-    }
-}
-
-impl Quirk for Holds {
-    fn try_hold<'a>(&'a self, sound: &'a Arc<dyn Candidate>, id: &'a str) -> Tried<'a> {
-        Box::pin(async move { Ok(sound.try_hold(id).await?.map(|lock| self.odd(lock))) })
-    }
-
-    fn hold<'a>(&'a self, sound: &'a Arc<dyn Candidate>, id: &'a str) -> Waited<'a> {
-        Box::pin(async move { Ok(self.odd(sound.hold(id).await?)) })
-    }
-}
-
-impl Holds {
-    fn odd(&self, lock: Lock) -> Lock {
-        Box::new(Odd { lock: Some(self.0.got(lock)), oddity: Arc::clone(&self.0) })
-    }
-}
-
-/// Waits for a word that does not come when somebody panics.
-pub(crate) struct KeepsWhatIsDropped;
-
-impl Oddity for KeepsWhatIsDropped {
-    fn dropped(&self, lock: Lock) {
-        std::mem::forget(lock);
-    }
-}
-
-/// Says that it has given it back.
-pub(crate) struct KeepsWhatIsReleased;
-
-impl Oddity for KeepsWhatIsReleased {
-    fn release(&self, lock: Lock, _: Option<Uuid>) -> BoxFuture<'static, ()> {
-        std::mem::forget(lock);
-        Box::pin(async {})
-    }
-}
-
-/// Says so before it has.
-pub(crate) struct ReleasesLater;
-
-impl Oddity for ReleasesLater {
-    fn release(&self, lock: Lock, to: Option<Uuid>) -> BoxFuture<'static, ()> {
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            lock.release(to).await;
-        });
-        Box::pin(async {})
-    }
-}
-
-/// Leaves it to whoever leads to ask.
-#[derive(Default)]
-pub(crate) struct NeverSaysThatItIsLost(watch::Sender<bool>);
-
-impl Oddity for NeverSaysThatItIsLost {
-    fn lost(&self, _: &dyn Held) -> watch::Receiver<bool> {
-        self.0.subscribe()
-    }
-}
-
-/// Remembers that it got it.
-pub(crate) struct SaysThatItIsHeldForEver;
-
-impl Oddity for SaysThatItIsHeldForEver {
-    fn is_held(&self, _: &dyn Held) -> bool {
-        true
-    }
-}
-
-/// Holds leases that nobody renews.
-pub(crate) struct LeadsForAWhile;
-
-impl Oddity for LeadsForAWhile {
-    fn got(&self, lock: Lock) -> Lock {
-        let lease = Lease { lock: Arc::new(Mutex::new(Some(lock))), over: Arc::default() };
-        let (lock, over) = (Arc::clone(&lease.lock), Arc::clone(&lease.over));
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            over.send_replace(true);
-            drop(lock.lock().expect("nobody panics with it").take());
-        });
-        Box::new(lease)
-    }
-}
-
-struct Lease {
-    lock: Arc<Mutex<Option<Lock>>>,
-    over: Arc<watch::Sender<bool>>,
-}
-
-impl Lease {
-    fn take(&self) -> Option<Lock> {
-        self.lock.lock().expect("nobody panics with it").take()
-    }
-}
-
-impl Held for Lease {
-    fn session(&self) -> Uuid {
-        self.lock.lock().expect("nobody panics with it").as_ref().map_or(Uuid::nil(), |lock| lock.session())
-    }
-
-    fn is_held(&self) -> bool {
-        self.lock.lock().expect("nobody panics with it").as_ref().is_some_and(|lock| lock.is_held())
-    }
-
-    fn lost(&self) -> watch::Receiver<bool> {
-        self.over.subscribe()
-    }
-
-    fn release(self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()> {
-        match self.take() {
-            Some(lock) => lock.release(to),
-            None => Box::pin(async {}),
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        drop(self.take());
-    }
-}
-
-/// Reads the checkpoint, waits for the lock, and goes on from what it has read.
+/// Reads the checkpoint, waits for the lock, and resumes from what it has read.
 #[derive(Default)]
 pub(crate) struct TakesOverFromWhereItBeganToWait(Arc<Mutex<HashMap<String, u64>>>);
 
@@ -482,9 +292,10 @@ impl Fault for TakesOverFromWhereItBeganToWait {
 
     fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move {
-            let taken = sound.memory.take_over(claim).await?;
+            let mut taken = sound.memory.take_over(claim).await?;
             let read = self.0.lock().expect("nobody panics with it").remove(&*claim.subscriber_id);
-            Ok(Taken { global_sequence: read.unwrap_or(taken.global_sequence), ..taken })
+            taken.checkpoint.global_sequence = read.unwrap_or(taken.checkpoint.global_sequence);
+            Ok(taken)
         })
     }
 }
@@ -548,7 +359,7 @@ pub(crate) fn nothing_led(mut view: View) -> View {
     view
 }
 
-/// Sees no lock that anybody has.
+/// Sees no lock that an instance has.
 pub(crate) struct SeesNoLocks;
 
 impl Fault for SeesNoLocks {

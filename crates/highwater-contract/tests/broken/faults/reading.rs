@@ -2,7 +2,7 @@
 
 use chrono::SubsecRound;
 use highwater::backend::{BoxFuture, Direction, Log, Page, ReadLimit, Record, StreamPage, StreamRead};
-use highwater::{Append, Appended, Error, EventTypes};
+use highwater::{Append, Appended, Error, EventTypes, Filter};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, Sound};
@@ -15,10 +15,31 @@ impl Fault for ResumesInclusively {
         &'a self,
         sound: &'a Sound,
         after: u64,
-        types: &'a EventTypes,
+        filter: &'a Filter,
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
-        sound.memory.read_all(after.saturating_sub(1), types, limit)
+        sound.memory.read_all(after.saturating_sub(1), filter, limit)
+    }
+}
+
+/// Hides the second record of every page of everything.
+pub(crate) struct HidesTheSecondOfAPage;
+
+impl Fault for HidesTheSecondOfAPage {
+    fn read_all<'a>(
+        &'a self,
+        sound: &'a Sound,
+        after: u64,
+        filter: &'a Filter,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move {
+            let mut page = sound.memory.read_all(after, filter, limit).await?;
+            if page.records.len() > 1 {
+                page.records.remove(1);
+            }
+            Ok(page)
+        })
     }
 }
 
@@ -30,11 +51,11 @@ impl Fault for DropsTheLastOfAPage {
         &'a self,
         sound: &'a Sound,
         after: u64,
-        types: &'a EventTypes,
+        filter: &'a Filter,
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            let mut page = sound.memory.read_all(after, types, limit).await?;
+            let mut page = sound.memory.read_all(after, filter, limit).await?;
             if page.records.len() == limit.events {
                 page.records.pop();
             }
@@ -68,14 +89,70 @@ impl Fault for FiltersAfterTheLimit {
         &'a self,
         sound: &'a Sound,
         after: u64,
-        types: &'a EventTypes,
+        filter: &'a Filter,
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            let mut page = sound.memory.read_all(after, &EventTypes::All, limit).await?;
+            let mut page = sound.memory.read_all(after, &Filter::ALL, limit).await?;
+            page.records.retain(|record| filter.accepts(record));
+            Ok(page)
+        })
+    }
+}
+
+/// Cuts the page of a stream first and looks at the types then.
+pub(crate) struct FiltersStreamsAfterTheLimit;
+
+impl Fault for FiltersStreamsAfterTheLimit {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        Box::pin(async move {
+            let types = read.types.clone();
+            let all = StreamRead { types: EventTypes::All, ..read };
+            let mut page = sound.memory.read_stream(stream_id, all).await?;
             page.records.retain(|record| types.contains(&record.event_type));
             Ok(page)
         })
+    }
+}
+
+/// Says that there is more in a stream as long as there is anything, wanted or not.
+pub(crate) struct EndsWithTheStreamAlone;
+
+impl Fault for EndsWithTheStreamAlone {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        Box::pin(async move {
+            let newest = match read.direction {
+                Direction::Forwards => sound.version(stream_id).await?,
+                Direction::Backwards => 1,
+            };
+            let page = sound.memory.read_stream(stream_id, read).await?;
+            let end = page.records.last().is_none_or(|last| last.stream_version == newest);
+            Ok(StreamPage { end, ..page })
+        })
+    }
+}
+
+/// Begins a stream with the event at the place that it was to begin after.
+pub(crate) struct BeginsAStreamAtThePlace;
+
+impl Fault for BeginsAStreamAtThePlace {
+    fn read_stream<'a>(
+        &'a self,
+        sound: &'a Sound,
+        stream_id: Uuid,
+        read: StreamRead,
+    ) -> BoxFuture<'a, Result<StreamPage, Error>> {
+        sound.memory.read_stream(stream_id, StreamRead { after: read.after.saturating_sub(1), ..read })
     }
 }
 
@@ -87,11 +164,11 @@ impl Fault for StandsStillWhenNothingMatches {
         &'a self,
         sound: &'a Sound,
         after: u64,
-        types: &'a EventTypes,
+        filter: &'a Filter,
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            let page = sound.memory.read_all(after, types, limit).await?;
+            let page = sound.memory.read_all(after, filter, limit).await?;
             let complete_to = page.records.last().map_or(after, |last| last.global_sequence);
             Ok(Page { complete_to, ..page })
         })
@@ -106,14 +183,17 @@ impl Fault for FiltersWithoutRegardToCase {
         &'a self,
         sound: &'a Sound,
         after: u64,
-        types: &'a EventTypes,
+        filter: &'a Filter,
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            let EventTypes::Only(wanted) = types else { return sound.memory.read_all(after, types, limit).await };
+            let EventTypes::Only(wanted) = &filter.types else {
+                return sound.memory.read_all(after, filter, limit).await;
+            };
             let stored = sound.everything().await?.into_iter().map(|record| record.event_type);
             let fits = |stored: &String| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(stored));
-            sound.memory.read_all(after, &EventTypes::only(stored.filter(fits)), limit).await
+            let fitting = Filter { types: EventTypes::only(stored.filter(fits)), ..filter.clone() };
+            sound.memory.read_all(after, &fitting, limit).await
         })
     }
 }
@@ -170,8 +250,9 @@ impl Fault for ShowsNoSequenceBackwards {
         read: StreamRead,
     ) -> BoxFuture<'a, Result<StreamPage, Error>> {
         Box::pin(async move {
+            let direction = read.direction;
             let mut page = sound.memory.read_stream(stream_id, read).await?;
-            if read.direction == Direction::Backwards {
+            if direction == Direction::Backwards {
                 page.records.iter_mut().for_each(|record| record.global_sequence = 0);
             }
             Ok(page)

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use highwater::backend::{Begun, BoxFuture, Checkpoints, Closed, Closing, DeadLetters, Fence, NewDeadLetter, OpenTx};
-use highwater::{BoxError, Claim, DeadLetterQuery, Error};
+use highwater::backend::{
+    Begun, BoxFuture, Checkpoints, Closed, Closing, DeadLetterQuery, DeadLetters, Fence, NewDeadLetter, OpenTx,
+};
+use highwater::{BoxError, Claim, Error};
 use uuid::Uuid;
 
 use crate::faulty::{Fault, FaultyTx, Sound};
@@ -16,8 +18,8 @@ type Committing<'a> = BoxFuture<'a, Result<Closed, Error>>;
 pub(crate) struct FencesNoTransaction;
 
 impl Fault for FencesNoTransaction {
-    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, letter: Option<Uuid>) -> Beginning<'a> {
-        Box::pin(async move { sound.begin(&sound.current(fence).await?, letter).await })
+    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, dead_letter: Option<Uuid>) -> Beginning<'a> {
+        Box::pin(async move { sound.begin(&sound.current(fence).await?, dead_letter).await })
     }
 
     fn commit<'a>(&'a self, sound: &'a Sound, tx: FaultyTx, fence: &'a Fence, closing: Closing<'a>) -> Committing<'a> {
@@ -30,9 +32,9 @@ impl Fault for FencesNoTransaction {
 pub(crate) struct BeginsWithWhatItRemembers(Mutex<HashMap<Uuid, u64>>);
 
 impl Fault for BeginsWithWhatItRemembers {
-    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, letter: Option<Uuid>) -> Beginning<'a> {
+    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, dead_letter: Option<Uuid>) -> Beginning<'a> {
         Box::pin(async move {
-            let mut begun = sound.begin(fence, letter).await?;
+            let mut begun = sound.begin(fence, dead_letter).await?;
             let mut remembered = self.0.lock().expect("nobody panics with it");
             begun.global_sequence = *remembered.entry(fence.term.nonce).or_insert(begun.global_sequence);
             Ok(begun)
@@ -50,7 +52,7 @@ impl Fault for BeginsWithWhatItRemembers {
 fn starting(closing: Closing<'_>, from: u64) -> Closing<'_> {
     match closing {
         Closing::Advance { to, event_id, .. } => Closing::Advance { from, to, event_id },
-        Closing::Bury { letter, .. } => Closing::Bury { letter, from },
+        Closing::Bury { dead_letter, .. } => Closing::Bury { dead_letter, from },
         other => other,
     }
 }
@@ -59,12 +61,12 @@ fn starting(closing: Closing<'_>, from: u64) -> Closing<'_> {
 pub(crate) struct BeginsWithoutALock;
 
 impl Fault for BeginsWithoutALock {
-    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, letter: Option<Uuid>) -> Beginning<'a> {
+    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, dead_letter: Option<Uuid>) -> Beginning<'a> {
         Box::pin(async move {
-            let Begun { tx, global_sequence, letter_open } = sound.begin(fence, letter).await?;
+            let Begun { tx, global_sequence, dead_letter_open } = sound.begin(fence, dead_letter).await?;
             drop(tx);
             let tx = OpenTx::new(FaultyTx { open: None, fence: fence.clone(), noted: Vec::new() });
-            Ok(Begun { tx, global_sequence, letter_open })
+            Ok(Begun { tx, global_sequence, dead_letter_open })
         })
     }
 }
@@ -99,11 +101,11 @@ pub(crate) fn read_model_alone(fence: Fence, _: u64, _: Fence, closing: Closing<
     }
 }
 
-/// Moves on without a letter.
-pub(crate) fn no_letter(fence: Fence, _: u64, _: Fence, closing: Closing<'_>) -> (Fence, Closing<'_>) {
+/// Moves on without a dead letter.
+pub(crate) fn no_dead_letter(fence: Fence, _: u64, _: Fence, closing: Closing<'_>) -> (Fence, Closing<'_>) {
     match closing {
-        Closing::Bury { letter, from } => {
-            (fence, Closing::Advance { from, to: letter.global_sequence, event_id: Some(letter.event_id) })
+        Closing::Bury { dead_letter, from } => {
+            (fence, Closing::Advance { from, to: dead_letter.global_sequence, event_id: Some(dead_letter.event_id) })
         }
         other => (fence, other),
     }
@@ -121,10 +123,10 @@ pub(crate) fn no_failed_replay(fence: Fence, at: u64, _: Fence, closing: Closing
 pub(crate) fn nobody_asked(fence: Fence, _: u64, _: Fence, closing: Closing<'_>) -> (Fence, Closing<'_>) {
     let by = "somebody";
     let closing = match closing {
-        Closing::Replayed { letter, .. } => Closing::Replayed { letter, by },
-        Closing::ReplayFailed { letter, error, .. } => Closing::ReplayFailed { letter, by, error },
-        Closing::Discarded { letter, reason, .. } => Closing::Discarded { letter, by, reason },
-        Closing::Reset { to, nonce, .. } => Closing::Reset { to, by, nonce },
+        Closing::Replayed { dead_letter, .. } => Closing::Replayed { dead_letter, by },
+        Closing::ReplayFailed { dead_letter, error, .. } => Closing::ReplayFailed { dead_letter, by, error },
+        Closing::Discarded { dead_letter, reason, .. } => Closing::Discarded { dead_letter, by, reason },
+        Closing::Reset { to, nonce, setup_version, .. } => Closing::Reset { to, by, nonce, setup_version },
         other => other,
     };
     (fence, closing)
@@ -156,10 +158,10 @@ pub(crate) struct CommitsAtOnce;
 impl Fault for CommitsAtOnce {
     fn tally<'a>(&'a self, sound: &'a Sound, _: &'a mut FaultyTx, key: &'a str) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
-            // Nobody else's: it must not raise anybody's term.
+            // Used by no other instance: it must not raise any term.
             let subscriber_id = format!("aside:{}", Uuid::now_v7());
             let taken = sound.memory.take_over(&Claim::of(&*subscriber_id)).await?;
-            let fence = Fence { subscriber_id: subscriber_id.into(), term: taken.term, incarnation: 0 };
+            let fence = Fence { subscriber_id: subscriber_id.into(), term: taken.checkpoint.term, incarnation: 0 };
             let mut begun = sound.begin(&fence, None).await?;
             sound.tally(begun.tx.get()?, key).await?;
             sound.commit(begun.tx.into_inner()?, &fence, stay(0)).await?;
@@ -206,15 +208,15 @@ impl Fault for SaysThatItHasCommitted {
     }
 }
 
-/// Writes the letter, and leaves the checkpoint where it was.
+/// Writes the dead letter, and leaves the checkpoint where it was.
 pub(crate) struct BuriesWithoutTheCheckpoint;
 
 impl Fault for BuriesWithoutTheCheckpoint {
     fn commit<'a>(&'a self, sound: &'a Sound, tx: FaultyTx, fence: &'a Fence, closing: Closing<'a>) -> Committing<'a> {
         Box::pin(async move {
             let closed = sound.commit(tx, fence, closing).await?;
-            if let Closing::Bury { letter, from } = closing {
-                let back = Closing::Advance { from: letter.global_sequence, to: from, event_id: None };
+            if let Closing::Bury { dead_letter, from } = closing {
+                let back = Closing::Advance { from: dead_letter.global_sequence, to: from, event_id: None };
                 sound.close(fence, back).await?;
             }
             Ok(closed)
@@ -222,14 +224,16 @@ impl Fault for BuriesWithoutTheCheckpoint {
     }
 }
 
-/// Sets the checkpoint back, and lets the old term go on.
+/// Sets the checkpoint back, and lets the old term continue.
 pub(crate) struct ResetsWithoutANewTerm;
 
 impl Fault for ResetsWithoutANewTerm {
     fn commit<'a>(&'a self, sound: &'a Sound, tx: FaultyTx, fence: &'a Fence, closing: Closing<'a>) -> Committing<'a> {
         Box::pin(async move {
-            let Closing::Reset { to, by, .. } = closing else { return sound.commit(tx, fence, closing).await };
-            sound.commit(tx, fence, Closing::Reset { to, by, nonce: fence.term.nonce }).await?;
+            let Closing::Reset { to, by, setup_version, .. } = closing else {
+                return sound.commit(tx, fence, closing).await;
+            };
+            sound.commit(tx, fence, Closing::Reset { to, by, nonce: fence.term.nonce, setup_version }).await?;
             // The memory backend has raised it, so the number is the only thing to be lied about.
             Ok(Closed { term: fence.term, parked_left: 0 })
         })
@@ -246,8 +250,8 @@ impl Fault for ResetsWithoutANewTerm {
         })
     }
 
-    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, letter: Option<Uuid>) -> Beginning<'a> {
-        Box::pin(async move { sound.begin(&self.renewed(sound, fence).await?, letter).await })
+    fn begin_fenced<'a>(&'a self, sound: &'a Sound, fence: &'a Fence, dead_letter: Option<Uuid>) -> Beginning<'a> {
+        Box::pin(async move { sound.begin(&self.renewed(sound, fence).await?, dead_letter).await })
     }
 }
 
@@ -259,7 +263,7 @@ impl ResetsWithoutANewTerm {
     }
 }
 
-/// Starts again, and leaves the letters open.
+/// Starts again, and leaves the dead letters open.
 pub(crate) struct ResetsWithoutArchiving;
 
 impl Fault for ResetsWithoutArchiving {
@@ -267,21 +271,21 @@ impl Fault for ResetsWithoutArchiving {
         Box::pin(async move {
             let Closing::Reset { to, .. } = closing else { return sound.commit(tx, fence, closing).await };
             let query = DeadLetterQuery { limit: usize::MAX, ..DeadLetterQuery::of(&*fence.subscriber_id) };
-            let letters = sound.memory.letters(&query).await?;
+            let dead_letters = sound.memory.dead_letters(&query).await?;
             let closed = sound.commit(tx, fence, closing).await?;
             let renewed = Fence { term: closed.term, ..fence.clone() };
-            for letter in letters {
-                let letter = NewDeadLetter {
-                    event_id: letter.event_id,
-                    global_sequence: letter.global_sequence,
-                    stream_id: letter.stream_id,
-                    event_type: letter.event_type,
-                    error_message: letter.error_message,
-                    retry_count: letter.retry_count,
-                    parks: letter.parks,
+            for dead_letter in dead_letters {
+                let dead_letter = NewDeadLetter {
+                    event_id: dead_letter.event_id,
+                    global_sequence: dead_letter.global_sequence,
+                    stream_id: dead_letter.stream_id,
+                    event_type: dead_letter.event_type,
+                    error_message: dead_letter.error_message,
+                    retry_count: dead_letter.retry_count,
+                    parks: dead_letter.parks,
                 };
                 let from = sound.position(&renewed).await?;
-                sound.close(&renewed, Closing::Bury { letter: &letter, from }).await?;
+                sound.close(&renewed, Closing::Bury { dead_letter: &dead_letter, from }).await?;
             }
             let from = sound.position(&renewed).await?;
             sound.close(&renewed, Closing::Advance { from, to, event_id: None }).await?;
@@ -290,7 +294,7 @@ impl Fault for ResetsWithoutArchiving {
     }
 }
 
-/// Archives also the letters of what does not come anew.
+/// Archives also the dead letters of what does not come anew.
 pub(crate) struct ArchivesEverything;
 
 impl Fault for ArchivesEverything {
@@ -303,7 +307,7 @@ impl Fault for ArchivesEverything {
     ) -> BoxFuture<'a, Result<Closed, Error>> {
         Box::pin(async move {
             let Closing::Reset { by, nonce, .. } = closing else { return sound.commit(tx, fence, closing).await };
-            let closed = sound.commit(tx, fence, Closing::Reset { to: 0, by, nonce }).await?;
+            let closed = sound.commit(tx, fence, Closing::Reset { to: 0, by, nonce, setup_version: None }).await?;
             sound.close(&Fence { term: closed.term, ..fence.clone() }, closing).await
         })
     }

@@ -5,9 +5,10 @@ use highwater::transfer::TransferError;
 use std::sync::Mutex;
 
 use highwater::backend::{
-    BoxFuture, Diagnose, FilledCheckpoint, Filling, Finding, Record, Request, Severity, Transfer, Unfinished,
+    Batch, BoxFuture, DeadLetterDetail, Diagnose, FilledCheckpoint, Filling, Finding, Record, Request, Severity,
+    Transfer, Unfinished,
 };
-use highwater::{DeadLetterDetail, Error, MemoryEventStore};
+use highwater::{Error, MemoryEventStore};
 
 use crate::faulty::{Fault, Sound};
 
@@ -19,12 +20,12 @@ type Done<'a> = BoxFuture<'a, Result<(), Error>>;
 pub(crate) struct Fills {
     records: fn(&mut Vec<Record>),
     checkpoints: fn(&mut Vec<FilledCheckpoint>),
-    letters: fn(&mut Vec<DeadLetterDetail>),
+    dead_letters: fn(&mut Vec<DeadLetterDetail>),
     requests: fn(&mut Vec<Request>),
 }
 
 impl Fills {
-    const SOUND: Self = Self { records: |_| (), checkpoints: |_| (), letters: |_| (), requests: |_| () };
+    const SOUND: Self = Self { records: |_| (), checkpoints: |_| (), dead_letters: |_| (), requests: |_| () };
 
     pub(crate) fn records(change: fn(&mut Vec<Record>)) -> Self {
         Self { records: change, ..Self::SOUND }
@@ -34,8 +35,8 @@ impl Fills {
         Self { checkpoints: change, ..Self::SOUND }
     }
 
-    pub(crate) fn letters(change: fn(&mut Vec<DeadLetterDetail>)) -> Self {
-        Self { letters: change, ..Self::SOUND }
+    pub(crate) fn dead_letters(change: fn(&mut Vec<DeadLetterDetail>)) -> Self {
+        Self { dead_letters: change, ..Self::SOUND }
     }
 
     pub(crate) fn requests(change: fn(&mut Vec<Request>)) -> Self {
@@ -64,12 +65,12 @@ pub(crate) fn without_events(checkpoints: &mut Vec<FilledCheckpoint>) {
     checkpoints.iter_mut().for_each(|checkpoint| checkpoint.event_id = None);
 }
 
-pub(crate) fn without_attempts(letters: &mut Vec<DeadLetterDetail>) {
-    letters.iter_mut().for_each(|detail| detail.attempts.clear());
+pub(crate) fn without_attempts(dead_letters: &mut Vec<DeadLetterDetail>) {
+    dead_letters.iter_mut().for_each(|detail| detail.attempts.clear());
 }
 
-pub(crate) fn open_ones(letters: &mut Vec<DeadLetterDetail>) {
-    letters.retain(|detail| detail.letter.state.is_open());
+pub(crate) fn open_ones(dead_letters: &mut Vec<DeadLetterDetail>) {
+    dead_letters.retain(|detail| detail.dead_letter.state.is_open());
 }
 
 impl Fault for Fills {
@@ -102,27 +103,13 @@ impl Tampered {
         abandons: true,
         dropped: Opens(None),
     };
-
-    fn say(&self, stored: Result<(), Error>) -> Result<(), Error> {
-        if self.anything { Ok(()) } else { stored }
-    }
 }
 
-/// The calls that are passed on with what was made of their argument.
-macro_rules! tampered {
-    ($($kind:ident: $item:ty),*) => {$(
-        fn $kind<'a>(&'a mut self, items: &'a [$item]) -> Done<'a> {
-            Box::pin(async move {
-                let mut changed = items.to_vec();
-                (self.changes.$kind)(&mut changed);
-                let stored = match &mut self.inner {
-                    Some(inner) => inner.$kind(&changed).await,
-                    None => Ok(()),
-                };
-                self.say(stored)
-            })
-        }
-    )*};
+/// What is made of a batch.
+fn changed<T: Clone>(items: &[T], change: fn(&mut Vec<T>)) -> Vec<T> {
+    let mut changed = items.to_vec();
+    change(&mut changed);
+    changed
 }
 
 impl Filling for Tampered {
@@ -130,7 +117,19 @@ impl Filling for Tampered {
         self.inner.as_ref().map_or(0, |inner| inner.filled_to())
     }
 
-    tampered!(records: Record, checkpoints: FilledCheckpoint, letters: DeadLetterDetail, requests: Request);
+    fn put<'a>(&'a mut self, batch: Batch<'a>) -> Done<'a> {
+        Box::pin(async move {
+            let (changes, anything) = (self.changes, self.anything);
+            let Some(inner) = &mut self.inner else { return Ok(()) };
+            let stored = match batch {
+                Batch::Records(items) => inner.put(Batch::Records(&changed(items, changes.records))).await,
+                Batch::Checkpoints(items) => inner.put(Batch::Checkpoints(&changed(items, changes.checkpoints))).await,
+                Batch::DeadLetters(items) => inner.put(Batch::DeadLetters(&changed(items, changes.dead_letters))).await,
+                Batch::Requests(items) => inner.put(Batch::Requests(&changed(items, changes.requests))).await,
+            };
+            if anything { Ok(()) } else { stored }
+        })
+    }
 
     fn finish(mut self: Box<Self>) -> Done<'static> {
         self.dropped.0 = None;
@@ -224,9 +223,9 @@ impl Fault for StartsFillingsAgain {
 }
 
 /// Does not look what it was being filled from.
-pub(crate) struct GoesOnFromAnywhere;
+pub(crate) struct ContinuesFromAnywhere;
 
-impl Fault for GoesOnFromAnywhere {
+impl Fault for ContinuesFromAnywhere {
     fn fill<'a>(&'a self, sound: &'a Sound, source: &'a str) -> Fill<'a> {
         Box::pin(async move {
             let before = sound.memory.filling().await?.map(|unfinished| unfinished.source);
@@ -235,22 +234,22 @@ impl Fault for GoesOnFromAnywhere {
     }
 }
 
-/// Brings back what an interrupted one has told of letters.
+/// Brings back what an interrupted one has told of dead letters.
 pub(crate) struct KeepsWhatWasToldBefore;
 
 impl Fault for KeepsWhatWasToldBefore {
     fn fill<'a>(&'a self, sound: &'a Sound, source: &'a str) -> Fill<'a> {
         Box::pin(async move {
-            let all = highwater::DeadLetterQuery {
-                states: highwater::DeadLetterState::ALL.to_vec(),
+            let all = highwater::operations::DeadLetterQuery {
+                states: highwater::operations::DeadLetterState::ALL.to_vec(),
                 limit: usize::MAX,
-                ..highwater::DeadLetterQuery::default()
+                ..highwater::operations::DeadLetterQuery::default()
             };
-            let before = highwater::backend::DeadLetters::letters(&sound.memory, &all).await?;
+            let before = highwater::backend::DeadLetters::dead_letters(&sound.memory, &all).await?;
             let mut filling = sound.memory.fill(source).await?;
-            let detail = |letter| DeadLetterDetail { letter, record: None, attempts: Vec::new() };
+            let detail = |dead_letter| DeadLetterDetail { dead_letter, record: None, attempts: Vec::new() };
             let before: Vec<DeadLetterDetail> = before.into_iter().map(detail).collect();
-            filling.letters(&before).await?;
+            filling.put(Batch::DeadLetters(&before)).await?;
             Ok(filling)
         })
     }
@@ -279,21 +278,14 @@ impl Fault for FillsWithoutALock {
     }
 }
 
-/// The calls that are passed on as they are.
-macro_rules! passed_on {
-    ($($kind:ident: $item:ty),*) => {$(
-        fn $kind<'a>(&'a mut self, items: &'a [$item]) -> Done<'a> {
-            self.inner.as_mut().expect("it is not over yet").$kind(items)
-        }
-    )*};
-}
-
 impl Filling for Kept {
     fn filled_to(&self) -> u64 {
         self.inner.as_ref().map_or(0, |inner| inner.filled_to())
     }
 
-    passed_on!(records: Record, checkpoints: FilledCheckpoint, letters: DeadLetterDetail, requests: Request);
+    fn put<'a>(&'a mut self, batch: Batch<'a>) -> Done<'a> {
+        self.inner.as_mut().expect("it is not over yet").put(batch)
+    }
 
     fn finish(mut self: Box<Self>) -> Done<'static> {
         Box::pin(async move {
@@ -308,7 +300,7 @@ impl Filling for Kept {
     }
 }
 
-/// Whoever dies leaves the store open, with what there is by then.
+/// A filler that dies leaves the store open, with what there is by then.
 pub(crate) struct UnlocksWhenInterrupted;
 
 impl Fault for UnlocksWhenInterrupted {

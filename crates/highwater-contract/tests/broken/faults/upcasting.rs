@@ -1,7 +1,7 @@
 //! Faults of reading old events as new ones.
 
 use highwater::backend::{BoxFuture, Log, Page, ReadLimit};
-use highwater::{Append, Appended, Error, EventTypes, Upcasters};
+use highwater::{Append, Appended, Error, EventTypes, Filter, Upcasters};
 
 use crate::faulty::{Fault, Sound};
 
@@ -23,16 +23,19 @@ impl Fault for FiltersByTheNamesOfToday {
         &'a self,
         sound: &'a Sound,
         after: u64,
-        types: &'a EventTypes,
+        filter: &'a Filter,
         limit: ReadLimit,
     ) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
-            let EventTypes::Only(names) = types else { return sound.memory.read_all(after, types, limit).await };
+            let EventTypes::Only(names) = &filter.types else {
+                return sound.memory.read_all(after, filter, limit).await;
+            };
             let becomes = |old: &String, new: &String| {
                 old != new && sound.memory.upcasters().stored_types(&EventTypes::only([new])).contains(old)
             };
             let of_today = names.iter().filter(|name| !names.iter().any(|other| becomes(name, other)));
-            sound.memory.read_all(after, &EventTypes::only(of_today), limit).await
+            let of_today = Filter { types: EventTypes::only(of_today), ..filter.clone() };
+            sound.memory.read_all(after, &of_today, limit).await
         })
     }
 }
@@ -51,6 +54,22 @@ impl Fault for StoresSchemaVersionOne {
                 },
             )?;
             sound.memory.append(&old).await
+        })
+    }
+}
+
+/// Takes the version of the last event for the newest one.
+pub(crate) struct TakesTheLastVersionForTheNewest;
+
+impl Fault for TakesTheLastVersionForTheNewest {
+    fn newest_schema_version<'a>(
+        &'a self,
+        sound: &'a Sound,
+        event_type: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u32>, Error>> {
+        Box::pin(async move {
+            let records = sound.everything().await?;
+            Ok(records.iter().rfind(|record| record.event_type == event_type).map(|record| record.schema_version))
         })
     }
 }

@@ -67,7 +67,7 @@ impl Fault for WakesBeforeTheCommit {
     }
 }
 
-/// Wakes everybody for an append that was refused.
+/// Wakes all readers for an append that was refused.
 pub(crate) struct WakesForWhatIsRefused;
 
 impl Fault for WakesForWhatIsRefused {

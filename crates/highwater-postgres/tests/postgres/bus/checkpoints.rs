@@ -283,7 +283,7 @@ async fn subscribers_that_are_stuck_hold_no_connection_that_others_need() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_somebody_else_holds_keeps_only_its_own_subscriber_waiting() {
+async fn a_checkpoint_that_another_transaction_holds_keeps_only_its_own_subscriber_waiting() {
     let db = Db::new();
     let bus = bus(&db, quick()).await;
     let (held, free) = (Recorder::new("projection:held"), Recorder::new("projection:free"));

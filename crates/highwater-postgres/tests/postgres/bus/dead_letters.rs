@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use highwater::backend::{Checkpoints, Log, NewRecord};
-use highwater::{
-    Append, DeadLetterQuery, DeadLetterState, FailurePolicy, GlobalSequence, SubscriberOptions, SubscriptionState,
-};
+use highwater::operations::{DeadLetterQuery, DeadLetterState};
+use highwater::{Append, FailurePolicy, GlobalSequence, SubscriberOptions, SubscriptionState};
 use highwater_contract::delivered;
 use sqlx::Row;
 use uuid::Uuid;
@@ -15,7 +14,7 @@ use super::{Recorder, bus, quick, say};
 use crate::support::{Db, eventually, note};
 
 #[tokio::test]
-async fn a_transient_failure_is_retried_and_leaves_no_letter() {
+async fn a_transient_failure_is_retried_and_leaves_no_dead_letter() {
     let db = Db::new();
     let bus = bus(&db, quick()).await;
     let recorder = Recorder::new("projection:transient");
@@ -28,7 +27,7 @@ async fn a_transient_failure_is_retried_and_leaves_no_letter() {
 }
 
 #[tokio::test]
-async fn a_persistent_failure_goes_to_the_dead_letters_and_the_checkpoint_goes_on() {
+async fn a_persistent_failure_goes_to_the_dead_letters_and_the_checkpoint_moves() {
     let db = Db::new();
     let bus = bus(&db, quick()).await;
     let recorder = Recorder::new("projection:persistent");
@@ -40,9 +39,9 @@ async fn a_persistent_failure_goes_to_the_dead_letters_and_the_checkpoint_goes_o
     let after = say(bus.store(), "good").await;
     bus.subscribe(recorder.clone()).await.unwrap();
     let waited = bus.wait_for("projection:persistent", GlobalSequence(at)).await.unwrap();
-    assert_eq!(waited.dead_letter.map(|letter| letter.event_id), Some(event_id));
+    assert_eq!(waited.dead_letter.map(|dead_letter| dead_letter.event_id), Some(event_id));
     bus.wait_for("projection:persistent", GlobalSequence(after)).await.unwrap();
-    assert_eq!(recorder.texts(), ["good"], "processing goes on");
+    assert_eq!(recorder.texts(), ["good"], "processing continues");
     let mut connection = db.connection().await;
     let row = sqlx::query(
         "SELECT subscriber_id, event_id, global_sequence, error_message, retry_count, created_at <= now(),
@@ -63,7 +62,7 @@ async fn a_persistent_failure_goes_to_the_dead_letters_and_the_checkpoint_goes_o
 }
 
 #[tokio::test]
-async fn a_letter_that_cannot_be_written_keeps_the_checkpoint_where_it_is() {
+async fn a_dead_letter_that_cannot_be_written_keeps_the_checkpoint_where_it_is() {
     let db = Db::new();
     let bus = bus(&db, quick()).await;
     let recorder = Recorder::new("projection:unburied");
@@ -76,7 +75,7 @@ async fn a_letter_that_cannot_be_written_keeps_the_checkpoint_where_it_is() {
     super::until(&subscription, |state| matches!(state, SubscriptionState::Disconnected { .. })).await;
     let stored = bus.store().checkpoint("projection:unburied").await.unwrap().unwrap();
     assert_eq!(stored.global_sequence, before);
-    // Whatever was wrong passes before the letter can be written: then there is none.
+    // Whatever was wrong passes before the dead letter can be written: then there is none.
     bus.wait_for("projection:unburied", GlobalSequence(bad)).await.unwrap();
     assert_eq!(recorder.texts(), ["before", "bad"]);
 }
@@ -89,6 +88,7 @@ async fn an_undecodable_event_is_kept_with_its_raw_payload() {
     let record = NewRecord {
         id: Uuid::now_v7(),
         stream_id: Uuid::now_v7(),
+        stream_name: None,
         event_type: "Noted".to_owned(),
         schema_version: 1,
         data: raw.to_owned(),
@@ -98,15 +98,15 @@ async fn an_undecodable_event_is_kept_with_its_raw_payload() {
     let at = bus.store().append(&Append::to(record.stream_id).record(record.clone())).await.unwrap().global_sequence;
     let recorder = Recorder::new("projection:undecodable");
     bus.subscribe(recorder.clone()).await.unwrap();
-    let letter = bus.wait_for("projection:undecodable", GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
-    assert_eq!(letter.retry_count, 0, "trying again is no use");
-    let detail = bus.dead_letters().show(letter.id).await.unwrap();
+    let dead_letter = bus.wait_for("projection:undecodable", GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
+    assert_eq!(dead_letter.retry_count, 0, "a retry is no use");
+    let detail = bus.dead_letters().show(dead_letter.id).await.unwrap();
     assert_eq!(detail.record.unwrap().data, raw);
-    assert!(detail.letter.error_message.unwrap().contains("cannot decode event"));
+    assert!(detail.dead_letter.error_message.unwrap().contains("cannot decode event"));
 }
 
 #[tokio::test]
-async fn an_error_that_cannot_be_stored_as_it_is_does_not_keep_its_letter_from_being_written() {
+async fn an_error_that_cannot_be_stored_as_it_is_does_not_keep_its_dead_letter_from_being_written() {
     let db = Db::new();
     let bus = bus(&db, highwater::ReliableDeliveryConfig { max_retries: 0, ..quick() }).await;
     let at = say(bus.store(), "x").await;
@@ -114,13 +114,13 @@ async fn an_error_that_cannot_be_stored_as_it_is_does_not_keep_its_letter_from_b
         Err(format!("nul \0 and {}", "long ".repeat(100_000)).into())
     });
     bus.subscribe(observer).await.unwrap();
-    let letter = bus.wait_for("projection:nul", GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
-    let message = letter.error_message.unwrap();
+    let dead_letter = bus.wait_for("projection:nul", GlobalSequence(at)).await.unwrap().dead_letter.unwrap();
+    let message = dead_letter.error_message.unwrap();
     assert!(message.starts_with("nul \u{fffd} and long") && message.len() < 10_000);
 }
 
 #[tokio::test]
-async fn letters_are_replayed_by_the_subscriber_though_another_process_asks() {
+async fn dead_letters_are_replayed_by_the_subscriber_though_another_process_asks() {
     let db = Db::new();
     let worker = bus(&db, quick()).await;
     let recorder = Recorder::with("projection:parked", SubscriberOptions::new().on_failure(FailurePolicy::ParkStream));
@@ -133,14 +133,14 @@ async fn letters_are_replayed_by_the_subscriber_though_another_process_asks() {
     assert!(recorder.texts().is_empty(), "all of the stream waits behind its first event");
 
     let office = bus(&db, quick()).await;
-    let letters = office.dead_letters().by("anna");
-    assert_eq!(letters.count(&DeadLetterQuery::of("projection:parked")).await.unwrap(), 3);
-    let outcome = letters.replay_all("projection:parked").await.unwrap().done().await.unwrap();
+    let dead_letters = office.dead_letters().by("anna");
+    assert_eq!(dead_letters.count(&DeadLetterQuery::of("projection:parked")).await.unwrap(), 3);
+    let outcome = dead_letters.replay_all("projection:parked").await.unwrap().done().await.unwrap();
     assert_eq!((outcome.done, outcome.failed), (3, 0));
     assert_eq!(recorder.texts(), ["1", "2", "3"]);
     let query = DeadLetterQuery { states: vec![DeadLetterState::Replayed], ..DeadLetterQuery::of("projection:parked") };
-    let replayed = letters.list(&query).await.unwrap();
-    assert!(replayed.iter().all(|letter| letter.resolved_by.as_deref() == Some("anna")));
+    let replayed = dead_letters.list(&query).await.unwrap();
+    assert!(replayed.iter().all(|dead_letter| dead_letter.resolved_by.as_deref() == Some("anna")));
     let next = worker.store().append(&Append::to(stream).event(note("4"))).await.unwrap().global_sequence;
     worker.wait_for("projection:parked", GlobalSequence(next)).await.unwrap();
     assert_eq!(recorder.texts(), ["1", "2", "3", "4"], "the stream is not parked any more");
@@ -174,7 +174,7 @@ async fn a_retrying_subscriber_delays_nobody_else() {
 }
 
 #[tokio::test]
-async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a_restart() {
+async fn streams_whose_dead_letters_are_deleted_by_hand_continue_without_a_restart() {
     let db = Db::new();
     let config = highwater::ReliableDeliveryConfig { parked_per_stream_max: 2, max_retries: 0, ..quick() };
     let bus = bus(&db, config).await;
@@ -209,7 +209,7 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
         .await;
         assert_eq!(recorder.texts().last(), Some(&format!("after {round}")), "it was handled");
     }
-    // As above, and in front lies a letter from when a failure did not park.
+    // As above, and in front lies a dead letter from when a failure did not park.
     let stream = Uuid::now_v7();
     recorder.fail("old", 1);
     append(stream, "old").await;
@@ -218,12 +218,13 @@ async fn dead_letters_that_are_deleted_by_hand_let_their_streams_go_on_without_a
     db.execute(&mut by_hand, "UPDATE {s}.event_bus_dlq SET parks = false WHERE state = 'dead'").await;
     append(stream, "after it").await;
     eventually("nothing is parked", async || {
-        let parked = DeadLetterQuery { states: vec![highwater::DeadLetterState::Parked], ..Default::default() };
+        let parked =
+            DeadLetterQuery { states: vec![highwater::operations::DeadLetterState::Parked], ..Default::default() };
         recorder.texts().contains(&"after it".to_owned()) && bus.dead_letters().count(&parked).await.unwrap() == 0
     })
     .await;
     assert!(!recorder.texts().contains(&"old".to_owned()), "what nobody asked for is not replayed");
-    // A subscriber that was halted by the limit goes on when it is resumed.
+    // A subscriber that was halted by the limit continues when it is resumed.
     let stream = Uuid::now_v7();
     recorder.fail("bad", 1);
     append(stream, "bad").await;

@@ -23,7 +23,7 @@ async fn what_commits_late_is_seen_in_its_place_and_nothing_is_skipped() {
             tokio::spawn(async move {
                 for n in 0..25 {
                     let mut tx = loop {
-                        // More writers than the pool has connections: whoever gets none tries again.
+                        // More writers than the pool has connections: a writer that gets none retries.
                         if let Ok(tx) = store.pool().begin().await {
                             break tx;
                         }
@@ -51,7 +51,7 @@ async fn what_commits_late_is_seen_in_its_place_and_nothing_is_skipped() {
 }
 
 #[tokio::test]
-async fn a_subscriber_waits_for_an_open_transaction_and_goes_on_when_it_ends() {
+async fn a_subscriber_waits_for_an_open_transaction_and_continues_when_it_ends() {
     let db = Db::new();
     let bus = bus(&db, quick()).await;
     let recorder = Recorder::new("projection:waits");

@@ -81,7 +81,7 @@ async fn survive(outage: Outage) {
                 .await
                 .unwrap();
         }
-        assert!(back.elapsed() < Duration::from_secs(5), "they went on only after {:?}", back.elapsed());
+        assert!(back.elapsed() < Duration::from_secs(5), "they continued only after {:?}", back.elapsed());
     }
     stop.store(true, Ordering::SeqCst);
     for writer in writers {
@@ -100,8 +100,8 @@ async fn survive(outage: Outage) {
     for recorder in [each, parking] {
         assert_eq!(first_deliveries(&recorder.sequences()), all, "at least once, in order");
     }
-    let letters = bus.dead_letters().count(&highwater::DeadLetterQuery::default()).await.unwrap();
-    assert_eq!(letters, 0, "an outage is nobody's fault");
+    let dead_letters = bus.dead_letters().count(&highwater::operations::DeadLetterQuery::default()).await.unwrap();
+    assert_eq!(dead_letters, 0, "an outage is nobody's fault");
     bus.shutdown().await.unwrap();
 }
 
@@ -126,7 +126,7 @@ fn first_deliveries(sequences: &[u64]) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subscribers_go_on_by_themselves_after_the_server_was_restarted_under_load() {
+async fn subscribers_continue_by_themselves_after_the_server_was_restarted_under_load() {
     survive(Outage::Restart).await;
 }
 
@@ -136,7 +136,7 @@ async fn subscribers_continue_by_themselves_after_a_backend_was_killed_under_loa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subscribers_go_on_by_themselves_after_the_server_crashed_under_load() {
+async fn subscribers_continue_by_themselves_after_the_server_crashed_under_load() {
     survive(Outage::Crash).await;
 }
 
@@ -160,9 +160,11 @@ async fn what_was_buried_survives_a_crash_of_the_server_though_the_database_says
     server.start_again().unwrap();
     let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
     let stored = highwater::backend::Checkpoints::checkpoint(&store, "projection:buried").await.unwrap().unwrap();
-    let letters =
-        highwater::backend::DeadLetters::count_letters(&store, &highwater::DeadLetterQuery::default()).await.unwrap();
-    assert_eq!((stored.global_sequence, letters), (at, 1));
+    let dead_letters =
+        highwater::backend::DeadLetters::count_dead_letters(&store, &highwater::operations::DeadLetterQuery::default())
+            .await
+            .unwrap();
+    assert_eq!((stored.global_sequence, dead_letters), (at, 1));
     assert_eq!(store.head().await.unwrap(), at);
     drop(subscription);
     bus.shutdown().await.unwrap();

@@ -67,7 +67,7 @@ async fn without_push_polling_delivers_and_the_health_says_so() {
     let proxy = crate::proxy::Proxy::to(url.get_host().to_owned(), url.get_port()).await;
     let through = url.host("127.0.0.1").port(proxy.port()).ssl_mode(sqlx::postgres::PgSslMode::Disable);
     db.store().await;
-    let store = highwater_postgres::PgEventStore::connect_to(through, db.config()).await.unwrap();
+    let store = highwater_postgres::PgEventStore::connect_to_with(through, db.config()).await.unwrap();
     let bus = highwater_postgres::PgEventBus::with_config(store, config);
     let recorder = Recorder::new("projection:polled");
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_listening_connection_whose_other_end_has_vanished_is_called_degraded_
     let proxy = crate::proxy::Proxy::to(url.get_host().to_owned(), url.get_port()).await;
     let through = url.host("127.0.0.1").port(proxy.port()).ssl_mode(sqlx::postgres::PgSslMode::Disable);
     let other = db.store().await;
-    let store = highwater_postgres::PgEventStore::connect_to(through, db.config()).await.unwrap();
+    let store = highwater_postgres::PgEventStore::connect_to_with(through, db.config()).await.unwrap();
     let bus = highwater_postgres::PgEventBus::with_config(store, pushed());
     let recorder = Recorder::new("projection:half-open");
     let subscription = bus.subscribe(recorder.clone()).await.unwrap();

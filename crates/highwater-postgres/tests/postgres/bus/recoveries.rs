@@ -185,15 +185,15 @@ async fn a_connection_that_leads_to_another_life_of_the_server_is_told_so_by_the
         say(&store, "x").await;
     }
     let before = page(&store, 0).await;
-    let types = highwater::EventTypes::only(["Noted"]);
+    let filter = highwater::EventTypes::only(["Noted"]).into();
     let limit = highwater::backend::ReadLimit::events(10);
-    for (after, types) in [(0, &highwater::EventTypes::All), (0, &types)] {
+    for (after, filter) in [(0, &highwater::Filter::ALL), (0, &filter)] {
         assert_eq!(page(&store, 0).await.records.len(), 3);
         // As behind a pooler that hands statements to whichever server is there.
         db.execute(&mut db.connection().await, "UPDATE {s}.server_life SET number = number + 1").await;
-        let interrupted = store.read_all(after, types, limit).await;
+        let interrupted = store.read_all(after, filter, limit).await;
         assert!(matches!(interrupted, Err(highwater::Error::Interrupted { .. })), "{interrupted:?}");
-        let anew = store.read_all(after, types, limit).await.unwrap();
+        let anew = store.read_all(after, filter, limit).await.unwrap();
         assert!(anew.incarnation != before.incarnation && anew.records.len() == 3);
     }
     db.execute(&mut db.connection().await, "UPDATE {s}.server_life SET number = number + 1").await;

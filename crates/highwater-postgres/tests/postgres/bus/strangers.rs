@@ -1,22 +1,22 @@
 //! Transactions of others that touched the log's sequence, whether they have drawn a number or not: readers wait for them,
 //! and everything that tells how subscribers are says so.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::backend::{Diagnose, Log, OpenWriter};
-use highwater::{Cause, EventStore, Problem, Subscription};
+use highwater::operations::Cause;
+use highwater::{EventStore, Problem, Subscription};
 use highwater_postgres::PgEventBus;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions};
 
 use super::{Recorder, bus, quick, say};
 use crate::roles::Roles;
-use crate::support::{Db, eventually};
+use crate::support::{Db, Warnings, eventually};
 
 const ID: &str = "projection:waits";
 
-/// Somebody else's session, in a transaction that has touched the sequence.
+/// Another client's session, in a transaction that has touched the sequence.
 struct Stranger {
     connection: PgConnection,
     pid: i32,
@@ -85,7 +85,7 @@ async fn is_named_everywhere(db: &Db, role: Option<&str>, statements: &[&str], l
     assert!(head >= handled + 10);
 
     let writers = named(&bus).await;
-    assert!(writers.len() == 1 && stranger.is(&writers[0]), "whoever asks first is told: {writers:?}");
+    assert!(writers.len() == 1 && stranger.is(&writers[0]), "the first caller is told: {writers:?}");
     assert!(looked.is_none_or(|looked| writers[0].may_only_have_looked == looked), "{writers:?}");
     let progress = subscription.progress().await.unwrap();
     assert_eq!((progress.position, progress.head, progress.lag_events), (handled, head, head - handled));
@@ -178,38 +178,6 @@ async fn a_role_without_any_grants_whose_nextval_was_refused_is_named_all_the_sa
     .await;
 }
 
-/// What was logged as a warning.
-#[derive(Debug, Clone, Default)]
-struct Warnings(Arc<Mutex<String>>);
-
-impl tracing::field::Visit for Warnings {
-    fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        *self.0.lock().unwrap() += &format!("{value:?}\n");
-    }
-}
-
-impl tracing::Subscriber for Warnings {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
 #[tokio::test]
 async fn live_subscribers_that_are_held_back_say_so_once_in_the_log() {
     let warnings = Warnings::default();
@@ -219,7 +187,7 @@ async fn live_subscribers_that_are_held_back_say_so_once_in_the_log() {
     let stranger = Stranger::new(&db, None, &["BEGIN", crate::support::INSERT]).await;
     say(bus.store(), "after").await;
     let who = format!("process {} (role {}", stranger.pid, stranger.role);
-    let said = || warnings.0.lock().unwrap().matches(&who).count();
+    let said = || warnings.said().matches(&who).count();
     eventually("it is logged", async || said() == 1).await;
     say(bus.store(), "later").await;
     drop(stranger.connection);

@@ -9,34 +9,37 @@ use throwaway_postgres::ThrowawayPostgres;
 use super::*;
 
 #[tokio::test]
-async fn taking_over_gives_a_higher_term_and_where_to_go_on() {
+async fn taking_over_gives_a_higher_term_and_where_to_continue() {
     let db = Db::new();
     let store = db.store().await;
     let first = store.take_over(&Claim { start: 5, ..Claim::of("s") }).await.unwrap();
-    assert_eq!((first.fresh, first.global_sequence), (true, 5));
+    assert_eq!((first.fresh, first.checkpoint.global_sequence), (true, 5));
     assert_eq!(at(&store, "s").await, Some(5), "where it starts is stored");
-    store.store_checkpoints(&[write(&fence_of("s", &first), 9)]).await.unwrap();
+    store.store_checkpoints(&[write(&first.checkpoint.fence(), 9)]).await.unwrap();
     let other = store.take_over(&Claim::of("t")).await.unwrap();
     let second = store.take_over(&Claim { start: 77, ..Claim::of("s") }).await.unwrap();
-    assert_eq!((second.fresh, second.global_sequence), (false, 9));
-    assert!(first.term.number < other.term.number && other.term.number < second.term.number);
-    assert_ne!(first.term.nonce, second.term.nonce);
-    assert_eq!(second.incarnation, page(&store, 0).await.incarnation, "one number for a life of the server");
+    assert_eq!((second.fresh, second.checkpoint.global_sequence), (false, 9));
+    assert!(
+        first.checkpoint.term.number < other.checkpoint.term.number
+            && other.checkpoint.term.number < second.checkpoint.term.number
+    );
+    assert_ne!(first.checkpoint.term.nonce, second.checkpoint.term.nonce);
+    assert_eq!(second.checkpoint.incarnation, page(&store, 0).await.incarnation, "one number for a life of the server");
     let stored = store.checkpoints().await.unwrap();
     assert_eq!(
         stored.iter().map(|c| (&*c.subscriber_id, c.term)).collect::<Vec<_>>(),
-        [("s", second.term), ("t", other.term)]
+        [("s", second.checkpoint.term), ("t", other.checkpoint.term)]
     );
     assert_eq!(store.checkpoint("nobody").await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn terms_go_on_rising_after_the_checkpoints_were_deleted() {
+async fn terms_keep_rising_after_the_checkpoints_were_deleted() {
     let db = Db::new();
     let store = db.store().await;
-    let before = take(&store, "s").await;
+    let before = take_over(&store, "s").await;
     db.execute(&mut db.connection().await, "TRUNCATE {s}.event_bus_checkpoints").await;
-    let after = take(&store, "s").await;
+    let after = take_over(&store, "s").await;
     assert!(after.term.number > before.term.number, "{before:?} {after:?}");
     let refused = store.store_checkpoints(&[write(&before, 3)]).await.unwrap();
     assert_eq!(refused, [Some(Refused::Superseded { term: after.term.number })]);
@@ -46,7 +49,7 @@ async fn terms_go_on_rising_after_the_checkpoints_were_deleted() {
 async fn a_checkpoint_is_stored_under_the_term_that_holds_and_no_other() {
     let db = Db::new();
     let store = db.store().await;
-    let fence = take(&store, "s").await;
+    let fence = take_over(&store, "s").await;
     let superseded = Some(Refused::Superseded { term: fence.term.number });
     let interrupted = Fence { incarnation: fence.incarnation + 1, ..fence.clone() };
     let missing = Fence { subscriber_id: "gone".into(), ..fence.clone() };
@@ -59,7 +62,7 @@ async fn a_checkpoint_is_stored_under_the_term_that_holds_and_no_other() {
         assert_eq!(store.store_checkpoints(&[write(&bad, 3)]).await.unwrap(), [why], "{bad:?}");
         assert_eq!(at(&store, "s").await, Some(0), "{bad:?}");
         // And the same among others.
-        let other = take(&store, "other").await;
+        let other = take_over(&store, "other").await;
         let both = [write(&other, 4), write(&bad, 3)];
         assert_eq!(store.store_checkpoints(&both).await.unwrap(), [None, why], "{bad:?}");
         assert_eq!((at(&store, "s").await, at(&store, "other").await), (Some(0), Some(4)), "{bad:?}");
@@ -75,7 +78,7 @@ async fn many_checkpoints_are_stored_at_once_each_with_its_own_event() {
     let store = db.store().await;
     let mut writes = Vec::new();
     for n in (0..20_u64).rev() {
-        let fence = take(&store, &format!("s{n:02}")).await;
+        let fence = take_over(&store, &format!("s{n:02}")).await;
         writes.push(CheckpointWrite { event_id: Some(Uuid::from_u128(u128::from(n))), ..write(&fence, 100 + n) });
     }
     assert_eq!(store.store_checkpoints(&writes).await.unwrap(), [None; 20]);
@@ -109,8 +112,8 @@ async fn only_the_checkpoint_connection_commits_without_waiting_for_the_disk() {
     // As if the database's default were off.
     let options: PgConnectOptions = db.url.parse().unwrap();
     let options = options.options([("synchronous_commit", "off")]);
-    let store = PgEventStore::connect_to(options, db.config()).await.unwrap();
-    let fence = take(&store, "s").await;
+    let store = PgEventStore::connect_to_with(options, db.config()).await.unwrap();
+    let fence = take_over(&store, "s").await;
     store.store_checkpoints(&[write(&fence, 1)]).await.unwrap();
     let mut tx = begin(&store, &fence).await;
     let setting: String =
@@ -131,7 +134,7 @@ async fn a_checkpoint_connection_whose_caller_stopped_waiting_is_not_used_again(
     let store = db.store().await;
     let mut connection = db.connection().await;
     db.execute(&mut connection, SPY).await;
-    let fence = take(&store, "s").await;
+    let fence = take_over(&store, "s").await;
     for sequence in [1, 2] {
         store.store_checkpoints(&[write(&fence, sequence)]).await.unwrap();
     }
@@ -162,7 +165,7 @@ async fn a_checkpoint_connection_whose_caller_stopped_waiting_is_not_used_again(
 async fn taking_over_does_not_wait_for_ever_for_a_frozen_transaction() {
     let db = Db::new();
     let store = db.store().await;
-    let fence = take(&store, "s").await;
+    let fence = take_over(&store, "s").await;
     let tx = begin(&store, &fence).await;
     let began = Instant::now();
     let held = store.take_over(&Claim::of("s")).await.unwrap_err();
@@ -180,7 +183,7 @@ async fn a_position_from_before_a_restart_is_refused_until_the_subscriber_is_tak
     let mut server = ThrowawayPostgres::start().unwrap();
     let db = Db::on(server.url());
     let store = db.store().await;
-    let before = take(&store, "s").await;
+    let before = take_over(&store, "s").await;
     store.store_checkpoints(&[write(&before, 1)]).await.unwrap();
     server.restart().unwrap();
     let mut answer = Vec::new();
@@ -196,7 +199,7 @@ async fn a_position_from_before_a_restart_is_refused_until_the_subscriber_is_tak
     })
     .await;
     assert_eq!(answer, [Some(Refused::Interrupted)]);
-    let interrupted = Backend::begin(&store, &before, None).await.unwrap_err();
+    let interrupted = Backend::begin(&store, &before, Opening::Handler, None).await.unwrap_err();
     assert!(matches!(interrupted, Error::Interrupted { .. }), "{interrupted:?}");
     let mut taken = None;
     eventually("it is taken over", async || {
@@ -204,18 +207,18 @@ async fn a_position_from_before_a_restart_is_refused_until_the_subscriber_is_tak
         taken.is_some()
     })
     .await;
-    let after = fence_of("s", &taken.unwrap());
+    let after = taken.unwrap().checkpoint.fence();
     assert_ne!(after.incarnation, before.incarnation);
     assert_eq!(store.store_checkpoints(&[write(&after, 2)]).await.unwrap(), [None]);
 }
 
 #[tokio::test]
-async fn a_subscriber_that_exists_is_paused_for_everybody_until_it_is_let_go_on() {
+async fn a_subscriber_that_exists_is_paused_for_all_instances_until_it_is_resumed() {
     let db = Db::new();
     let (here, there) = (db.store().await, db.store().await);
     let wanted: Vec<String> = ["s", "t", "nobody"].map(str::to_owned).to_vec();
-    take(&here, "s").await;
-    take(&here, "t").await;
+    take_over(&here, "s").await;
+    take_over(&here, "t").await;
     assert!(!here.set_paused("nobody", true).await.unwrap());
     assert!(!here.set_paused("nobody", false).await.unwrap());
     for _ in 0..2 {
@@ -231,7 +234,7 @@ async fn a_subscriber_that_exists_is_paused_for_everybody_until_it_is_let_go_on(
 async fn pausing_does_not_wait_for_the_subscribers_transaction() {
     let db = Db::new();
     let store = db.store().await;
-    let fence = take(&store, "s").await;
+    let fence = take_over(&store, "s").await;
     let tx = begin(&store, &fence).await;
     tokio::time::timeout(Duration::from_secs(2), store.set_paused("s", true)).await.expect("no waiting").unwrap();
     store.rollback(tx, false).await;
@@ -241,10 +244,10 @@ async fn pausing_does_not_wait_for_the_subscribers_transaction() {
 async fn a_term_that_had_to_wait_is_higher_than_those_given_meanwhile() {
     let db = Db::new();
     let store = db.store().await;
-    let tx = begin(&store, &take(&store, "s").await).await;
+    let tx = begin(&store, &take_over(&store, "s").await).await;
     let waits = tokio::spawn({
         let store = store.clone();
-        async move { take(&store, "s").await }
+        async move { take_over(&store, "s").await }
     });
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND application_name = 'highwater' AND query LIKE '%' || $1 || '%'";
@@ -253,7 +256,7 @@ async fn a_term_that_had_to_wait_is_higher_than_those_given_meanwhile() {
         sqlx::query_scalar::<_, i64>(waiting).bind(&db.schema).fetch_one(&mut connection).await.unwrap() == 1
     })
     .await;
-    let meanwhile = take(&store, "t").await;
+    let meanwhile = take_over(&store, "t").await;
     store.rollback(tx, false).await;
     let waited = waits.await.unwrap();
     assert!(waited.term.number > meanwhile.term.number, "{waited:?} {meanwhile:?}");

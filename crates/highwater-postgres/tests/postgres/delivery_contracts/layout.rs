@@ -37,24 +37,28 @@ async fn tables_from_before_there_were_terms_are_adopted_with_what_they_hold() {
     store.initialize().await.unwrap();
 
     let taken = store.take_over(&Claim::of("s")).await.unwrap();
-    assert_eq!((taken.fresh, taken.global_sequence), (false, 41));
-    let fence = fence_of("s", &taken);
-    let letters = store.letters(&DeadLetterQuery::of("s")).await.unwrap();
-    let seen: Vec<_> = letters.iter().map(|l| (l.stream_id, &*l.event_type, l.retry_count, l.state)).collect();
+    assert_eq!((taken.fresh, taken.checkpoint.global_sequence), (false, 41));
+    let fence = taken.checkpoint.fence();
+    let dead_letters = store.dead_letters(&DeadLetterQuery::of("s")).await.unwrap();
+    let seen: Vec<_> = dead_letters.iter().map(|l| (l.stream_id, &*l.event_type, l.retry_count, l.state)).collect();
     assert_eq!(seen, [(stream_id, "Noted", 3, DeadLetterState::Dead), (Uuid::nil(), "", 5, DeadLetterState::Dead)]);
-    assert_eq!(store.letter(letters[0].id).await.unwrap().unwrap().record, Some(record.clone()));
+    assert_eq!(store.dead_letter(dead_letters[0].id).await.unwrap().unwrap().record, Some(record.clone()));
     // And they are ordinary tables from here on.
-    close(&store, &fence, Closing::Discarded { letter: letters[1].id, by: "me", reason: "gone" }).await.unwrap();
+    close(&store, &fence, Closing::Discarded { dead_letter: dead_letters[1].id, by: "me", reason: "gone" })
+        .await
+        .unwrap();
     let again = NewDeadLetter { event_id: record.id, ..failure(stream_id, 42, "again") };
     let (again, _) = bury(&store, &fence, &again).await;
-    assert_eq!((again.id, again.error_message.as_deref()), (letters[0].id, Some("again")));
-    close(&store, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
+    assert_eq!((again.id, again.error_message.as_deref()), (dead_letters[0].id, Some("again")));
+    close(&store, &fence, Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7(), setup_version: None })
+        .await
+        .unwrap();
     assert_eq!(at(&store, "s").await, Some(0));
     store.initialize().await.unwrap();
 }
 
 #[tokio::test]
-async fn adopted_letters_without_a_unique_key_get_one() {
+async fn adopted_dead_letters_without_a_unique_key_get_one() {
     let db = Db::new();
     let store = db.store().await;
     let mut connection = db.connection().await;
@@ -62,12 +66,12 @@ async fn adopted_letters_without_a_unique_key_get_one() {
     db.execute(&mut connection, OLD).await;
     db.execute(&mut connection, "ALTER TABLE {s}.event_bus_dlq DROP CONSTRAINT unique_subscriber_event").await;
     store.initialize().await.unwrap();
-    let fence = take(&store, "s").await;
-    let letter = failure(Uuid::now_v7(), 1, "no");
-    let (first, _) = bury(&store, &fence, &letter).await;
-    let (second, _) = bury(&store, &fence, &letter).await;
+    let fence = take_over(&store, "s").await;
+    let dead_letter = failure(Uuid::now_v7(), 1, "no");
+    let (first, _) = bury(&store, &fence, &dead_letter).await;
+    let (second, _) = bury(&store, &fence, &dead_letter).await;
     assert_eq!(first.id, second.id);
-    assert_eq!(store.count_letters(&all_of("s")).await.unwrap(), 1);
+    assert_eq!(store.count_dead_letters(&all_of("s")).await.unwrap(), 1);
 }
 
 #[tokio::test]

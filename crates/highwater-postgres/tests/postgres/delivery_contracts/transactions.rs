@@ -10,7 +10,7 @@ const MODEL: &str = "CREATE TABLE {s}.model (n integer PRIMARY KEY DEFERRABLE IN
 async fn with_model(db: &Db) -> (PgEventStore, Fence) {
     let store = db.store().await;
     db.execute(&mut db.connection().await, MODEL).await;
-    let fence = take(&store, "s").await;
+    let fence = take_over(&store, "s").await;
     (store, fence)
 }
 
@@ -28,7 +28,7 @@ fn advance(from: u64, to: u64) -> Closing<'static> {
 
 /// Where a transaction that begins now finds the checkpoint.
 async fn begins_at(store: &PgEventStore, fence: &Fence) -> u64 {
-    let begun = Backend::begin(store, fence, None).await.unwrap();
+    let begun = Backend::begin(store, fence, Opening::Handler, None).await.unwrap();
     store.rollback(begun.tx, false).await;
     begun.global_sequence
 }
@@ -37,8 +37,8 @@ async fn begins_at(store: &PgEventStore, fence: &Fence) -> u64 {
 async fn what_a_handler_wrote_and_the_checkpoint_become_visible_together() {
     let db = Db::new();
     let (store, fence) = with_model(&db).await;
-    let begun = Backend::begin(&store, &fence, None).await.unwrap();
-    assert_eq!((begun.global_sequence, begun.letter_open), (0, true));
+    let begun = Backend::begin(&store, &fence, Opening::Handler, None).await.unwrap();
+    assert_eq!((begun.global_sequence, begun.dead_letter_open), (0, true));
     let mut tx = begun.tx;
     handle(&db, &mut tx, 1).await;
     assert_eq!((model(&db).await, at(&store, "s").await), (vec![], Some(0)));
@@ -56,20 +56,23 @@ async fn a_transaction_begins_only_under_the_term_that_holds() {
     let db = Db::new();
     let (store, fence) = with_model(&db).await;
     for bad in [other_number(&fence), other_nonce(&fence)] {
-        let refused = Backend::begin(&store, &bad, None).await.unwrap_err();
+        let refused = Backend::begin(&store, &bad, Opening::Handler, None).await.unwrap_err();
         assert!(
             matches!(&refused, Error::Fenced { term: Some(term), .. } if *term == fence.term.number),
             "{refused:?}"
         );
     }
     let bad = Fence { incarnation: fence.incarnation - 1, ..fence.clone() };
-    let refused = Backend::begin(&store, &bad, None).await.unwrap_err();
+    let refused = Backend::begin(&store, &bad, Opening::Handler, None).await.unwrap_err();
     assert!(matches!(refused, Error::Interrupted { .. }), "{refused:?}");
     // Nothing of that holds the checkpoint.
-    let later = take(&store, "s").await;
-    assert!(matches!(Backend::begin(&store, &fence, None).await, Err(Error::Fenced { term: Some(_), .. })));
+    let later = take_over(&store, "s").await;
+    assert!(matches!(
+        Backend::begin(&store, &fence, Opening::Handler, None).await,
+        Err(Error::Fenced { term: Some(_), .. })
+    ));
     db.execute(&mut db.connection().await, "DELETE FROM {s}.event_bus_checkpoints").await;
-    let refused = Backend::begin(&store, &later, None).await.unwrap_err();
+    let refused = Backend::begin(&store, &later, Opening::Handler, None).await.unwrap_err();
     assert!(matches!(refused, Error::Fenced { term: None, .. }), "{refused:?}");
 }
 
@@ -109,12 +112,12 @@ async fn a_handler_that_swallowed_an_error_commits_nothing_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_handler_that_ended_its_transaction_moves_no_checkpoint_and_resolves_no_letter() {
+async fn a_handler_that_ended_its_transaction_moves_no_checkpoint_and_resolves_no_dead_letter() {
     let db = Db::new();
     let (store, fence) = with_model(&db).await;
-    let (letter, _) = bury(&store, &fence, &failure(Uuid::now_v7(), 3, "no")).await;
-    let reset = Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7() };
-    for closing in [advance(3, 7), Closing::Replayed { letter: letter.id, by: "me" }, reset] {
+    let (dead_letter, _) = bury(&store, &fence, &failure(Uuid::now_v7(), 3, "no")).await;
+    let reset = Closing::Reset { to: 0, by: "me", nonce: Uuid::now_v7(), setup_version: None };
+    for closing in [advance(3, 7), Closing::Replayed { dead_letter: dead_letter.id, by: "me" }, reset] {
         for end in ["ROLLBACK", "COMMIT", "ROLLBACK; BEGIN", "ROLLBACK; BEGIN; UPDATE {s}.model SET n = n"] {
             let mut tx = begin(&store, &fence).await;
             db.execute(inside(&mut tx), end).await;
@@ -123,7 +126,7 @@ async fn a_handler_that_ended_its_transaction_moves_no_checkpoint_and_resolves_n
             let fits = matches!(told, Error::Aborted { .. }) || begun_anew && matches!(told, Error::Fenced { .. });
             assert!(fits, "{end} {closing:?}: {told:?}");
             assert_eq!(at(&store, "s").await, Some(3), "{end} {closing:?}");
-            assert_eq!(store.letters(&DeadLetterQuery::of("s")).await.unwrap().len(), 1, "{end} {closing:?}");
+            assert_eq!(store.dead_letters(&DeadLetterQuery::of("s")).await.unwrap().len(), 1, "{end} {closing:?}");
         }
     }
     assert_eq!(close(&store, &fence, advance(3, 7)).await.unwrap().term, fence.term);
@@ -148,7 +151,7 @@ async fn beginning_waits_for_a_transaction_that_is_still_committing_and_sees_wha
     let first = begin(&store, &fence).await;
     let second = tokio::spawn({
         let (store, fence) = (store.clone(), fence.clone());
-        async move { Backend::begin(&store, &fence, None).await }
+        async move { Backend::begin(&store, &fence, Opening::Handler, None).await }
     });
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND application_name = 'highwater deliver' AND query LIKE '%' || $1 || '%'";
@@ -258,56 +261,62 @@ async fn a_handler_may_leave_its_transaction_idle_for_longer_than_an_appender() 
 }
 
 #[tokio::test]
-async fn a_letter_and_the_checkpoint_are_stored_together_or_not_at_all() {
+async fn a_dead_letter_and_the_checkpoint_are_stored_together_or_not_at_all() {
     let db = Db::new();
     let (store, fence) = with_model(&db).await;
     let poison = "ALTER TABLE {s}.event_bus_dlq ADD CHECK (error_message <> 'poison')";
     db.execute(&mut db.connection().await, poison).await;
     let stream = Uuid::now_v7();
     let bad = failure(stream, 7, "poison");
-    let told = close(&store, &fence, Closing::Bury { letter: &bad, from: 0 }).await.unwrap_err();
+    let told = close(&store, &fence, Closing::Bury { dead_letter: &bad, from: 0 }).await.unwrap_err();
     assert!(matches!(told, Error::Unavailable { action: "write a dead letter", .. }), "{told:?}");
-    assert_eq!((at(&store, "s").await, store.count_letters(&all_of("s")).await.unwrap()), (Some(0), 0));
+    assert_eq!((at(&store, "s").await, store.count_dead_letters(&all_of("s")).await.unwrap()), (Some(0), 0));
 
-    let letter = failure(stream, 7, "no");
-    let told = close(&store, &fence, Closing::Bury { letter: &letter, from: 3 }).await.unwrap_err();
+    let dead_letter = failure(stream, 7, "no");
+    let told = close(&store, &fence, Closing::Bury { dead_letter: &dead_letter, from: 3 }).await.unwrap_err();
     assert!(matches!(told, Error::Fenced { .. }), "{told:?}");
-    assert_eq!((at(&store, "s").await, store.count_letters(&all_of("s")).await.unwrap()), (Some(0), 0));
+    assert_eq!((at(&store, "s").await, store.count_dead_letters(&all_of("s")).await.unwrap()), (Some(0), 0));
 
-    let (buried, _) = bury(&store, &fence, &letter).await;
+    let (buried, _) = bury(&store, &fence, &dead_letter).await;
     let stored = store.checkpoint("s").await.unwrap().unwrap();
-    assert_eq!((stored.global_sequence, stored.event_id), (7, Some(letter.event_id)));
-    assert_eq!((buried.event_id, buried.state), (letter.event_id, DeadLetterState::Dead));
+    assert_eq!((stored.global_sequence, stored.event_id), (7, Some(dead_letter.event_id)));
+    assert_eq!((buried.event_id, buried.state), (dead_letter.event_id, DeadLetterState::Dead));
 
     db.execute(&mut db.connection().await, "DROP TABLE {s}.event_bus_dlq CASCADE").await;
-    close(&store, &fence, Closing::Bury { letter: &failure(stream, 8, "no"), from: 7 }).await.unwrap_err();
+    close(&store, &fence, Closing::Bury { dead_letter: &failure(stream, 8, "no"), from: 7 }).await.unwrap_err();
     assert_eq!(at(&store, "s").await, Some(7));
 }
 
 #[tokio::test]
-async fn a_reset_archives_letters_sets_the_checkpoint_back_and_raises_the_term() {
+async fn a_reset_archives_dead_letters_sets_the_checkpoint_back_and_raises_the_term() {
     let db = Db::new();
     let (store, fence) = with_model(&db).await;
-    let letter = failure(Uuid::now_v7(), 7, "no");
-    let (buried, _) = bury(&store, &fence, &letter).await;
-    let other = take(&store, "other").await;
-    bury(&store, &other, &letter).await;
+    let dead_letter = failure(Uuid::now_v7(), 7, "no");
+    let (buried, _) = bury(&store, &fence, &dead_letter).await;
+    let other = take_over(&store, "other").await;
+    bury(&store, &other, &dead_letter).await;
     let mut tx = begin(&store, &fence).await;
     handle(&db, &mut tx, 1).await;
-    let closed = store.commit(tx, &fence, Closing::Reset { to: 2, by: "me", nonce: Uuid::now_v7() }).await.unwrap();
+    let closed = store
+        .commit(tx, &fence, Closing::Reset { to: 2, by: "me", nonce: Uuid::now_v7(), setup_version: None })
+        .await
+        .unwrap();
     assert!(closed.term.number > fence.term.number && closed.term.nonce != fence.term.nonce);
     let stored = store.checkpoint("s").await.unwrap().unwrap();
     assert_eq!((stored.global_sequence, stored.event_id, stored.term), (2, None, closed.term));
     assert_eq!(model(&db).await, [1]);
-    let detail = store.letter(buried.id).await.unwrap().unwrap();
-    assert_eq!((detail.letter.state, detail.letter.resolved_by.as_deref()), (DeadLetterState::Archived, Some("me")));
+    let detail = store.dead_letter(buried.id).await.unwrap().unwrap();
+    assert_eq!(
+        (detail.dead_letter.state, detail.dead_letter.resolved_by.as_deref()),
+        (DeadLetterState::Archived, Some("me"))
+    );
     assert_eq!((detail.attempts[0].outcome.as_str(), detail.attempts[0].by.as_str()), ("archived", "me"));
-    assert_eq!(store.count_letters(&DeadLetterQuery::of("other")).await.unwrap(), 1, "others are left alone");
-    assert!(matches!(Backend::begin(&store, &fence, None).await, Err(Error::Fenced { .. })));
+    assert_eq!(store.count_dead_letters(&DeadLetterQuery::of("other")).await.unwrap(), 1, "others are left alone");
+    assert!(matches!(Backend::begin(&store, &fence, Opening::Handler, None).await, Err(Error::Fenced { .. })));
     let renewed = Fence { term: closed.term, ..fence };
-    // The event fails again: its letter is opened again, and knows what has been done with it.
-    let (again, _) = bury(&store, &renewed, &failure(letter.stream_id, 7, "still no")).await;
+    // The event fails again: its dead letter is opened again, and knows what has been done with it.
+    let (again, _) = bury(&store, &renewed, &failure(dead_letter.stream_id, 7, "still no")).await;
     assert_eq!((again.id, again.state, again.resolved_at), (buried.id, DeadLetterState::Dead, None));
     assert_eq!((again.error_message.as_deref(), again.resolved_by), (Some("still no"), None));
-    assert_eq!(store.letter(again.id).await.unwrap().unwrap().attempts.len(), 1);
+    assert_eq!(store.dead_letter(again.id).await.unwrap().unwrap().attempts.len(), 1);
 }

@@ -59,7 +59,7 @@ impl Namespace {
         assert!(ip(&format!("link set {}o down", self.name)));
     }
 
-    fn mend(&self) {
+    fn repair(&self) {
         assert!(ip(&format!("link set {}o up", self.name)));
     }
 }
@@ -85,9 +85,9 @@ impl Way {
         }
     }
 
-    fn mend(&self) {
+    fn repair(&self) {
         match self {
-            Self::Namespace(namespace) => namespace.mend(),
+            Self::Namespace(namespace) => namespace.repair(),
             Self::Proxy(proxy) => proxy.silence(false),
         }
     }
@@ -135,7 +135,7 @@ async fn is_followed(way: Way, server: &ThrowawayPostgres) {
     assert_eq!(after.instance.pid, other.pid());
     assert!(after.term > before.term);
     // It has stopped by itself: what it was at when it was cut off is the last it did.
-    way.mend();
+    way.repair();
     let effects_before: i64 = effects(&db).await.values().sum();
     caught_up(&store).await;
     assert_eq!(effects(&db).await.values().sum::<i64>(), effects_before + 1, "only the leader has an effect");

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use highwater::backend::{Diagnose, LeaderHold, Leadership, Severity};
-use highwater::{Cause, EventStore, GlobalSequence, Problem, ReliableDeliveryConfig};
+use highwater::operations::Cause;
+use highwater::{EventStore, GlobalSequence, Problem, ReliableDeliveryConfig};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use uuid::Uuid;
 
@@ -56,7 +57,7 @@ async fn hints_that_a_role_without_grants_repeats_keep_nobody_from_taking_over()
     };
     let taking_over = async {
         for _ in 0..3 {
-            let before = leader(&store, ID).await.expect("somebody leads").term;
+            let before = leader(&store, ID).await.expect("an instance leads").term;
             end_leader(&db, &store).await;
             let ended = Instant::now();
             eventually("another leads", async || leader(&store, ID).await.is_some_and(|it| it.term > before)).await;
@@ -64,9 +65,9 @@ async fn hints_that_a_role_without_grants_repeats_keep_nobody_from_taking_over()
             assert!(ended.elapsed() < Duration::from_secs(4), "it took {:?}", ended.elapsed());
         }
     };
-    eventually("somebody leads", async || leader(&store, ID).await.is_some()).await;
+    eventually("an instance leads", async || leader(&store, ID).await.is_some()).await;
     tokio::select! {
-        () = forging => unreachable!("it goes on for ever"),
+        () = forging => unreachable!("it continues for ever"),
         () = taking_over => {}
     }
     drop(connection);

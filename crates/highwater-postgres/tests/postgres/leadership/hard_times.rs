@@ -62,7 +62,7 @@ async fn idle_connections_are_not_ended_by_a_setting_of_the_role() {
     db.store().await;
     let options: sqlx::postgres::PgConnectOptions = db.url.parse().unwrap();
     let options = options.options([("idle_session_timeout", "100"), ("statement_timeout", "60000")]);
-    let store = PgEventStore::connect_to(options, db.config()).await.unwrap();
+    let store = PgEventStore::connect_to_with(options, db.config()).await.unwrap();
     let setting: String = sqlx::query_scalar("SHOW idle_session_timeout").fetch_one(store.pool()).await.unwrap();
     assert_eq!(setting, "0");
     let bus = PgEventBus::with_config(store, coordinated());
@@ -100,7 +100,7 @@ async fn a_server_without_room_for_more_locks_costs_nobody_what_it_has() {
     let leads = bus.subscribe(Recorder::new("projection:first")).await.unwrap();
     eventually("it leads", async || leads.state().is_live()).await;
     let term = leads.state().term();
-    // Somebody takes all the room there is.
+    // A client takes all the room there is.
     let mut greedy = sqlx::PgConnection::connect(&db.url).await.unwrap();
     let mut taken = 0;
     while sqlx::query("SELECT pg_advisory_lock($1)").bind(taken).execute(&mut greedy).await.is_ok() {
@@ -167,7 +167,7 @@ async fn an_instance_whose_runtime_is_gone_is_not_counted_any_more() {
     drop(handle);
 }
 
-/// Its thread goes on, and would take what is given to it.
+/// Its thread continues, and would take what is given to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_whose_runtime_hangs_gets_nothing_more() {
     let db = Db::new();
@@ -187,7 +187,7 @@ async fn an_instance_whose_runtime_hangs_gets_nothing_more() {
             for n in 0..6 {
                 bus.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
             }
-            // Everybody has said what they want, and nobody gets to anything any more.
+            // All have said what they want, and none makes progress any more.
             tokio::time::sleep(Duration::from_millis(200)).await;
             released.recv().unwrap();
             bus.shutdown().await.unwrap();
@@ -206,7 +206,7 @@ async fn an_instance_whose_runtime_hangs_gets_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_somebody_holds_do_not_keep_the_others_from_being_taken_over() {
+async fn rows_that_a_transaction_holds_do_not_keep_the_others_from_being_taken_over() {
     let db = Db::new();
     let first = bus(&db, coordinated()).await;
     for n in 0..20 {

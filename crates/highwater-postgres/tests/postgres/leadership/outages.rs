@@ -73,12 +73,12 @@ async fn survive(outage: fn(&mut ThrowawayPostgres)) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_instances_go_on_after_the_server_was_restarted() {
+async fn three_instances_continue_after_the_server_was_restarted() {
     survive(|server| server.restart().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_instances_go_on_after_the_server_has_crashed() {
+async fn three_instances_continue_after_the_server_has_crashed() {
     survive(|server| {
         server.crash().unwrap();
         server.start_again().unwrap();
@@ -87,7 +87,7 @@ async fn three_instances_go_on_after_the_server_has_crashed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_instances_go_on_with_the_replica_when_the_primary_dies() {
+async fn three_instances_continue_with_the_replica_when_the_primary_dies() {
     let mut primary = ThrowawayPostgres::builder().durable().start().unwrap();
     let mut replica = primary.synchronous_replica().unwrap();
     let db = Db::on(primary.url());
@@ -101,7 +101,7 @@ async fn three_instances_go_on_with_the_replica_when_the_primary_dies() {
     primary.crash().unwrap();
     replica.promote().unwrap();
     let before = three.seen().len();
-    eventually("they go on", async || three.seen().len() > before + 30).await;
+    eventually("they continue", async || three.seen().len() > before + 30).await;
     load.end().await;
     let promoted = Db { url: replica.url(), schema: db.schema.clone() };
     three.have_everything(&promoted, &store).await;

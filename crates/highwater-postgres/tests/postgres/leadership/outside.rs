@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use highwater::backend::{Checkpoints, LeaderHold, Log, explain_with_patience};
-use highwater::{BusError, Cause, Claim, Error, EventStore, GlobalSequence, SubscriberOverview};
+use highwater::operations::{Cause, SubscriberOverview};
+use highwater::{BusError, Claim, Error, EventStore, GlobalSequence};
 use highwater_postgres::{PgEventBus, PgEventStore};
 
 use super::processes::{caught_up, effects};
@@ -51,7 +52,7 @@ async fn another_process_is_seen_with_what_it_does_and_how_it_ended() {
 
     let pid = worker.pid();
     worker.kill();
-    is(&store, EFFECTS, "nobody leads").await;
+    is(&store, EFFECTS, "no leader").await;
     let said = store.explain(EFFECTS).await.unwrap().to_string();
     assert!(said.contains("Nobody processes for it.") && said.contains(&format!("Process {pid} on ")), "{said}");
 
@@ -126,7 +127,7 @@ async fn how_far_the_log_is_settled_is_seen_by_who_comes_while_a_transaction_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forced_move_fences_another_process_which_goes_on_from_there() {
+async fn a_forced_move_fences_another_process_which_continues_from_there() {
     let db = Db::new();
     let store = Job::prepare(&db).await;
     let workers = ["a", "b"].map(|name| Job::new(&db, name).start());

@@ -13,7 +13,7 @@ use super::worker::{COUNTED, EFFECTS, Job, Worker};
 use crate::bus::{quick, say};
 use crate::support::{Db, eventually, sequences, soak};
 
-/// Somebody who appends all the time, and does not give up.
+/// A writer that appends all the time, and does not give up.
 pub struct Load {
     stop: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
@@ -65,11 +65,15 @@ async fn had(db: &Db, worker: &str) -> i64 {
     count.fetch_one(&mut connection).await.unwrap()
 }
 
-/// Waits until everything in the log has been handled.
+/// Waits until everything in the log has been handled, by workers that may still be starting.
 pub async fn caught_up(store: &PgEventStore) {
     let bus = PgEventBus::with_config(store.clone(), quick());
     let at = say(store, "the end").await;
     for subscriber_id in [COUNTED, EFFECTS] {
+        eventually("it has been started", async || {
+            highwater::backend::Checkpoints::checkpoint(store, subscriber_id).await.unwrap().is_some()
+        })
+        .await;
         bus.wait_for(subscriber_id, GlobalSequence(at)).await.unwrap();
     }
 }
@@ -82,15 +86,17 @@ pub async fn assert_nothing_lost(db: &Db, store: &PgEventStore, again: usize) {
     assert!(all.iter().eq(effects.keys()), "every event had its effect");
     let doubled: i64 = effects.values().map(|count| count - 1).sum();
     assert!(doubled <= again as i64, "{doubled} effects more than once, where {again} may be");
-    let letters =
-        highwater::backend::DeadLetters::count_letters(store, &highwater::DeadLetterQuery::default()).await.unwrap();
-    assert_eq!(letters, 0, "nothing was counted twice and refused for that");
+    let dead_letters =
+        highwater::backend::DeadLetters::count_dead_letters(store, &highwater::operations::DeadLetterQuery::default())
+            .await
+            .unwrap();
+    assert_eq!(dead_letters, 0, "nothing was counted twice and refused for that");
 }
 
 /// The worker that leads for a subscriber, taken out of those there are.
 async fn leading(store: &PgEventStore, workers: &mut Vec<Worker>, subscriber_id: &str) -> Worker {
     let mut at = None;
-    eventually("somebody leads", async || {
+    eventually("an instance leads", async || {
         let leader = leader(store, subscriber_id).await;
         at = leader.and_then(|leader| workers.iter().position(|worker| worker.pid() == leader.instance.pid));
         at.is_some()
@@ -112,7 +118,7 @@ async fn a_leader_that_is_killed_under_load_is_followed_and_nothing_is_lost() {
         let dead = victim.name.clone();
         victim.kill();
         let (other, before) = (workers[0].name.clone(), had(&db, &workers[0].name).await);
-        eventually("the other goes on", async || had(&db, &other).await > before + 20).await;
+        eventually("the other takes over", async || had(&db, &other).await > before + 20).await;
         workers.push(Job::new(&db, &format!("{dead}{kill}")).start());
     }
     load.end().await;

@@ -32,7 +32,7 @@ async fn holders(db: &Db, subscriber_id: &str) -> Vec<(i32, String)> {
 }
 
 #[tokio::test]
-async fn a_coordinated_subscriber_holds_a_lock_of_64_bits_and_lets_go_when_it_stops() {
+async fn a_coordinated_subscriber_holds_a_lock_of_64_bits_and_releases_it_when_it_stops() {
     let db = Db::new();
     let bus = bus(&db, coordinated()).await;
     let subscription = bus.subscribe(Recorder::new("projection:a")).await.unwrap();
@@ -67,7 +67,7 @@ async fn many_subscribers_share_one_session_that_is_never_in_a_transaction() {
     let options: sqlx::postgres::PgConnectOptions = db.url.parse().unwrap();
     db.store().await;
     let options = options.application_name(&name);
-    let store = highwater_postgres::PgEventStore::connect_to(options, db.config()).await.unwrap();
+    let store = highwater_postgres::PgEventStore::connect_to_with(options, db.config()).await.unwrap();
     let bus = PgEventBus::with_config(store, coordinated());
     for n in 0..30 {
         bus.subscribe(Recorder::new(&format!("projection:{n}"))).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_lock_connection_that_is_killed_costs_leadership_at_once_and_it_is_got
     let [(pid, _)] = holders(&db, "projection:a").await[..] else { panic!("one session holds the lock") };
     let mut connection = db.connection().await;
     sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut connection).await.unwrap();
-    // The pool lives on, so events could go on being handled; but somebody else might be at it.
+    // The pool lives on, so events could still be handled; but another leader might be at it.
     eventually("it leads again, with a new term", async || subscription.state().term().is_some_and(|t| t > term)).await;
     let second = say(one.store(), "y").await;
     one.wait_for("projection:a", GlobalSequence(second)).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_handler_that_hogs_the_runtime_does_not_cost_leadership() {
     let subscription = hogged.subscribe(hog).await.unwrap();
     eventually("it leads", async || subscription.state().is_live()).await;
     let term = subscription.state().term();
-    // Another instance, on a thread of its own, tries all the time.
+    // Another instance, on a dedicated thread, tries all the time.
     let other = std::thread::spawn({
         let (url, schema) = (db.url.clone(), db.schema.clone());
         move || {
@@ -193,7 +193,7 @@ async fn a_guard_is_given_back_with_the_end_of_its_connection() {
     assert!(!guard.is_held());
     let next = other.acquire(&claim).await.unwrap();
     assert!(next.is_held() && next.term() > guard.term());
-    // Letting go of what was lost takes nothing away from the new leader.
+    // Releasing what was lost takes nothing away from the new leader.
     drop(guard);
     assert!(one.try_acquire(&claim).await.unwrap().is_none());
     assert!(next.is_held());

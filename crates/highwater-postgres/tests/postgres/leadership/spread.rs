@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use highwater::ReliableDeliveryConfig;
 use highwater::backend::{LeaderHold, Leadership};
-use highwater_postgres::PgEventStore;
+use highwater_contract::notes::hands_over_without_a_warning;
+use highwater_postgres::{PgEventBus, PgEventStore};
 
+use super::coordinated;
 use super::processes::{Load, caught_up, counted};
 use super::worker::{Job, Worker};
 use crate::support::{Db, sequences};
@@ -35,7 +38,7 @@ async fn are_level(store: &PgEventStore, workers: &[Worker], each: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twelve_subscribers_are_spread_over_three_processes_whoever_comes_and_goes() {
+async fn twelve_subscribers_are_spread_over_three_processes_as_they_come_and_go() {
     let db = Db::new();
     let store = Job::prepare(&db).await;
     let start = |name: &str| Job { idle: 10, ..Job::new(&db, name) }.start();
@@ -49,4 +52,13 @@ async fn twelve_subscribers_are_spread_over_three_processes_whoever_comes_and_go
     load.end().await;
     caught_up(&store).await;
     assert_eq!(counted(&db).await, sequences(&store).await, "nothing is lost or doubled on the way");
+}
+
+#[tokio::test]
+async fn joining_spreading_and_leaving_warn_of_nothing() {
+    let db = Db::new();
+    // Not so short that a busy machine alone makes an instance lose what it leads, which is warned of.
+    let config = ReliableDeliveryConfig { takeover_bound: Duration::from_secs(10), ..coordinated() };
+    let bus = async || PgEventBus::with_config(db.store().await, config.clone());
+    hands_over_without_a_warning(bus().await, bus().await).await;
 }

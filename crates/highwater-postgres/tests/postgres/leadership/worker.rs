@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::{
-    BoxError, Event, GlobalSequence, Projection, ReliableDeliveryConfig, SubscriberOptions, TransactionalProjection,
+    BoxError, Event, Projection, ReliableDeliveryConfig, StateIs, SubscriberOptions, TransactionalProjection,
 };
 use highwater_contract::delivered;
 use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
@@ -15,8 +15,8 @@ use sqlx::AssertSqlSafe;
 use throwaway_postgres::send_signal;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::processes::caught_up;
 use super::{coordinated_in_batches, leader};
-use crate::bus::say;
 use crate::support::{Db, Note, eventually};
 
 /// Tells the program that it is a worker, and which.
@@ -149,7 +149,8 @@ impl Drop for Worker {
     }
 }
 
-/// Counts every event in its transaction. An event that says so freezes whoever gets it first, in the middle of it.
+/// Counts every event in its transaction. An event that says so freezes the instance that gets it first, in the middle of
+/// it.
 struct Counted(Arc<Job>, PgEventStore);
 
 impl TransactionalProjection<Note, PgTx> for Counted {
@@ -183,6 +184,8 @@ impl TransactionalProjection<Note, PgTx> for Counted {
 struct Effects(Arc<Job>, sqlx::PgPool);
 
 impl Projection<Note> for Effects {
+    const STATE: StateIs = StateIs::Outside;
+
     fn subscriber_id(&self) -> &str {
         EFFECTS
     }
@@ -211,10 +214,8 @@ async fn a_worker_processes_until_it_is_told_to_stop() {
     let db = Db::new();
     let store = Job::prepare(&db).await;
     let worker = Job::new(&db, "a").start();
-    let bus = PgEventBus::new(store.clone());
-    let at = say(&store, "x").await;
+    caught_up(&store).await;
     for subscriber_id in [COUNTED, EFFECTS] {
-        bus.wait_for(subscriber_id, GlobalSequence(at)).await.unwrap();
         let leader = leader(&store, subscriber_id).await.unwrap();
         assert_eq!((leader.instance.pid, &*leader.instance.host), (worker.pid(), hostname().trim()));
     }

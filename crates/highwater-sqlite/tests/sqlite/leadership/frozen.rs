@@ -29,7 +29,7 @@ async fn instances(store: &SqliteEventStore, count: i64) {
     .await;
 }
 
-/// Whether anybody can write. Who is stopped in the middle of a transaction keeps everybody from it.
+/// Whether a writer can write. A process stopped in the middle of a transaction keeps all others from it.
 async fn can_write(folder: &Folder) -> bool {
     let mut connection = connection(&folder.database()).await;
     execute(&mut connection, "PRAGMA busy_timeout = 50").await;
@@ -131,7 +131,7 @@ async fn leaders_that_are_frozen_again_and_again_under_load_lose_nothing() {
     let rounds = soak(4);
     for round in 0..rounds {
         let mut leads = None;
-        eventually("somebody leads", async || {
+        eventually("an instance leads", async || {
             leads = leader(&store, COUNTED).await;
             leads.is_some()
         })
@@ -202,7 +202,8 @@ async fn the_doctor_names_an_instance_that_gives_no_sign_of_life() {
     .await;
 }
 
-/// Leads on a runtime of its own, and then blocks it until it is told to go on. Then says whether it still believes to lead.
+/// Leads on a runtime of its own, and then blocks it until it is told to continue. Then says whether it still believes to
+/// lead.
 fn hang(store: SqliteEventStore, bound: Duration) -> (mpsc::Receiver<()>, mpsc::Sender<()>, mpsc::Receiver<bool>) {
     let ((leads, is_leading), (go_on, wait)) = (mpsc::channel(), mpsc::channel());
     let (tell, still_leads) = mpsc::channel();

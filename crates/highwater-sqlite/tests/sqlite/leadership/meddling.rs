@@ -1,6 +1,6 @@
-//! Somebody cleans up what belongs to the living.
+//! A user cleans up what belongs to the living.
 
-use highwater::backend::{Checkpoints, Log, Transfer};
+use highwater::backend::{Checkpoints, Log, Opening, Transfer};
 use highwater::{Claim, Coordinator, Error, ProjectorCoordinator};
 
 use super::{COUNTED, EFFECTS, caught_up, leader, leads, prepared, start};
@@ -10,13 +10,13 @@ fn locks(folder: &Folder) -> std::path::PathBuf {
     folder.path().join("events.db-locks")
 }
 
-/// Away at once, whoever is about to put something into it.
+/// Away at once, though a process may be about to put something into it.
 fn remove_locks(folder: &Folder) {
     std::fs::rename(locks(folder), folder.path().join("removed")).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_lock_is_removed_gives_up_and_somebody_leads_again() {
+async fn a_leader_whose_lock_is_removed_gives_up_and_another_instance_leads() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
     let coordinator = Coordinator::new(&store, &coordinated(1));
@@ -31,12 +31,8 @@ async fn a_leader_whose_lock_is_removed_gives_up_and_somebody_leads_again() {
     let term = leads(&store, COUNTED, &worker).await;
     assert!(term > guard.term());
     // What the old one still believes cannot reach the database.
-    let fence = highwater::backend::Fence {
-        subscriber_id: COUNTED.into(),
-        term: guard.taken().term,
-        incarnation: guard.taken().incarnation,
-    };
-    let begun = highwater::backend::Backend::begin(&store, &fence, None).await;
+    let fence = guard.taken().checkpoint.fence();
+    let begun = highwater::backend::Backend::begin(&store, &fence, Opening::Handler, None).await;
     assert!(matches!(begun, Err(Error::Fenced { .. })), "{:?}", begun.map(|_| ()));
     drop(guard);
     assert_eq!(leader(&store, COUNTED).await.map(|leader| leader.term), Some(term), "giving up took nothing away");

@@ -1,4 +1,4 @@
-//! Who may lock, in a folder that everybody can write to.
+//! Who may lock, in a folder that every user can write to.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -74,7 +74,7 @@ async fn in_the_place_of_a_lock(folder: &Folder, store: &SqliteEventStore, put: 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_locks_can_be_used_by_nobody_else_whatever_the_umask() {
     let (folder, store) = shared().await;
-    // What it is before the first lock does not matter: an earlier version made folders that everybody could look into.
+    // What it is before the first lock does not matter: an earlier version made folders that every user could look into.
     fs::create_dir(locks(&folder)).unwrap();
     fs::write(locks(&folder).join("instance-0"), "").unwrap();
     set_mode(&locks(&folder), 0o777);
@@ -135,14 +135,14 @@ async fn a_pipe_in_the_place_of_a_lock_makes_nobody_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_somebody_else_has_put_there_is_refused_and_named() {
+async fn a_folder_that_another_user_has_put_there_is_refused_and_named() {
     let (folder, _store) = shared().await;
     let job = Job::on(&folder, Task::TryToLead);
     let worker = if is_root() {
         let mut stranger = Command::new("setpriv");
         let account = STRANGER.to_string();
         stranger.args(["--reuid", &account, "--regid", &account, "--clear-groups", "mkdir", "-m", "777"]);
-        assert!(stranger.arg(locks(&folder)).status().unwrap().success(), "in a folder like /tmp everybody may");
+        assert!(stranger.arg(locks(&folder)).status().unwrap().success(), "in a folder like /tmp every user may");
         job.start()
     } else {
         // Without a second account: what belongs to the system, in the place of the folder.

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use super::storing::arrived;
 use super::{Driver, Trouble};
-use crate::delivery::after_commit::noting;
-use crate::delivery::handling::{Failure, Pace, call_within};
+use crate::delivery::handling::{Failure, TimeBudget, call_within};
+use crate::delivery::machine::Failed;
 use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
-use crate::{Closing, Error, Record};
+use crate::{Begun, Closing, Opening, Record};
 
 /// After how many events other tasks may run.
 const EVENTS_PER_TURN: usize = 32;
@@ -30,13 +30,15 @@ impl Driver {
     pub(super) async fn handle_each(&mut self, records: &[Record]) {
         let Handler::Each(handler) = &self.subscriber.handler else { return };
         let decoder = Decoder { types: &self.subscriber.types, upcasters: self.shared.backend.upcasters() };
-        let due = self.due().unwrap_or_else(|| Instant::now() + self.config.checkpoint_mode.interval());
-        let mut pace = Pace::until(self.config.handler_timeout, due, &self.signals);
+        // From now on the checkpoint lags behind, and not from when these events are done.
+        let since = *self.behind_since.get_or_insert_with(Instant::now);
+        let due = since + self.config.checkpoint_mode.interval();
+        let mut budget = TimeBudget::until(self.config.handler_timeout, due, &self.signals);
         let (mut done, mut failed) = (0, None);
         for chunk in records.chunks(EVENTS_PER_TURN) {
-            let (taken_in, failure) = handler.handle(chunk, decoder, &mut pace).await;
-            (done, failed) = (done + taken_in, failure);
-            if taken_in < chunk.len() {
+            let (handled, failure) = handler.handle(chunk, decoder, &mut budget).await;
+            (done, failed) = (done + handled, failure);
+            if handled < chunk.len() {
                 break;
             }
             // Others on this thread get their turn, though not each time: going back to the scheduler may move the task to
@@ -46,78 +48,66 @@ impl Driver {
         self.machine.on_handled(done);
         self.moved(done);
         if let (Some(failure), Some(record)) = (failed, records.get(done)) {
-            self.failed(failure, record);
+            self.failed(failure, std::slice::from_ref(record));
         }
     }
 
     /// All of them in one transaction, with the checkpoint.
     pub(super) async fn handle_within(&mut self, records: &[Record]) -> Result<(), Trouble> {
         let Handler::Within(handler) = &self.subscriber.handler else { return Ok(()) };
-        let backend = self.shared.backend.clone();
+        let backend = &*self.shared.backend;
         let decoder = Decoder { types: &self.subscriber.types, upcasters: backend.upcasters() };
-        let (fence, mut begun) = self.begin(None).await?;
-        let started = Instant::now();
-        // After a lost answer some of these may be done: what the transaction found counts, not what we remember.
-        let done = records.partition_point(|record| record.global_sequence <= begun.global_sequence);
-        if done == records.len() {
-            backend.rollback(begun.tx, false).await;
-            self.machine.on_found(records.len(), begun.global_sequence);
-            self.moved(0);
-            return Ok(());
-        }
-        let handler = handler.handle(&mut begun.tx, &records[done..], decoder);
-        let handling = call_within(&*backend, handler, self.config.handler_timeout);
-        let (handled, appended) = noting(handling).await;
-        // Of the handler alone: a commit that waits for a distant replica takes as long for one event as for a thousand.
-        let took = started.elapsed();
-        let failure = match handled {
-            Ok(()) => {
-                let to = self.machine.position_after(records.len());
-                let event_id = records.last().map(|record| record.id);
-                let closing = Closing::Advance { from: begun.global_sequence, to, event_id };
-                match backend.commit(begun.tx, &fence, closing).await {
-                    Ok(_) => {
-                        if let Some(appended) = appended {
-                            backend.announce(appended);
-                        }
-                        self.machine.on_took(records.len(), took);
-                        self.machine.on_committed(records.len());
-                        self.moved(records.len());
-                        return Ok(());
-                    }
-                    Err(Error::Aborted { source }) => Failure::new(&Error::Aborted { source }.into()),
-                    Err(error) => return Err(error),
-                }
+        let (to, event_id) = (self.machine.position_after(records.len()), records.last().map(|record| record.id));
+        let (mut from, mut took) = (0, None);
+        let work = async |begun: &mut Begun| {
+            from = begun.global_sequence;
+            // After a lost answer some of these may be done: what the transaction found counts, not what we remember.
+            let done = records.partition_point(|record| record.global_sequence <= from);
+            if done == records.len() {
+                return Ok(None);
             }
-            Err(failure) => {
-                backend.rollback(begun.tx, failure.unsure).await;
-                if failure.outage {
-                    return Err(failure.into_trouble());
-                }
-                failure
-            }
+            let started = Instant::now();
+            let handling = handler.handle(&mut begun.tx, &records[done..], decoder);
+            let handled = call_within(backend, handling, self.config.handler_timeout).await;
+            // Of the handler alone: a commit that waits for a distant replica takes as long for one event as for a thousand.
+            took = Some(started.elapsed());
+            handled.map(|()| Some(Closing::Advance { from, to, event_id }))
         };
-        self.machine.on_took(records.len(), took);
-        if let [record] = records {
-            self.failed(failure, record);
-        } else {
-            self.journal.batch_failed(records.len(), &failure.error);
-            self.machine.on_batch_failed(records.len());
+        let ended = self.in_transaction(Opening::Handler, None, work).await?;
+        if let Some(took) = took {
+            self.machine.on_took(records.len(), took);
+        }
+        match ended {
+            Ok(Some(_)) => {
+                self.machine.on_committed(records.len());
+                self.moved(records.len());
+            }
+            Ok(None) => {
+                self.machine.on_found(records.len(), from);
+                self.moved(0);
+            }
+            Err(failure) => self.failed(failure, records),
         }
         Ok(())
     }
 
-    /// The event in front failed: again later, or never.
-    pub(super) fn failed(&mut self, failure: Failure, record: &Record) {
+    /// The events in front failed: again later, one by one, or never.
+    fn failed(&mut self, failure: Failure, records: &[Record]) {
         let error = failure.error.clone();
-        self.status_error(error.clone());
-        if let Some(failures) = self.machine.on_failed(failure.permanent, &error) {
-            let delay = retry::delay(&self.config, failures - 1, fastrand::f64());
-            self.retry_at = Some(tokio::time::Instant::now() + delay);
-            self.journal.retrying(record, failures, delay, &error);
-        } else if let Some(reason) = self.machine.halted() {
-            self.journal.halted(reason);
+        match self.machine.on_failed(records.len(), failure.permanent, &error) {
+            Failed::Together => return self.journal.batch_failed(records.len(), &error),
+            Failed::Retry { failures } => {
+                let delay = retry::delay(&self.config, failures - 1, fastrand::f64());
+                self.retry_at = Some(tokio::time::Instant::now() + delay);
+                self.journal.retrying(&records[0], failures, delay, &error);
+            }
+            Failed::Spent => {
+                if let Some(reason) = self.machine.halted() {
+                    self.journal.halted(reason);
+                }
+            }
         }
+        self.status_error(error);
         self.failure = Some(failure);
     }
 

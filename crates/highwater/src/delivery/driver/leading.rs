@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::{Driver, Trouble};
-use crate::{Backoff, Claim, Error, Fence, LeadershipGuard, Taken, chain};
+use super::{Driver, Inherited, Trouble};
+use crate::{Backoff, Checkpoint, Claim, Error, LeadershipGuard, Taken, chain};
 
 /// After how long being fenced is forgotten.
 const UNDISTURBED: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Gets the right to process. After an interruption it has that already, unless another instance took over meanwhile.
-    pub(super) async fn take(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn begin_leading(&mut self) -> Result<(), Trouble> {
         let id = self.subscriber.id.clone();
         let taken = match &self.fence {
             Some(fence) => {
@@ -21,35 +21,36 @@ impl Driver {
                     Some(found) if found.term != fence.term && found.term.nonce != self.nonce => {
                         return Err(Error::Fenced { subscriber_id, term: Some(found.term.number) });
                     }
-                    Some(found) => Taken {
-                        term: found.term,
-                        global_sequence: found.global_sequence,
-                        event_id: found.event_id,
-                        fresh: false,
-                        incarnation: found.incarnation,
-                    },
+                    Some(checkpoint) => Taken { checkpoint, fresh: false },
                 }
             }
             None => {
+                if self.is_outdated().await? {
+                    return Ok(());
+                }
                 let Some(guard) = self.lead().await? else { return Ok(()) };
                 let taken = guard.taken().clone();
                 self.signals.leads(guard);
                 // Before anything else can fail: from now on it is this term that counts.
-                let fence = Fence { subscriber_id: id.clone(), term: taken.term, incarnation: taken.incarnation };
-                (self.fence, self.stands_by) = (Some(fence), false);
+                (self.fence, self.stands_by) = (Some(taken.checkpoint.fence()), false);
                 taken
             }
         };
         // Loaded after the term was raised, so no other instance can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
         self.parked_at = Instant::now();
-        self.fence = Some(Fence { subscriber_id: id, term: taken.term, incarnation: taken.incarnation });
+        self.fence = Some(taken.checkpoint.fence());
         if !taken.fresh {
             self.is_of_this_log(&taken).await?;
         }
-        let Taken { term, global_sequence, fresh, .. } = taken;
-        self.machine.on_taken(global_sequence, parked);
-        self.journal.started(term.number, global_sequence, fresh);
+        let begun = self.has_begun(&taken);
+        let Taken { checkpoint: Checkpoint { term, global_sequence, setup_version, .. }, fresh } = taken;
+        self.machine.on_taken(Inherited { global_sequence, parked, setup_version, begun });
+        if let Some(reason) = self.machine.unfit().cloned() {
+            self.unfit(&reason).await?;
+        } else {
+            self.journal.started(term.number, global_sequence, fresh);
+        }
         Ok(())
     }
 
@@ -57,9 +58,9 @@ impl Driver {
     /// leader that continued from there would miss the events that get them. A checkpoint that was only moved by hand names
     /// an event that is there.
     async fn is_of_this_log(&self, taken: &Taken) -> Result<(), Trouble> {
-        let (backend, at) = (&self.shared.backend, taken.global_sequence);
+        let (backend, at) = (&self.shared.backend, taken.checkpoint.global_sequence);
         let head = if at > self.start { backend.head().await? } else { at };
-        let found = match taken.event_id {
+        let found = match taken.checkpoint.event_id {
             _ if head < at => format!("the log ends at {head}"),
             Some(id) if backend.record(id).await?.is_none() => {
                 format!("event {id}, which it handled last, is not in the log")
@@ -69,7 +70,7 @@ impl Driver {
         let id = &self.subscriber.id;
         let why =
             format!("the checkpoint of {id:?} is at {at}, and {found}; set it to where the log is the same as it was");
-        Err(Error::Damaged { action: "go on from the checkpoint", source: why.into() })
+        Err(Error::Damaged { action: "resume from the checkpoint", source: why.into() })
     }
 
     /// Waits for leadership; `None` when something else is wanted first.
@@ -77,6 +78,7 @@ impl Driver {
         // What was held is released before it is requested again.
         self.signals.release().await;
         let claim = Claim {
+            subscribes: true,
             start: self.start,
             nonce: self.nonce,
             prefers: self.subscriber.options.prefers.clone(),
@@ -125,8 +127,8 @@ impl Driver {
     }
 
     /// Everything is stored: another instance continues from here.
-    pub(super) async fn let_go(&mut self) -> Result<(), Trouble> {
-        self.journal.let_go(self.machine.stored());
+    pub(super) async fn yield_leadership(&mut self) -> Result<(), Trouble> {
+        self.journal.yielded_leadership(self.machine.stored());
         self.machine.on_not_leading();
         self.release().await;
         self.stands_by = true;

@@ -1,16 +1,13 @@
 //! Where the next events come from.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::storing::arrived;
 use super::{Driver, Source, Trouble};
 use crate::delivery::catch_up::CatchUp;
-use crate::delivery::tail::Found;
-use crate::{Error, EventTypes, ReadLimit, Record};
-
-/// How long to wait before asking the tail for a seat again.
-const TURNED_AWAY: Duration = Duration::from_millis(20);
+use crate::delivery::tail::{TURNED_AWAY, TailRead};
+use crate::{Error, Filter, ReadLimit, Record};
 
 impl Driver {
     pub(super) fn limit(&self) -> ReadLimit {
@@ -27,18 +24,18 @@ impl Driver {
         }
         match &mut self.source {
             Source::None => {
-                let reader = CatchUp::start(&self.shared.backend, position, self.stored_types.clone(), self.limit());
+                let reader = CatchUp::start(&self.shared.backend, position, self.filter.clone(), self.limit());
                 self.source = Source::CatchUp(reader);
                 self.journal.catching_up(position);
             }
             Source::Near => match self.shared.tail.join(position, fence.incarnation) {
-                Some(seat) => {
-                    self.source = Source::Tail(seat);
+                Some(slot) => {
+                    self.source = Source::Tail(slot);
                     self.journal.live(position);
                 }
                 None => {
                     self.source = Source::None;
-                    // Without having got on in between: the tail has not noticed yet that the server was replaced.
+                    // Without progress in between: the tail has not noticed yet that the server was replaced.
                     if self.turned_away_at.replace(position) == Some(position) {
                         tokio::time::sleep(TURNED_AWAY).await;
                     }
@@ -59,9 +56,9 @@ impl Driver {
                         if read.page.incarnation != fence.incarnation {
                             return Err(Error::Interrupted { reason: "another life of the server".to_owned() });
                         }
-                        self.machine.on_page(Arc::new(read.page.records), read.page.complete_to);
-                        self.moved(0);
-                        if read.near {
+                        let near = read.near;
+                        self.on_page(Arc::new(read.page.records), read.page.complete_to);
+                        if near {
                             self.source = Source::Near;
                         }
                     }
@@ -71,18 +68,18 @@ impl Driver {
                     }
                 }
             }
-            Source::Tail(seat) => match seat.find(position) {
-                Found::Page(page) => {
+            Source::Tail(slot) => match slot.find(position) {
+                TailRead::Page(page) => {
                     let (records, complete_to) = (page.records.clone(), page.complete_to);
                     self.calm();
-                    self.take_in(records, complete_to);
+                    self.hand_page(records, complete_to);
                 }
-                Found::Behind => self.source = Source::None,
-                Found::Void => return Err(Error::Interrupted { reason: "another life of the server".to_owned() }),
-                Found::Nothing => {
+                TailRead::Behind => self.source = Source::None,
+                TailRead::Void => return Err(Error::Interrupted { reason: "another life of the server".to_owned() }),
+                TailRead::Nothing => {
                     let overdue = overdue(due);
                     tokio::select! {
-                        () = seat.changed() => {}
+                        () = slot.changed() => {}
                         () = self.signals.changed() => {}
                         outcome = arrived(&mut self.storing) => return self.stored(outcome),
                         () = overdue, if !self.machine.is_storing() => {}
@@ -94,13 +91,18 @@ impl Driver {
     }
 
     /// Hands a shared page to the machine, without the events this subscriber does not want.
-    pub(super) fn take_in(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
-        let wanted = |record: &Record| self.stored_types.contains(&record.event_type);
-        let records = match &*self.stored_types {
-            EventTypes::All => records,
-            EventTypes::Only(_) if records.iter().all(wanted) => records,
-            EventTypes::Only(_) => Arc::new(records.iter().filter(|record| wanted(record)).cloned().collect()),
+    pub(super) fn hand_page(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
+        let wanted = |record: &Record| self.filter.accepts(record);
+        let records = match &*self.filter {
+            &Filter::ALL => records,
+            _ if records.iter().all(wanted) => records,
+            _ => Arc::new(records.iter().filter(|record| wanted(record)).cloned().collect()),
         };
+        self.on_page(records, complete_to);
+    }
+
+    fn on_page(&mut self, records: Arc<Vec<Record>>, complete_to: u64) {
+        self.kinds.check_read(&self.subscriber.id, &self.filter, records.iter());
         self.machine.on_page(records, complete_to);
         self.moved(0);
     }
@@ -116,7 +118,7 @@ impl Driver {
     pub(super) fn has_more(&mut self) -> bool {
         match &mut self.source {
             Source::CatchUp(reader) => reader.is_ready(),
-            Source::Tail(seat) => matches!(seat.find(self.machine.handled()), Found::Page(_)),
+            Source::Tail(slot) => matches!(slot.find(self.machine.handled()), TailRead::Page(_)),
             Source::None | Source::Near => false,
         }
     }

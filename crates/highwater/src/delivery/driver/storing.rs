@@ -3,16 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use uuid::Uuid;
 
 use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
-use crate::{
-    Begun, CheckpointWrite, Closed, Closing, DeadLetter, DeadLetterQuery, DeadLetterState, Error, Fence, NewDeadLetter,
-    Record,
-};
+use crate::{CheckpointWrite, Closing, DeadLetter, DeadLetterQuery, DeadLetterState, Error, NewDeadLetter, Record};
 
 /// For how long what is known of parked streams is believed: to count them takes longer the more there are.
 const PARKED_FOR: Duration = Duration::from_secs(1);
@@ -50,41 +47,6 @@ impl Driver {
         }
     }
 
-    /// Begins a fenced transaction, if that continues what was done.
-    pub(in crate::delivery) async fn begin(&self, letter: Option<Uuid>) -> Result<(Fence, Begun), Trouble> {
-        let fence = self.fence()?;
-        let begun = self.shared.backend.begin(&fence, letter).await?;
-        Ok((fence, self.continued(begun).await?))
-    }
-
-    /// The same for one in which no handler works.
-    pub(in crate::delivery) async fn begin_closing(&self, letter: Option<Uuid>) -> Result<(Fence, Begun), Trouble> {
-        let fence = self.fence()?;
-        let begun = self.shared.backend.begin_closing(&fence, letter).await?;
-        Ok((fence, self.continued(begun).await?))
-    }
-
-    /// A transaction that has begun, unless it begins below what was stored.
-    async fn continued(&self, begun: Begun) -> Result<Begun, Trouble> {
-        if self.machine.continues_from(begun.global_sequence) {
-            return Ok(begun);
-        }
-        self.shared.backend.rollback(begun.tx, false).await;
-        let (found, stored) = (begun.global_sequence, self.machine.stored());
-        let reason =
-            format!("the checkpoint is at {found}, and {stored} was stored: the database has lost what was committed");
-        Err(Error::Interrupted { reason })
-    }
-
-    /// Opens and closes a fenced transaction in which nothing else happens.
-    pub(in crate::delivery) async fn fenced<'a>(
-        &self,
-        closing: impl FnOnce(u64) -> Closing<'a>,
-    ) -> Result<Closed, Trouble> {
-        let (fence, begun) = self.begin_closing(None).await?;
-        self.shared.backend.commit(begun.tx, &fence, closing(begun.global_sequence)).await
-    }
-
     /// Writes a dead letter for the event in front, and moves the checkpoint past it.
     pub(super) async fn bury(&mut self, park: bool) -> Result<(), Trouble> {
         let Some(record) = self.current() else { return Ok(()) };
@@ -93,10 +55,11 @@ impl Driver {
         }
         let error = self.failure.as_ref().map_or_else(|| "it failed".into(), |failure| failure.error.clone());
         let failures = self.machine.failures();
-        let letter = letter(&record, Some(error.to_string()), failures.saturating_sub(1), park);
-        match self.fenced(|from| Closing::Bury { letter: &letter, from }).await {
+        let dead_letter = dead_letter(&record, Some(error.to_string()), failures.saturating_sub(1), park);
+        match self.fenced(|from| Closing::Bury { dead_letter: &dead_letter, from }).await {
             Ok(closed) => {
                 self.machine.on_buried(closed.parked_left);
+                self.moved(0);
                 self.journal.dead_letter(&record, failures, &error);
                 self.failure = None;
                 Ok(())
@@ -120,15 +83,16 @@ impl Driver {
             // Nothing to wait behind any more: it is handled like any other.
             return Ok(());
         }
-        let letter = letter(&record, None, 0, true);
-        let closed = self.fenced(|from| Closing::Bury { letter: &letter, from }).await?;
+        let dead_letter = dead_letter(&record, None, 0, true);
+        let closed = self.fenced(|from| Closing::Bury { dead_letter: &dead_letter, from }).await?;
         self.machine.on_buried(closed.parked_left);
+        self.moved(0);
         self.journal.parked(&record);
         let front = self.first_parking(record.stream_id).await?;
-        if front.is_some_and(|letter| letter.state == DeadLetterState::Parked) {
+        if front.is_some_and(|dead_letter| dead_letter.state == DeadLetterState::Parked) {
             // What it was to wait behind was deleted by hand, so nobody would ever replay it. Killed here, it stays parked, and
             // is listed as such; the next event of the stream finds it.
-            self.replay_letters(Some(record.stream_id), "subscriber", |letter| letter.parks).await?;
+            self.replay_dead_letters(Some(record.stream_id), "subscriber", |dead_letter| dead_letter.parks).await?;
         }
         Ok(())
     }
@@ -138,10 +102,10 @@ impl Driver {
     pub(in crate::delivery) async fn first_parking(&self, stream_id: Uuid) -> Result<Option<DeadLetter>, Trouble> {
         let mut query = DeadLetterQuery { stream_id: Some(stream_id), ..DeadLetterQuery::of(&*self.subscriber.id) };
         loop {
-            let letters = self.shared.backend.letters(&query).await?;
-            let Some(last) = letters.last() else { return Ok(None) };
+            let dead_letters = self.shared.backend.dead_letters(&query).await?;
+            let Some(last) = dead_letters.last() else { return Ok(None) };
             query.after = Some(last.cursor());
-            if let Some(first) = letters.into_iter().find(|letter| letter.parks) {
+            if let Some(first) = dead_letters.into_iter().find(|dead_letter| dead_letter.parks) {
                 return Ok(Some(first));
             }
         }
@@ -163,7 +127,7 @@ impl Driver {
     }
 }
 
-fn letter(record: &Record, error_message: Option<String>, retry_count: u32, parks: bool) -> NewDeadLetter {
+fn dead_letter(record: &Record, error_message: Option<String>, retry_count: u32, parks: bool) -> NewDeadLetter {
     NewDeadLetter {
         event_id: record.id,
         global_sequence: record.global_sequence,
@@ -172,6 +136,15 @@ fn letter(record: &Record, error_message: Option<String>, retry_count: u32, park
         error_message,
         retry_count,
         parks,
+    }
+}
+
+/// What came of the checkpoint that is being stored, if that is known.
+pub(super) fn answered(storing: &mut Option<oneshot::Receiver<Outcome>>) -> Option<Outcome> {
+    match storing.as_mut()?.try_recv() {
+        Ok(outcome) => Some(outcome),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Closed) => Some(Err(Arc::new(Error::ShutDown))),
     }
 }
 

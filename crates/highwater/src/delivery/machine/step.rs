@@ -1,5 +1,6 @@
 //! The machine's inputs and outputs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::FailurePolicy;
@@ -17,11 +18,17 @@ pub(crate) struct Policy {
     pub(crate) transactional: bool,
     pub(crate) parked_per_stream_max: u64,
     pub(crate) parked_max: u64,
+    /// For what is said about it.
+    pub(crate) subscriber_id: Arc<str>,
+    /// The version of the tables that its code is written for; none where it has nothing to set up.
+    pub(crate) version: Option<u32>,
+    /// Tables of an earlier version are built again without asking.
+    pub(crate) rebuilds: bool,
 }
 
 /// What is wanted from outside.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum Intent {
     #[default]
     Run,
     Pause,
@@ -44,6 +51,8 @@ pub(crate) struct Now {
 pub(crate) enum Step {
     /// Get the right to process, and the checkpoint.
     Take,
+    /// Have the tables of the read model made. `anew`: with an emptied read model, from the start.
+    SetUp { anew: bool },
     /// Wait for a page; meanwhile a checkpoint that is being stored may arrive, or become overdue.
     Read,
     /// Hand so many events over: [`Machine::front`].
@@ -66,6 +75,17 @@ pub(crate) enum Step {
     Rest,
     /// It is over.
     End,
+}
+
+/// What follows when events failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// They were a batch: each is handled alone.
+    Together,
+    /// The one in front has failed so often, and is retried.
+    Retry { failures: u32 },
+    /// It is not retried.
+    Spent,
 }
 
 /// What an error of the store means for leadership. The machine has drawn its own conclusions already.

@@ -1,8 +1,7 @@
 //! The machine by itself.
 
+mod tables;
 mod world;
-
-use std::collections::HashMap;
 
 use chrono::DateTime;
 
@@ -17,6 +16,9 @@ fn policy() -> Policy {
         transactional: false,
         parked_per_stream_max: 100,
         parked_max: 1_000,
+        subscriber_id: "projection:orders".into(),
+        version: None,
+        rebuilds: false,
     }
 }
 
@@ -24,6 +26,7 @@ fn record(global_sequence: u64, stream: u128) -> Record {
     Record {
         id: Uuid::from_u128(u128::from(global_sequence)),
         stream_id: Uuid::from_u128(stream),
+        stream_name: None,
         stream_version: 1,
         global_sequence,
         event_type: "Noted".to_owned(),
@@ -41,7 +44,7 @@ fn page(sequences: impl IntoIterator<Item = u64>) -> Arc<Vec<Record>> {
 fn running(policy: Policy) -> Machine {
     let mut machine = Machine::new(policy);
     assert_eq!(machine.step(Now::default()), Step::Take);
-    machine.on_taken(0, HashMap::new());
+    machine.on_taken(Inherited::default());
     machine
 }
 
@@ -100,12 +103,12 @@ fn an_event_is_tried_max_retries_times_again_and_then_buried() {
     let mut machine = running(policy());
     machine.on_page(page(1..=2), 2);
     for failures in 1..=2 {
-        assert_eq!(machine.on_failed(false, "no"), Some(failures));
+        assert_eq!(machine.on_failed(1, false, "no"), Failed::Retry { failures });
         assert_eq!(machine.step(NOW), Step::Sleep);
         machine.on_due();
         assert_eq!(machine.step(NOW), Step::Handle { count: 1 });
     }
-    assert_eq!(machine.on_failed(false, "no"), None);
+    assert_eq!(machine.on_failed(1, false, "no"), Failed::Spent);
     assert_eq!(machine.step(NOW), Step::Bury { park: false });
     machine.on_buried(0);
     assert_eq!((machine.handled(), machine.stored()), (1, 1));
@@ -117,25 +120,25 @@ fn what_was_handled_before_a_failure_is_stored_before_it_waits() {
     let mut machine = running(Policy { batch: 100, ..policy() });
     machine.on_page(page(1..=9), 9);
     machine.on_handled(3);
-    machine.on_failed(false, "no");
+    machine.on_failed(1, false, "no");
     assert_eq!(machine.step(NOW), Step::Store);
     machine.on_storing();
     assert_eq!(machine.step(NOW), Step::Sleep);
 }
 
 #[test]
-fn a_permanent_failure_is_not_tried_again() {
+fn a_permanent_failure_is_not_retried() {
     let mut machine = running(policy());
     machine.on_page(page(1..=2), 2);
-    assert_eq!(machine.on_failed(true, "never"), None);
+    assert_eq!(machine.on_failed(1, true, "never"), Failed::Spent);
     assert_eq!(machine.step(NOW), Step::Bury { park: false });
 }
 
 #[test]
-fn a_letter_that_cannot_be_written_leaves_the_event_to_be_handled_again() {
+fn a_dead_letter_that_cannot_be_written_leaves_the_event_to_be_handled_again() {
     let mut machine = running(policy());
     machine.on_page(page(1..=2), 2);
-    machine.on_failed(true, "never");
+    machine.on_failed(1, true, "never");
     machine.on_bury_failed();
     assert_eq!(machine.step(NOW), Step::Sleep, "no faster than any other retry");
     machine.on_due();
@@ -147,7 +150,7 @@ fn a_batch_that_failed_is_redone_one_by_one_and_no_more_than_that() {
     let mut machine = running(Policy { batch: 3, transactional: true, ..policy() });
     machine.on_page(page(1..=6), 6);
     assert_eq!(machine.step(NOW), Step::Handle { count: 3 });
-    machine.on_batch_failed(3);
+    assert_eq!(machine.on_failed(3, true, "no"), Failed::Together, "whichever it was");
     for _ in 0..3 {
         assert_eq!(machine.step(NOW), Step::Handle { count: 1 });
         machine.on_committed(1);
@@ -160,7 +163,7 @@ fn events_behind_a_parked_one_are_parked_and_those_of_other_streams_are_not() {
     let mut machine = running(Policy { on_failure: FailurePolicy::ParkStream, batch: 10, ..policy() });
     let records = [(1, 7), (2, 8), (3, 7), (4, 8)].map(|(sequence, stream)| record(sequence, stream));
     machine.on_page(Arc::new(records.into()), 4);
-    machine.on_failed(true, "no");
+    machine.on_failed(1, true, "no");
     assert_eq!(machine.step(NOW), Step::Bury { park: true });
     machine.on_buried(1);
     assert_eq!(machine.step(NOW), Step::Handle { count: 1 });
@@ -180,7 +183,7 @@ fn events_behind_a_parked_one_are_parked_and_those_of_other_streams_are_not() {
 fn more_parked_events_than_allowed_halt_it() {
     let mut machine = running(Policy { on_failure: FailurePolicy::ParkStream, parked_per_stream_max: 1, ..policy() });
     machine.on_page(page(1..=3), 3);
-    machine.on_failed(true, "no");
+    machine.on_failed(1, true, "no");
     assert!(machine.may_park());
     machine.on_buried(1);
     assert_eq!(machine.step(NOW), Step::Park);
@@ -193,7 +196,7 @@ fn more_parked_events_than_allowed_halt_it() {
 fn to_halt_is_to_stop_in_front_of_the_event_and_to_resume_is_to_try_it_again() {
     let mut machine = running(Policy { on_failure: FailurePolicy::Halt, max_retries: 0, ..policy() });
     machine.on_page(page(1..=2), 2);
-    assert_eq!(machine.on_failed(false, "no"), None);
+    assert_eq!(machine.on_failed(1, false, "no"), Failed::Spent);
     assert_eq!((machine.step(NOW), machine.handled()), (Step::Rest, 0));
     machine.on_resumed();
     assert_eq!(machine.step(NOW), Step::Handle { count: 1 });
@@ -201,11 +204,11 @@ fn to_halt_is_to_stop_in_front_of_the_event_and_to_resume_is_to_try_it_again() {
 
 #[test]
 fn what_was_done_is_stored_before_it_pauses_and_before_it_ends() {
-    for (wish, then) in [(Wish::Pause, Step::Rest), (Wish::Stop, Step::End)] {
+    for (intent, then) in [(Intent::Pause, Step::Rest), (Intent::Stop, Step::End)] {
         let mut machine = running(Policy { batch: 100, ..policy() });
         machine.on_page(page(1..=9), 9);
         machine.on_handled(3);
-        machine.on_wish(wish);
+        machine.on_intent(intent);
         assert_eq!(machine.step(NOW), Step::Store);
         machine.on_storing();
         assert_eq!(machine.step(NOW), Step::AwaitStore);
@@ -226,12 +229,12 @@ fn a_checkpoint_in_flight_is_awaited_before_one_travels_in_a_transaction() {
 }
 
 #[test]
-fn what_was_asked_is_done_between_events_and_also_while_one_waits_to_be_tried_again() {
+fn what_was_asked_is_done_between_events_and_also_while_one_waits_for_its_retry() {
     let asked = Now { asked: true, ..NOW };
     let mut machine = running(policy());
     machine.on_page(page(1..=2), 2);
     assert_eq!(machine.step(asked), Step::Serve);
-    machine.on_failed(false, "no");
+    machine.on_failed(1, false, "no");
     assert_eq!(machine.step(asked), Step::Serve);
     assert_eq!(machine.step(NOW), Step::Sleep);
     machine.on_due();
@@ -245,7 +248,7 @@ fn after_an_interruption_nothing_that_was_remembered_counts() {
     machine.on_handled(5);
     machine.on_interrupted();
     assert_eq!(machine.step(NOW), Step::Take);
-    machine.on_taken(2, HashMap::new());
+    machine.on_taken(Inherited { global_sequence: 2, ..Inherited::default() });
     assert_eq!((machine.handled(), machine.stored(), machine.step(NOW)), (2, 2, Step::Read));
 }
 
@@ -268,7 +271,7 @@ fn a_transaction_that_begins_below_what_is_believed_stored_does_not_continue_it(
 }
 
 #[test]
-fn a_page_that_overlaps_what_was_handled_is_taken_from_where_it_goes_on() {
+fn a_page_that_overlaps_what_was_handled_is_taken_from_where_it_continues() {
     let mut machine = running(Policy { batch: 100, ..policy() });
     machine.on_page(page(1..=4), 4);
     machine.on_handled(4);
@@ -281,7 +284,7 @@ fn fenced(term: Option<u64>) -> Error {
 }
 
 #[test]
-fn what_an_error_means_depends_on_what_was_going_on() {
+fn what_an_error_means_depends_on_what_was_being_done() {
     let interrupted = || Error::Interrupted { reason: "another life of the server".to_owned() };
     let unknown = || Error::UnknownOutcome { source: "the connection is gone".into() };
     let unavailable = || Error::Unavailable { action: "answer", source: "away".into() };

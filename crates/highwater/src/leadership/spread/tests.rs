@@ -32,7 +32,7 @@ fn carried_out(members: &[Member]) -> Vec<Member> {
     for Move { subscriber_id, from, to } in whole_plan(&members) {
         for member in &mut members {
             if member.session == from {
-                assert!(member.leads.contains(&subscriber_id), "nobody lets go of what it does not have");
+                assert!(member.leads.contains(&subscriber_id), "nobody releases what it does not have");
                 member.leads.retain(|id| *id != subscriber_id);
             } else if member.session == to {
                 assert!(member.wants.iter().any(|want| want.subscriber_id == subscriber_id), "nobody gets unasked");
@@ -79,7 +79,7 @@ fn what_is_level_stays() {
 }
 
 #[test]
-fn only_what_somebody_else_wants_is_let_go() {
+fn only_what_another_instance_wants_is_released() {
     let all = [member(1, None, &twelve(), &TWELVE), member(2, None, &[("a", None), ("x", None)], &["x"])];
     assert_eq!(counts(&carried_out(&all)), [11, 2]);
     assert_eq!(whole_plan(&[member(1, None, &twelve(), &TWELVE), member(2, None, &[], &[])]), []);

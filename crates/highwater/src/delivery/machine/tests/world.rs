@@ -1,6 +1,6 @@
 //! The machine against a world in which everything goes wrong at random.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
 
@@ -9,8 +9,9 @@ use super::*;
 struct World {
     log: Vec<Record>,
     checkpoint: u64,
+    setup_version: Option<u32>,
     /// Open dead letters by event, with whether they park their stream.
-    letters: BTreeMap<u64, bool>,
+    dead_letters: BTreeMap<u64, bool>,
     /// How often each event was handled, by a handler that is not transactional.
     seen: BTreeMap<u64, u32>,
     /// What a transactional handler has committed.
@@ -31,15 +32,20 @@ fn survive(seed: u64) {
         transactional: random.bool(),
         ..policy()
     };
+    let policy = Policy { version: (policy.transactional && random.bool()).then_some(1), ..policy };
     let mut at = 0;
     let log = (0..random.usize(1..120)).map(|_| {
         at += random.u64(1..4);
         record(at, random.u128(..5))
     });
+    let log: Vec<Record> = log.collect();
+    // What lies between the events, and after the last, is of types that nobody asked for.
+    let end = at + random.u64(..3);
     let mut world = World {
-        log: log.collect(),
+        log,
         checkpoint: 0,
-        letters: BTreeMap::new(),
+        setup_version: None,
+        dead_letters: BTreeMap::new(),
         seen: BTreeMap::new(),
         model: BTreeSet::new(),
         order: Vec::new(),
@@ -51,7 +57,7 @@ fn survive(seed: u64) {
     // As it was a while ago: what a server that recovers may go back to.
     let mut before = world.clone();
     for _ in 0..20_000 {
-        if world.checkpoint >= at && storing.is_none() {
+        if world.checkpoint >= end && storing.is_none() {
             break;
         }
         match random.u32(..400) {
@@ -66,11 +72,12 @@ fn survive(seed: u64) {
             }
             1 => {
                 // Whatever the store returns. Leading or not, it continues from what is stored.
-                let error = match random.u8(..5) {
+                let error = match random.u8(..6) {
                     0 => fenced(Some(7)),
                     1 => fenced(None),
                     2 => Error::UnknownOutcome { source: "lost".into() },
                     3 => Error::Interrupted { reason: "another life".to_owned() },
+                    4 => Error::Damaged { action: "read", source: "half a row".into() },
                     _ => Error::Unavailable { action: "answer", source: "away".into() },
                 };
                 match machine.on_error(&error, random.bool()) {
@@ -86,14 +93,15 @@ fn survive(seed: u64) {
                 }
                 continue;
             }
-            2 => machine.on_wish(Wish::Pause),
-            3..=6 => machine.on_wish(Wish::Run),
+            2 => machine.on_intent(Intent::Pause),
+            3..=6 => machine.on_intent(Intent::Run),
             7 => machine.on_asked_to_yield(random.u8(..4) > 0),
             8 => before = world.clone(),
             // The server has lost what was committed, and the machine has not been told. (What is written without a
             // transaction names the life of the server; that is the driver's to find out.)
             9 if policy.transactional && storing.is_none() => {
-                world = World { seen: world.seen, order: world.order, ..before.clone() };
+                let World { seen, order, setup_version, .. } = world;
+                world = World { seen, order, setup_version, ..before.clone() };
                 // What was handled within a transaction is lost with it.
                 world.order.retain(|sequence| *sequence <= world.checkpoint);
             }
@@ -110,16 +118,39 @@ fn survive(seed: u64) {
         let asked = random.u8(..50) == 0;
         let now = Now { overdue: random.u8(..5) == 0, more: random.bool(), asked };
         match machine.step(now) {
-            Step::Take => machine.on_taken(world.checkpoint, world.parked()),
+            Step::Take => machine.on_taken(Inherited {
+                global_sequence: world.checkpoint,
+                parked: world.parked(),
+                setup_version: world.setup_version,
+                begun: world.checkpoint > 0,
+            }),
+            Step::SetUp { anew } => {
+                assert!(!anew, "seed {seed}: nothing else has set it up");
+                // It fails, or its answer is lost, or it is done.
+                match random.u8(..4) {
+                    0 => {}
+                    1 => {
+                        world.setup_version = policy.version;
+                        machine.on_interrupted();
+                        (storing, world.order) = (None, Vec::new());
+                    }
+                    _ => {
+                        world.setup_version = policy.version;
+                        machine.on_set_up();
+                    }
+                }
+            }
             Step::Read => {
                 let after = machine.handled();
                 let size = random.usize(1..10);
-                let records: Vec<Record> =
-                    world.log.iter().filter(|record| record.global_sequence > after).take(size).cloned().collect();
-                let complete_to = records.last().map_or(after, |last| last.global_sequence);
-                machine.on_page(Arc::new(records), complete_to);
+                let mut left = world.log.iter().filter(|record| record.global_sequence > after);
+                let records: Vec<Record> = left.by_ref().take(size).cloned().collect();
+                let next = left.next().map_or(end, |next| next.global_sequence - 1);
+                let last = records.last().map_or(after, |last| last.global_sequence);
+                machine.on_page(Arc::new(records), random.u64(last..=next));
             }
             Step::Handle { count } if policy.transactional => {
+                assert!(world.setup_version == policy.version, "seed {seed}: an event before the tables are there");
                 transact(&mut machine, &mut world, &poison, count, &mut random);
             }
             Step::Handle { count } => {
@@ -128,11 +159,11 @@ fn survive(seed: u64) {
                 let fails = |record: &&Record| poison.contains(&record.global_sequence);
                 let done = records.iter().position(|record| fails(&record)).unwrap_or(records.len());
                 for record in &records[..done] {
-                    world.take_in(record, &machine);
+                    world.handle(record, &machine);
                 }
                 machine.on_handled(done);
                 if done < records.len() {
-                    machine.on_failed(random.u8(..4) == 0, "poison");
+                    machine.on_failed(1, random.u8(..4) == 0, "poison");
                 }
             }
             Step::Store if !machine.continues_from(world.checkpoint) => interrupt(&mut machine, &mut world),
@@ -143,23 +174,24 @@ fn survive(seed: u64) {
                 interrupt(&mut machine, &mut world);
             }
             step @ (Step::Bury { .. } | Step::Park) => {
-                assert!(storing.is_none(), "seed {seed}: a checkpoint in flight could overtake the letter's");
+                assert!(storing.is_none(), "seed {seed}: a checkpoint in flight could overtake the dead letter's");
                 let (records, range) = machine.front(1);
                 let record = &records[range.start];
                 let parks = step != Step::Bury { park: false };
-                world.letters.insert(record.global_sequence, parks);
+                world.dead_letters.insert(record.global_sequence, parks);
                 world.checkpoint = record.global_sequence;
                 machine.on_buried(world.parked().get(&record.stream_id).copied().unwrap_or(0));
+                assert_eq!(machine.stored(), world.checkpoint, "seed {seed}: what is believed to be stored");
             }
             Step::Sleep => machine.on_due(),
             Step::Serve => {
                 assert!(storing.is_none(), "seed {seed}: a checkpoint in flight could overtake a replay's");
                 world.replay(&mut machine);
             }
-            Step::Rest => machine.on_wish(Wish::Run),
+            Step::Rest => machine.on_intent(Intent::Run),
             Step::Yield => {
                 let again = world.order.iter().filter(|sequence| **sequence > world.checkpoint).count();
-                assert!(storing.is_none() && again == 0, "seed {seed}: whoever goes on does {again} events again");
+                assert!(storing.is_none() && again == 0, "seed {seed}: a new leader does {again} events again");
                 machine.on_not_leading();
                 world.order.clear();
             }
@@ -171,7 +203,7 @@ fn survive(seed: u64) {
             "seed {seed}: the checkpoint has passed an event that is not done"
         );
     }
-    assert!(world.checkpoint >= at, "seed {seed}: it never gets to the end");
+    assert!(world.checkpoint >= end, "seed {seed}: it never gets to the end");
 }
 
 fn interrupt(machine: &mut Machine, world: &mut World) {
@@ -196,17 +228,13 @@ fn transact(
     machine.on_took(count, Duration::from_millis(random.u64(..2_000)));
     let new: Vec<&Record> = records.iter().filter(|record| record.global_sequence > world.checkpoint).collect();
     if new.iter().any(|record| poison.contains(&record.global_sequence)) {
-        if count == 1 {
-            machine.on_failed(random.u8(..4) == 0, "poison");
-        } else {
-            machine.on_batch_failed(count);
-        }
+        machine.on_failed(count, random.u8(..4) == 0, "poison");
         return;
     }
     if !new.is_empty() {
         for record in new {
             assert!(world.model.insert(record.global_sequence), "an event is in the model twice");
-            world.take_in(record, machine);
+            world.handle(record, machine);
         }
         world.checkpoint = to;
     }
@@ -219,14 +247,14 @@ fn transact(
 impl World {
     fn parked(&self) -> HashMap<Uuid, u64> {
         let mut parked = HashMap::new();
-        for (sequence, _) in self.letters.iter().filter(|(_, parks)| **parks) {
+        for (sequence, _) in self.dead_letters.iter().filter(|(_, parks)| **parks) {
             let record = self.log.iter().find(|record| record.global_sequence == *sequence);
             *parked.entry(record.map_or(Uuid::nil(), |record| record.stream_id)).or_default() += 1;
         }
         parked
     }
 
-    fn take_in(&mut self, record: &Record, machine: &Machine) {
+    fn handle(&mut self, record: &Record, machine: &Machine) {
         assert!(
             !self.parked().contains_key(&record.stream_id),
             "an event overtook one that its stream is parked behind"
@@ -238,17 +266,17 @@ impl World {
     }
 
     fn is_done(&self, record: &Record, policy: &Policy) -> bool {
-        let taken_in = if policy.transactional {
+        let handled = if policy.transactional {
             self.model.contains(&record.global_sequence)
         } else {
             self.seen.contains_key(&record.global_sequence)
         };
-        taken_in || self.letters.contains_key(&record.global_sequence)
+        handled || self.dead_letters.contains_key(&record.global_sequence)
     }
 
     /// Everything that waits is handled now, in order.
     fn replay(&mut self, machine: &mut Machine) {
-        for (sequence, _) in std::mem::take(&mut self.letters) {
+        for (sequence, _) in std::mem::take(&mut self.dead_letters) {
             self.seen.insert(sequence, 1);
             self.model.insert(sequence);
         }

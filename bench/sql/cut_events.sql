@@ -1,1 +1,0 @@
-DELETE FROM highwater.events WHERE global_sequence > $1

@@ -1,0 +1,5 @@
+SELECT {event}
+FROM {schema}.events WHERE global_sequence > $1 AND global_sequence <= $2
+    AND ($5::text[] IS NULL OR event_type = ANY ($5)) AND split_part(stream_name, '/', 1) = ANY ($6)
+    AND (SELECT {schema}.insist_on_life($4))
+ORDER BY global_sequence LIMIT $3

@@ -1,0 +1,9 @@
+SELECT id, subscriber_id, event_id, global_sequence, stream_id, event_type, error_message, retry_count, created_at,
+    last_retry_at, state, parks, resolved_at, resolved_by, reason,
+    (SELECT e.stream_name FROM events e WHERE e.id = event_bus_dlq.event_id) AS stream_name
+FROM event_bus_dlq
+WHERE ($1 IS NULL OR subscriber_id = $1) AND ($2 IS NULL OR stream_id = $2)
+    AND ($3 IS NULL OR created_at >= $3) AND ($4 IS NULL OR created_at < $4)
+    AND state IN (SELECT s.value FROM json_each($5) s) AND ($6 IS NULL OR event_type = $6)
+    AND ($7 IS NULL OR (global_sequence, id) > ($7, $8))
+ORDER BY global_sequence, id LIMIT $9

@@ -1,3 +1,0 @@
-SELECT id, subscriber_id, event_id, global_sequence, stream_id, event_type, error_message, retry_count, created_at,
-    last_retry_at, state, parks, resolved_at, resolved_by, reason
-FROM event_bus_dlq WHERE id = $1

@@ -1,0 +1,1 @@
+DELETE FROM event_bus_reports WHERE subscriber_id = $1

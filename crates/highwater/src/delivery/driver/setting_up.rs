@@ -1,0 +1,189 @@
+//! The tables of a read model: made before the first event, and made anew when their version goes up.
+//!
+//! Both happen in one fenced transaction with what is stored about it. Cut off anywhere, it leaves nothing behind; and when only
+//! the answer is lost, the checkpoint tells.
+
+use chrono::Utc;
+
+use super::{Driver, Inherited, Trouble};
+use crate::delivery::handling::{Failure, call, call_within};
+use crate::subscriber::Handler;
+use crate::{
+    Begun, Checkpoint, Closing, Error, Fence, LeaderHold, OpenTx, Opening, Report, Request, RequestKind, StartAt,
+    SubscriptionState, Taken,
+};
+
+/// In whose name a subscriber rebuilds itself.
+const ITSELF: &str = "subscriber";
+
+impl Driver {
+    /// Has the tables made. What keeps `setup` from that concerns no event, so it is retried until it works, as when the store
+    /// does not answer: skipping events would be wrong, and so would dead letters.
+    pub(super) async fn set_up(&mut self, anew: bool) -> Result<(), Trouble> {
+        let Some(version) = self.subscriber.version else { return Ok(()) };
+        if anew {
+            let started = self.start_over(ITSELF).await?;
+            return started.map_err(|failure| self.cannot_set_up("rebuilding for", version, &failure));
+        }
+        let work = async |begun: &mut Begun| {
+            let made = self.call_setup(&mut begun.tx).await?;
+            Ok(if made && self.machine.would_lack_events() { None } else { Some(Closing::SetUp { version }) })
+        };
+        match self.in_transaction(Opening::Handler, None, work).await? {
+            Ok(Some(_)) => {
+                self.machine.on_set_up();
+                self.journal.set_up(version);
+                Ok(())
+            }
+            Ok(None) => {
+                self.machine.on_lacking_events();
+                match self.machine.unfit().cloned() {
+                    Some(reason) => self.unfit(&reason).await,
+                    None => Ok(()),
+                }
+            }
+            Err(failure) => Err(self.cannot_set_up("setup() of", version, &failure)),
+        }
+    }
+
+    /// Back to the start with an emptied read model, in one transaction. Tables of another version are made first: `reset` is
+    /// written for those of this one. The inner error is the handler's, and nothing has changed then.
+    pub(in crate::delivery) async fn start_over(&mut self, by: &str) -> Result<Result<(), Failure>, Trouble> {
+        let to = match self.subscriber.options.start {
+            StartAt::After(position) => position,
+            StartAt::Beginning | StartAt::End => 0,
+        };
+        let backend = &*self.shared.backend;
+        let setup_version = self.subscriber.version.filter(|_| !self.machine.is_set_up());
+        let opening = match &self.subscriber.handler {
+            Handler::Each(handler) => {
+                let reset = call(async { handler.reset().await }, self.config.handler_timeout);
+                if let Err(failure) = reset.await {
+                    return Ok(Err(failure));
+                }
+                Opening::Closing
+            }
+            Handler::Within(_) => Opening::Handler,
+        };
+        let work = async |begun: &mut Begun| {
+            if setup_version.is_some() {
+                self.call_setup(&mut begun.tx).await?;
+            }
+            if let Handler::Within(handler) = &self.subscriber.handler {
+                call_within(backend, handler.reset(&mut begun.tx), self.config.handler_timeout).await?;
+            }
+            Ok(Some(Closing::Reset { to, by, nonce: self.nonce, setup_version }))
+        };
+        let closed = match self.in_transaction(opening, None, work).await? {
+            Ok(closed) => closed,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let Some(version) = setup_version {
+            self.journal.set_up(version);
+        }
+        // Those up to where it starts are left, and may park a stream still.
+        let parked = backend.parked(&self.subscriber.id).await?.into_iter().collect();
+        let fence = self.fence()?;
+        let term = closed.map_or(fence.term, |closed| closed.term);
+        self.begin_anew(Fence { term, ..fence }, to, parked);
+        Ok(Ok(()))
+    }
+
+    /// Has the handler make its tables, and says whether it has any.
+    async fn call_setup(&self, tx: &mut OpenTx) -> Result<bool, Failure> {
+        let Handler::Within(handler) = &self.subscriber.handler else { return Ok(false) };
+        let mut made = false;
+        let setup = async {
+            made = handler.setup(tx).await?;
+            Ok(())
+        };
+        call_within(&*self.shared.backend, setup, self.config.handler_timeout).await?;
+        Ok(made)
+    }
+
+    fn cannot_set_up(&self, what: &str, version: u32, failure: &Failure) -> Trouble {
+        self.status_error(failure.error.clone());
+        let source = format!("{what} version {version} failed with: {}", failure.error);
+        Error::Unavailable { action: "set up the tables of the read model", source: source.into() }
+    }
+
+    /// Whether it has handled events. Where it started at the end of the log, that is not known, and the last event tells.
+    pub(super) fn has_begun(&self, taken: &Taken) -> bool {
+        let moved = self.subscriber.options.start != StartAt::End && taken.checkpoint.global_sequence > self.start;
+        !taken.fresh && (taken.checkpoint.event_id.is_some() || moved)
+    }
+
+    /// The tables are not those that the code is written for. One that can be rebuilt leads on, because who leads is asked for
+    /// that, and may have been asked already; an instance of an older program leaves the subscriber to newer ones.
+    pub(super) async fn unfit(&mut self, reason: &str) -> Result<(), Trouble> {
+        if !self.machine.is_outdated() {
+            self.requests = self.shared.backend.open_requests(&[self.subscriber.id.to_string()]).await?.into();
+            if self.is_to_be_rebuilt() {
+                return Ok(());
+            }
+        }
+        self.journal.halted(reason);
+        self.status_error(reason.into());
+        if self.machine.is_outdated() {
+            self.say_why(reason).await;
+            self.release().await;
+        }
+        Ok(())
+    }
+
+    /// Whether the tables are not those of the code, and a rebuild is requested.
+    pub(super) fn is_to_be_rebuilt(&self) -> bool {
+        let rebuilds = |request: &Request| request.kind == RequestKind::Rebuild;
+        self.machine.unfit().is_some() && self.requests.iter().any(rebuilds)
+    }
+
+    /// Whether another instance leads, or may, with tables that are newer than the code here. To take over from that one would
+    /// only stop it.
+    pub(super) async fn is_outdated(&mut self) -> Result<bool, Trouble> {
+        let Some(version) = self.subscriber.version else { return Ok(false) };
+        let found = self.shared.backend.checkpoint(&self.subscriber.id).await?;
+        let Some(found) = found.filter(|found| found.setup_version > Some(version)) else { return Ok(false) };
+        if !self.is_led_elsewhere(found.term.number).await? {
+            return Ok(false);
+        }
+        let Checkpoint { global_sequence, setup_version, .. } = found;
+        self.machine.on_taken(Inherited { global_sequence, setup_version, ..Inherited::default() });
+        if let Some(reason) = self.machine.unfit().cloned() {
+            self.unfit(&reason).await?;
+        }
+        Ok(true)
+    }
+
+    async fn is_led_elsewhere(&self, term: u64) -> Result<bool, Trouble> {
+        let (backend, id) = (&self.shared.backend, &*self.subscriber.id);
+        let leaders = backend.leaders().await?;
+        match leaders.iter().find(|leader| leader.subscriber_id == id).map(|leader| leader.hold) {
+            None | Some(LeaderHold::Gone) => Ok(false),
+            Some(LeaderHold::Held) => Ok(true),
+            // Without coordination only its last words tell that it has ended.
+            Some(LeaderHold::Unknown) => {
+                let reports = backend.reports().await?;
+                let last = reports.iter().find(|report| report.subscriber_id == id && report.term == term);
+                Ok(last.is_none_or(|report| report.state != SubscriptionState::Stopped))
+            }
+        }
+    }
+
+    /// Leaves the reason where operators look for it: who leads nothing reports nothing.
+    async fn say_why(&self, reason: &str) {
+        let Some(fence) = &self.fence else { return };
+        let report = Report {
+            subscriber_id: self.subscriber.id.to_string(),
+            term: fence.term.number,
+            state: SubscriptionState::Halted { reason: reason.into() },
+            position: self.machine.handled(),
+            rate: 0.0,
+            last_error: Some(reason.to_owned()),
+            push_degraded: None,
+            reported_at: Utc::now(),
+        };
+        if let Err(error) = self.shared.backend.store_reports(&[report]).await {
+            self.journal.unreported(&error);
+        }
+    }
+}
