@@ -13,7 +13,7 @@ mod server;
 use stateright::{Model, Property};
 
 pub use numbers::Numbers;
-pub use reader::{Phase, Reader};
+pub use reader::{Known, Phase, Reader, Wanted};
 pub use server::{Durable, Server, Stage, Writer};
 
 use crate::rules::rules;
@@ -66,8 +66,13 @@ rules! {
         pub incarnation_voids_positions,
         /// `server_life`: a server that has recovered is another one, also under the same postmaster.
         pub identity_changes_with_every_recovery,
-        /// A new frontier starts at a checkpoint only if that was read up to: where one was set by hand proves nothing.
+        /// `settled_to.sql`: a new frontier starts at what was proved, and not at a checkpoint: where one was moved by hand proves
+        /// nothing.
         pub only_proof_starts_a_frontier,
+        /// `Settled::to`: what the readers of a store have proved counts for the life of the server it was proved in.
+        pub proof_counts_in_its_life,
+        /// `Reader::read_contiguous`: a page proves something only if it begins at or below what is proved.
+        pub proof_continues_proof,
     }
 }
 
@@ -90,16 +95,6 @@ pub enum Keeping {
     Elsewhere,
 }
 
-/// Where the frontier of a new connection begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// At the beginning of the log.
-    Zero,
-    /// At the highest checkpoint that is stored: the reader that stored it had been told that everything up to it is
-    /// settled.
-    Checkpoints,
-}
-
 /// How much there is.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
@@ -119,8 +114,9 @@ pub struct Size {
     pub keeping: Keeping,
     /// Whether another caller uses the readers' connections as well, at any time: `Log::frontier`.
     pub shared: bool,
-    /// Where new frontiers begin.
-    pub start: Start,
+    /// Whether proofs are shared: by the readers of a store, and with their checkpoints, so that the frontier of a new
+    /// connection begins where another one was. The first reader's checkpoint may be moved by hand then.
+    pub proofs: bool,
 }
 
 /// The model.
@@ -146,6 +142,8 @@ pub struct LogState {
     pub writers: [Writer; WRITERS_MAX],
     /// The readers.
     pub readers: [Reader; READERS_MAX],
+    /// What they share. Only where that counts.
+    pub known: Known,
 }
 
 /// What may happen next. Writers and readers by their place.
@@ -167,7 +165,7 @@ pub enum Action {
     Crash,
     /// One of the server's processes is killed, and it recovers by itself.
     Recover,
-    /// An operator sets a checkpoint to where the sequence is, by hand.
+    /// An operator moves the first reader's checkpoint to where the sequence is, by hand.
     StoreByHand,
     /// A reader opens its connection.
     Connect(usize),
@@ -193,6 +191,7 @@ impl Model for Log {
             durable: Durable::default(),
             writers,
             readers: [Reader::default(); READERS_MAX],
+            known: Known::default(),
         }]
     }
 
@@ -218,9 +217,14 @@ impl Model for Log {
         match action {
             Action::Connect(at) => self.connect(&mut next, at),
             Action::LoseConnection(at) => self.lose_connection(&mut next, at),
-            Action::QueryFrontier(at) => (next.readers[at].asked, next.readers[at].phase) = (true, Phase::Hole),
+            Action::QueryFrontier(at) => {
+                (next.readers[at].wanted, next.readers[at].phase) = (Wanted::Frontier, Phase::Hole);
+            }
             Action::Statement(at) => self.statement(&mut next, at),
-            Action::StoreCheckpoint(at) => next.server.checkpoints[at] = next.readers[at].position,
+            Action::StoreCheckpoint(at) => {
+                next.server.checkpoints[at] = next.readers[at].position;
+                next.server.settled_to = next.server.settled_to.max(self.known(&next, at));
+            }
             action => self.on_server(&mut next, action),
         }
         if self.alike {
@@ -259,8 +263,12 @@ impl Log {
         reading: Reading::All,
         keeping: Keeping::Checkpoint,
         shared: false,
-        start: Start::Zero,
+        proofs: false,
     };
+
+    /// Two readers that share what they prove.
+    pub const PROOFS: Size =
+        Size { proofs: true, writers: 2, numbers: 1, readers: 2, reading: Reading::Settled, ..Self::SIZE };
 
     /// The model without a rule, and what is violated then; `None` when there is no such rule.
     #[must_use]
@@ -272,7 +280,8 @@ impl Log {
             "newcomers_get_floors" => (Self::SIZE, PROGRESS_AMONG_OTHERS),
             "contiguous_page_moves_on" => (Self::SIZE, ORDER_STRICT),
             "contiguous_ends_at_a_hole" => (Self::SIZE, NO_EVENT_SKIPPED),
-            "only_proof_starts_a_frontier" => (Size { start: Start::Checkpoints, ..settled }, NO_EVENT_SKIPPED),
+            "only_proof_starts_a_frontier" | "proof_counts_in_its_life" => (Self::PROOFS, NO_EVENT_SKIPPED),
+            "proof_continues_proof" => (Size { reading: Reading::All, ..Self::PROOFS }, NO_EVENT_SKIPPED),
             // Who keeps positions in the database goes back to what is stored there, and does not need it.
             "settle_only_committed" => (Size { keeping: Keeping::Elsewhere, ..settled }, NO_EVENT_SKIPPED),
             _ => (settled, NO_EVENT_SKIPPED),
@@ -282,8 +291,13 @@ impl Log {
 }
 
 impl Log {
+    /// Readers that have to get everything: not one that an operator has told to skip something.
+    fn judged(&self, state: &LogState) -> std::ops::Range<usize> {
+        usize::from(state.server.by_hand)..self.size.readers
+    }
+
     fn no_event_is_skipped(&self, state: &LogState) -> bool {
-        (0..self.size.readers).all(|at| {
+        self.judged(state).all(|at| {
             let reader = &state.readers[at];
             let counts = self.size.keeping == Keeping::Elsewhere || reader.life == state.server.identity;
             let stored = state.server.checkpoints[at];

@@ -4,7 +4,7 @@
 //! in each state that the checker reaches, the one continuation without faults and new writers is carried out. A reader is
 //! deterministic, so that is all there is to try.
 
-use super::{Action, Log, LogState, Numbers, READERS_MAX, Stage, WRITERS_MAX};
+use super::{Action, Log, LogState, Numbers, Stage, WRITERS_MAX};
 
 /// Statements in which a reader comes to whatever it can: four a page, and what was begun before.
 const STATEMENTS_MAX: usize = 40;
@@ -15,7 +15,7 @@ impl Log {
         [true, false].into_iter().all(|commit| {
             let mut state = *state;
             (0..WRITERS_MAX).for_each(|writer| self.end(&mut state, writer, commit));
-            (0..self.size.readers).all(|reader| {
+            self.judged(&state).all(|reader| {
                 let state = self.read_on(state, reader);
                 state.server.are_delivered(&state.readers[reader], u8::MAX)
             })
@@ -25,7 +25,7 @@ impl Log {
     /// A reader continues until there is nothing more for it; another writer comes, and stays; those from before commit.
     pub(super) fn progresses_among_others(&self, state: &LogState) -> bool {
         let Some(newcomer) = state.writers.iter().position(|writer| writer.stage == Stage::Idle) else { return true };
-        (0..self.size.readers.min(READERS_MAX)).all(|reader| {
+        self.judged(state).all(|reader| {
             let mut state = self.read_on(*state, reader);
             let Some(looked_at) = state.readers[reader].previous else { return true };
             self.on_server(&mut state, Action::Lock(newcomer));

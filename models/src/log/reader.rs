@@ -1,6 +1,6 @@
 //! A reader: one connection, one frontier, one statement after the other.
 
-use super::{Keeping, Log, LogState, Numbers, Reading, Start};
+use super::{Keeping, Log, LogState, Numbers, Reading};
 
 /// Which statement comes next. Where the frontier is beyond the position that is always the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -16,6 +16,18 @@ pub enum Phase {
     Holders,
     /// Settled up to here; the highest committed event is next.
     Bound(u8),
+}
+
+/// What the looks are for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    /// What follows the position.
+    #[default]
+    Page,
+    /// A page that was found beyond the frontier: what follows it proves nothing, until the looks do.
+    Proof,
+    /// How far the order is settled, from the beginning of the log: `Log::frontier`.
+    Frontier,
 }
 
 /// A reader and the caller it reads for.
@@ -37,16 +49,29 @@ pub struct Reader {
     pub delivered: [Numbers; 2],
     /// What was visible when the sequence was looked at. Only where pages are read as of then.
     pub snapshot: [Numbers; 2],
-    /// The looks are for a caller that asks how far the order is settled, from the beginning of the log.
-    pub asked: bool,
+    /// What the looks are for.
+    pub wanted: Wanted,
     /// Something was delivered after a later one.
     pub disordered: bool,
+}
+
+/// What the readers of a store share: how far one of them has proved the order to be settled, and in which life of the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Known {
+    /// The life of the server.
+    pub life: u8,
+    /// How far.
+    pub to: u8,
 }
 
 impl Reader {
     /// After which number something is wanted.
     fn after(&self) -> u8 {
-        if self.asked { 0 } else { self.position }
+        match self.wanted {
+            Wanted::Page => self.position,
+            Wanted::Proof => self.settled,
+            Wanted::Frontier => 0,
+        }
     }
 }
 
@@ -54,7 +79,8 @@ impl Log {
     /// `Readers::reader`: a new connection, and whose life that is.
     pub(super) fn connect(&self, state: &mut LogState, at: usize) {
         let (life, stored) = (state.server.identity, state.server.checkpoints[at]);
-        let proved = state.server.checkpoints.into_iter().chain([state.server.by_hand]).max().unwrap_or(0);
+        let highest = state.server.checkpoints.into_iter().max().unwrap_or(0);
+        let proved = if self.rules.only_proof_starts_a_frontier { state.server.settled_to } else { highest };
         let reader = &mut state.readers[at];
         reader.connected = true;
         if reader.life != life && self.size.keeping == Keeping::Checkpoint && self.rules.incarnation_voids_positions {
@@ -62,7 +88,7 @@ impl Log {
             reader.delivered = reader.delivered.map(|numbers| numbers.up_to(stored));
         }
         reader.life = life;
-        if self.size.start == Start::Checkpoints {
+        if self.size.proofs {
             reader.settled = reader.settled.max(proved);
         }
     }
@@ -70,7 +96,7 @@ impl Log {
     /// `Readers::with_reader`: an error drops the reader.
     pub(super) fn lose_connection(&self, state: &mut LogState, at: usize) {
         let reader = &mut state.readers[at];
-        (reader.connected, reader.phase, reader.asked) = (false, Phase::Begin, false);
+        (reader.connected, reader.phase, reader.wanted) = (false, Phase::Begin, Wanted::Page);
         reader.snapshot = Default::default();
         state.writers.iter_mut().for_each(|writer| writer.seen[at] = false);
         if self.rules.frontier_dies_with_connection {
@@ -81,6 +107,10 @@ impl Log {
 
     /// `Reader::read`, one statement of it.
     pub(super) fn statement(&self, state: &mut LogState, at: usize) {
+        if self.size.proofs && state.readers[at].phase == Phase::Begin {
+            let known = self.known(state, at);
+            state.readers[at].settled = state.readers[at].settled.max(known);
+        }
         let reader = state.readers[at];
         match reader.phase {
             Phase::Begin if reader.settled > reader.position => self.read_settled(state, at),
@@ -98,7 +128,19 @@ impl Log {
             Phase::Bound(bound) => self.settle(state, at, bound),
         }
         let reader = &mut state.readers[at];
-        reader.asked &= reader.phase != Phase::Begin;
+        if reader.phase == Phase::Begin {
+            reader.wanted = Wanted::Page;
+            if self.size.proofs {
+                let (life, to) = (reader.life, reader.settled.max(self.known(state, at)));
+                state.known = Known { life, to };
+            }
+        }
+    }
+
+    /// `Settled::to`: what the readers of a store know of the life that one of them is in.
+    pub(super) fn known(&self, state: &LogState, at: usize) -> u8 {
+        let counts = state.known.life == state.readers[at].life || !self.rules.proof_counts_in_its_life;
+        if counts { state.known.to } else { 0 }
     }
 
     /// The first statement of `Reader::settle`.
@@ -152,6 +194,12 @@ impl Log {
             state.readers[at].phase = Phase::Hole;
         } else {
             let complete_to = if self.rules.contiguous_page_moves_on { page.highest().max(after) } else { after };
+            let reader = &mut state.readers[at];
+            if after <= reader.settled || !self.rules.proof_continues_proof {
+                reader.settled = reader.settled.max(page.highest());
+            } else if self.size.proofs {
+                (reader.phase, reader.wanted) = (Phase::Hole, Wanted::Proof);
+            }
             deliver(state, at, state.server.events, page, complete_to);
         }
     }

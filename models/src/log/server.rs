@@ -1,6 +1,6 @@
 //! The server and its writers.
 
-use super::{Action, Keeping, Log, LogState, Numbers, READERS_MAX, Reader, Start};
+use super::{Action, Keeping, Log, LogState, Numbers, READERS_MAX, Reader};
 
 /// How far ahead of what it has drawn the sequence writes itself down: PostgreSQL takes 32.
 const AHEAD: u8 = 1;
@@ -20,8 +20,10 @@ pub struct Server {
     pub events: [Numbers; 2],
     /// The stored positions of the readers.
     pub checkpoints: [u8; READERS_MAX],
-    /// A checkpoint of another subscriber, which was set by hand. Only where that counts.
-    pub by_hand: u8,
+    /// `settled_to`, the highest of all checkpoints: how far the order was proved to be settled. Only where that counts.
+    pub settled_to: u8,
+    /// The first reader's checkpoint was moved by hand. Only where that counts.
+    pub by_hand: bool,
 }
 
 /// What has reached the disk. The write-ahead log is flushed in order, so this is what the server was like at a moment.
@@ -33,6 +35,8 @@ pub struct Durable {
     pub events: [Numbers; 2],
     /// As in [`Server`].
     pub checkpoints: [u8; READERS_MAX],
+    /// As in [`Server`].
+    pub settled_to: u8,
 }
 
 /// How far a transaction is.
@@ -133,8 +137,7 @@ impl Log {
                 actions.push(Action::Recover);
             }
         }
-        let counts = self.size.start == Start::Checkpoints && !self.rules.only_proof_starts_a_frontier;
-        if counts && state.server.by_hand == 0 {
+        if self.size.proofs && !state.server.by_hand {
             actions.push(Action::StoreByHand);
         }
     }
@@ -158,7 +161,7 @@ impl Log {
             Action::Flush => flush(state),
             Action::Crash => self.crash(state, state.server.identity + 1),
             Action::Recover => self.crash(state, state.server.identity),
-            Action::StoreByHand => state.server.by_hand = state.server.sequence,
+            Action::StoreByHand => self.store_by_hand(state),
             _ => {}
         }
     }
@@ -172,11 +175,19 @@ impl Log {
         }
     }
 
+    /// An operator moves the first reader's checkpoint to where the sequence is, past whatever is still open.
+    fn store_by_hand(&self, state: &mut LogState) {
+        let to = state.server.sequence;
+        (state.server.by_hand, state.server.checkpoints[0], state.readers[0].position) = (true, to, to);
+        self.lose_connection(state, 0);
+    }
+
     /// Everything that was not flushed is gone; the sequence continues after what it had written down.
     fn crash(&self, state: &mut LogState, identity: u8) {
-        let Durable { logged, events, checkpoints } = state.durable;
+        let Durable { logged, events, checkpoints, settled_to } = state.durable;
         let Server { life, by_hand, .. } = state.server;
-        state.server = Server { life: life + 1, identity, sequence: logged, logged, events, checkpoints, by_hand };
+        let (life, sequence) = (life + 1, logged);
+        state.server = Server { life, identity, sequence, logged, events, checkpoints, settled_to, by_hand };
         state.durable = Durable::default();
         for writer in &mut state.writers {
             let retried = matches!(writer.stage, Stage::Open | Stage::Idle) || writer.is_open();
@@ -202,6 +213,6 @@ fn draw(state: &mut LogState, at: usize) {
 }
 
 fn flush(state: &mut LogState) {
-    let Server { logged, events, checkpoints, .. } = state.server;
-    state.durable = Durable { logged, events, checkpoints };
+    let Server { logged, events, checkpoints, settled_to, .. } = state.server;
+    state.durable = Durable { logged, events, checkpoints, settled_to };
 }
