@@ -10,7 +10,9 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use highwater::{BoxError, CheckpointMode, EventBus, InstanceMode, ReliableDeliveryConfig, SubscriberOptions};
+use highwater::{
+    BoxError, CheckpointMode, CoordinatorConfig, EventBus, InstanceMode, ReliableDeliveryConfig, SubscriberOptions,
+};
 use highwater_postgres::PgEventStore;
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
@@ -113,7 +115,8 @@ fn delivered(options: SubscriberOptions, role: &Role) -> SubscriberOptions {
 async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Result<(), BoxError> {
     let journal = Journal::open(&job.folder, job.life)?;
     let label = Some(job.life.instance.to_string());
-    let bus = EventBus::with_config(store.clone(), ReliableDeliveryConfig { instance_label: label, ..delivery() });
+    let coordination = CoordinatorConfig { instance_label: label, ..CoordinatorConfig::default() };
+    let bus = EventBus::with_config(store.clone(), ReliableDeliveryConfig { coordination, ..delivery() });
     let uncoordinated = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..delivery() };
     let alone = (job.life.instance == ALONE_IN).then(|| EventBus::with_config(store.clone(), uncoordinated));
     let cast = subscribers::Cast {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater::{Event, InstanceMode, ReliableDeliveryConfig, SubscriptionState, observer_fn};
+use highwater::{CoordinatorConfig, Event, InstanceMode, ReliableDeliveryConfig, SubscriptionState, observer_fn};
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -104,7 +104,7 @@ pub(crate) async fn work(url: &str, args: &[String]) -> Result<(), Error> {
     let job: Job = serde_json::from_str(job)?;
     let config = ReliableDeliveryConfig {
         instance_mode: InstanceMode::Coordinated,
-        spread: job.spread,
+        coordination: CoordinatorConfig { spread: job.spread, ..CoordinatorConfig::default() },
         ..ReliableDeliveryConfig::default()
     };
     let bus = PgEventBus::with_config(job.store(url).await?, config);

@@ -11,7 +11,7 @@ use highwater::backend::{
     Backend, Checkpoints, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Refused, lock,
 };
 use highwater::{
-    Claim, Coordinator, Error, Invalid, LeadershipGuard, LocalCoordinator, ProjectorCoordinator, ReliableDeliveryConfig,
+    Claim, Coordinator, CoordinatorConfig, Error, Invalid, LeadershipGuard, LocalCoordinator, ProjectorCoordinator,
 };
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
@@ -24,12 +24,12 @@ use crate::{Harness, Settings};
 const NAME: &str = "report:nightly";
 
 /// Leadership without long waits.
-fn config() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig { standby_interval: Duration::from_millis(10), ..ReliableDeliveryConfig::default() }
+fn config() -> CoordinatorConfig {
+    CoordinatorConfig { standby_interval: Duration::from_millis(10), ..CoordinatorConfig::default() }
 }
 
 fn coordinator(store: &dyn Backend) -> Arc<Coordinator> {
-    Arc::new(Coordinator::new(store, &config()))
+    Arc::new(Coordinator::with_config(store, &config()))
 }
 
 /// Several instances, each with a handle of its own to the same log.
@@ -335,8 +335,8 @@ pub(crate) async fn a_new_leader_resumes_from_what_is_stored<H: Harness>(harness
 pub(crate) async fn it_is_told_who_leads<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
     assert_eq!(leader(&store, NAME).await, None);
-    let labelled = ReliableDeliveryConfig { instance_label: Some("eu".to_owned()), ..config() };
-    let one = Arc::new(Coordinator::new(&store, &labelled));
+    let labelled = CoordinatorConfig { instance_label: Some("eu".to_owned()), ..config() };
+    let one = Arc::new(Coordinator::with_config(&store, &labelled));
     let other = coordinator(&harness.reopen(&store, Settings::default()).await);
     assert_ne!(one.instance().id, other.instance().id, "each is another");
     let (first, second) = (lead(&one, NAME).await, lead(&other, "report:weekly").await);

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::time::Duration;
 
-use highwater::{CheckpointMode, EventBus, InstanceMode, ReliableDeliveryConfig};
+use highwater::{CheckpointMode, CoordinatorConfig, EventBus, InstanceMode, ReliableDeliveryConfig};
 use highwater_postgres::PgEventStore;
 use highwater_sqlite::SqliteEventStore;
 use serde::{Deserialize, Serialize};
@@ -65,9 +65,10 @@ fn listen() -> Result<(Job, oneshot::Receiver<()>), DemoError> {
 
 /// How the shop's instances deliver.
 pub(crate) fn delivery(number: Option<u32>) -> ReliableDeliveryConfig {
+    let instance_label = number.map(|number| number.to_string());
     ReliableDeliveryConfig {
         instance_mode: InstanceMode::Coordinated,
-        instance_label: number.map(|number| number.to_string()),
+        coordination: CoordinatorConfig { instance_label, ..CoordinatorConfig::default() },
         checkpoint_mode: BATCH,
         initial_retry_delay: Duration::from_millis(100),
         shutdown_timeout: Duration::from_secs(5),

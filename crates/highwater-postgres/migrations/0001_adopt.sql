@@ -18,10 +18,25 @@ BEGIN
 END
 $highwater$;
 
+DO $highwater$
+DECLARE
+    kind text := (
+        SELECT format_type(a.atttypid, NULL) FROM pg_attribute a
+        WHERE a.attrelid = '{schema_text}.events'::regclass AND a.attname = 'stream_name' AND NOT a.attisdropped);
+BEGIN
+    IF kind <> 'text' THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002',
+            MESSAGE = format('the events table has a column stream_name already, of type %s', kind),
+            HINT = 'Rename it, and initialize again.';
+    END IF;
+END
+$highwater$;
+
 ALTER TABLE {schema}.events
     ADD COLUMN IF NOT EXISTS schema_version integer NOT NULL DEFAULT 1,
     ADD COLUMN IF NOT EXISTS metadata json NOT NULL DEFAULT '{}',
-    ADD COLUMN IF NOT EXISTS global_sequence bigint;
+    ADD COLUMN IF NOT EXISTS global_sequence bigint,
+    ADD COLUMN IF NOT EXISTS stream_name text;
 
 -- Numbers for the rows that have none, by the time they were made; after the highest there is, if there are some.
 UPDATE {schema}.events e SET global_sequence = n.number
@@ -49,7 +64,9 @@ ALTER TABLE {schema}.events
     ALTER COLUMN metadata TYPE json USING metadata::text::json,
     ALTER COLUMN created_at TYPE timestamptz,
     ALTER COLUMN created_at SET DEFAULT now(),
-    ALTER COLUMN created_at SET NOT NULL;
+    ALTER COLUMN created_at SET NOT NULL,
+    ALTER COLUMN stream_name DROP NOT NULL,
+    DROP CONSTRAINT IF EXISTS events_stream_name_check;
 
 DO $highwater$
 DECLARE
@@ -89,4 +106,13 @@ ALTER TABLE {schema}.events
     ADD CONSTRAINT events_stream_version_check CHECK (stream_version > 0),
     ADD CONSTRAINT events_event_type_check CHECK (octet_length(event_type) BETWEEN 1 AND 255),
     ADD CONSTRAINT events_schema_version_check CHECK (schema_version > 0),
-    ADD CONSTRAINT events_metadata_check CHECK (json_typeof(metadata) = 'object');
+    ADD CONSTRAINT events_metadata_check CHECK (json_typeof(metadata) = 'object'),
+    -- Not validated here: a time that no reader could represent must not keep a table from being adopted. initialize() tries
+    -- to afterwards, beside the writers.
+    ADD CONSTRAINT events_created_at_sane
+        CHECK (created_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange) NOT VALID,
+    -- Rows that are there are not looked at.
+    ADD CONSTRAINT events_stream_name_check CHECK (octet_length(stream_name) <= 1000) NOT VALID;
+
+CREATE INDEX IF NOT EXISTS events_stream_name_idx ON {schema}.events (stream_name COLLATE "C", stream_id)
+    WHERE stream_version = 1 AND stream_name IS NOT NULL;

@@ -140,7 +140,7 @@ impl Connector {
         Ok(connection)
     }
 
-    /// The life of the server at the other end; see `migrations/0008_life.sql`.
+    /// The life of the server at the other end; see `migrations/0006_life.sql`.
     pub(crate) async fn life(&self, connection: &mut PgConnection) -> Result<u64, Error> {
         let cannot_tell = |e| failed_in_life("identify the server", e);
         match ask_life(connection, &self.sql).await {

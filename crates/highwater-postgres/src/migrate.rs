@@ -25,7 +25,7 @@ struct Migration {
     name: &'static str,
     does: &'static str,
     sql: &'static str,
-    /// In its place when there is an events table already.
+    /// In its place when an application has such tables already.
     adopt: Option<Adopt>,
     /// Relations that must not be there yet.
     creates: &'static [&'static str],
@@ -36,18 +36,21 @@ struct Migration {
 
 #[derive(Clone, Copy)]
 struct Adopt {
+    /// If one of these is there.
+    tables: &'static [&'static str],
     does: &'static str,
     sql: &'static str,
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 11] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "events",
         does: "creates the table of events, and the schema where it is missing",
         sql: include_str!("../migrations/0001_events.sql"),
         adopt: Some(Adopt {
+            tables: &["events"],
             does: "makes the events table that is there the log: its rows are numbered, and it is locked meanwhile",
             sql: include_str!("../migrations/0001_adopt.sql"),
         }),
@@ -66,83 +69,42 @@ const MIGRATIONS: [Migration; 11] = [
     Migration {
         version: 3,
         name: "delivery",
-        does: "creates the tables of checkpoints, pauses, dead letters and requests, or adopts older ones",
+        does: "creates the tables of checkpoints, pauses, dead letters and requests",
         sql: include_str!("../migrations/0003_delivery.sql"),
-        adopt: None,
+        adopt: Some(Adopt {
+            tables: &["event_bus_checkpoints", "event_bus_dlq"],
+            does: "creates the tables of checkpoints, pauses, dead letters and requests, or adopts those that are there",
+            sql: concat!(include_str!("../migrations/0003_adopt.sql"), include_str!("../migrations/0003_delivery.sql")),
+        }),
         creates: &["event_bus_terms", "event_bus_pauses", "event_bus_dlq_attempts", "event_bus_requests"],
-        oldest: 2,
+        oldest: 3,
     },
     Migration {
         version: 4,
         name: "leadership",
-        does: "creates the tables of leaders and instances",
+        does: "creates the tables of leaders, of what they report, and of instances",
         sql: include_str!("../migrations/0004_leadership.sql"),
         adopt: None,
-        creates: &["event_bus_leaders", "event_bus_instances"],
-        oldest: 3,
+        creates: &["event_bus_leaders", "event_bus_instances", "event_bus_reports"],
+        oldest: 4,
     },
     Migration {
         version: 5,
-        name: "reports",
-        does: "creates the table of what leaders report",
-        sql: include_str!("../migrations/0005_reports.sql"),
+        name: "filling",
+        does: "creates the table that locks a store while it is being filled",
+        sql: include_str!("../migrations/0005_filling.sql"),
         adopt: None,
-        creates: &["event_bus_reports"],
-        oldest: 3,
+        creates: &["filling"],
+        oldest: 5,
     },
     Migration {
         version: 6,
-        name: "filling",
-        does: "creates the table that locks a store while it is being filled",
-        sql: include_str!("../migrations/0006_filling.sql"),
-        adopt: None,
-        creates: &["filling"],
-        oldest: 3,
-    },
-    Migration {
-        version: 7,
-        name: "append_new",
-        does: "creates the function that appends to new streams",
-        sql: include_str!("../migrations/0007_append_new.sql"),
-        adopt: None,
-        creates: &[],
-        oldest: 3,
-    },
-    Migration {
-        version: 8,
         name: "life",
         does: "creates the table that tells one life of the server from the next",
-        sql: include_str!("../migrations/0008_life.sql"),
+        sql: include_str!("../migrations/0006_life.sql"),
         adopt: None,
         creates: &["server_life"],
-        oldest: 3,
-    },
-    Migration {
-        version: 9,
-        name: "append_checked",
-        does: "makes the functions that append check what is stored, and the table check the times of events",
-        sql: include_str!("../migrations/0009_append_checked.sql"),
-        adopt: None,
-        creates: &[],
-        oldest: 3,
-    },
-    Migration {
-        version: 10,
-        name: "setup",
-        does: "adds to checkpoints which version of a read model's tables is set up",
-        sql: include_str!("../migrations/0010_setup.sql"),
-        adopt: None,
-        creates: &[],
-        oldest: 3,
-    },
-    Migration {
-        version: 11,
-        name: "stream_names",
-        does: "gives events the names of their streams, and lists them by an index: readers and appends wait while the table is read once",
-        sql: include_str!("../migrations/0011_stream_names.sql"),
-        adopt: None,
-        creates: &[],
-        oldest: 3,
+        oldest: 6,
     },
 ];
 
@@ -152,8 +114,22 @@ const LATEST: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 struct Layout {
     schema: bool,
     migrations: bool,
-    events: bool,
+    /// Of the tables that can be adopted.
+    tables: Vec<String>,
     version: i32,
+}
+
+impl Layout {
+    fn has(&self, table: &str) -> bool {
+        self.tables.iter().any(|there| there == table)
+    }
+}
+
+impl Migration {
+    /// How this migration adopts what is there, if anything is.
+    fn adopts(&self, layout: &Layout) -> Option<Adopt> {
+        self.adopt.filter(|adopt| adopt.tables.iter().any(|table| layout.has(table)))
+    }
 }
 
 impl PgEventStore {
@@ -201,11 +177,9 @@ impl PgEventStore {
         if !layout.schema {
             sqlx::query(inner.sql.schema_create.clone()).execute(&mut *tx).await.map_err(failed)?;
         }
-        for table in [&inner.sql.migrations_create, &inner.sql.migrations_oldest] {
-            sqlx::query(table.clone()).execute(&mut *tx).await.map_err(failed)?;
-        }
+        sqlx::query(inner.sql.migrations_create.clone()).execute(&mut *tx).await.map_err(failed)?;
         for migration in MIGRATIONS.iter().filter(|migration| migration.version > layout.version) {
-            let sql = migration.adopt.filter(|_| layout.events).map_or(migration.sql, |adopt| adopt.sql);
+            let sql = migration.adopts(&layout).map_or(migration.sql, |adopt| adopt.sql);
             tracing::info!(schema = inner.schema.as_str(), migration.version, migration.name, "migrating");
             // Safe: the text is ours, and the schema's name is checked and quoted.
             let sql = AssertSqlSafe(inner.schema.render(sql));
@@ -219,8 +193,16 @@ impl PgEventStore {
                 .map_err(failed)?;
         }
         tx.commit().await.map_err(failed)?;
+        if layout.has("events") {
+            self.validate(connection).await;
+        }
+        Ok(())
+    }
+
+    /// Constraints of a table with rows, after a migration that added them.
+    async fn validate(&self, connection: &mut PgConnection) {
         // No reason not to work: new rows keep it, and diagnosing says that it is not validated.
-        if let Err(error) = sqlx::query(inner.sql.validate.clone()).execute(connection).await {
+        if let Err(error) = sqlx::query(self.inner.sql.validate.clone()).execute(connection).await {
             match sqlstate(&error).as_deref() {
                 Some("23514") => {
                     tracing::warn!(%error, "rows from before do not keep a constraint of the events table")
@@ -228,7 +210,6 @@ impl PgEventStore {
                 _ => tracing::warn!(%error, "cannot validate a constraint of the events table; validate it by hand"),
             }
         }
-        Ok(())
     }
 
     async fn layout(&self, connection: &mut PgConnection) -> Result<Layout, Error> {
@@ -241,7 +222,7 @@ impl PgEventStore {
         let mut layout = Layout {
             schema: row.try_get(0).map_err(failed)?,
             migrations: row.try_get(1).map_err(failed)?,
-            events: row.try_get(2).map_err(failed)?,
+            tables: row.try_get(2).map_err(failed)?,
             version: 0,
         };
         if layout.migrations {

@@ -2,7 +2,7 @@
 
 use highwater::Invalid;
 
-/// The number of the server's life, as a term of a statement; see `migrations/0008_life.sql`.
+/// The number of the server's life, as a term of a statement; see `migrations/0006_life.sql`.
 const LIFE: &str = "((SELECT l.number FROM {schema}.server_life l) \
     # (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint # {sequence})";
 

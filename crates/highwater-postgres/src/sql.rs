@@ -117,7 +117,6 @@ statements! {
     migrations,
     migrations_create,
     migrations_lock,
-    migrations_oldest,
     migrations_record,
     migrations_wait,
     neighbour_session,

@@ -12,6 +12,13 @@ CREATE TABLE events (
     event_type TEXT NOT NULL CHECK (length(CAST(event_type AS BLOB)) BETWEEN 1 AND 255),
     data TEXT NOT NULL,
     metadata TEXT NOT NULL DEFAULT '{}',
+    -- An event has the name of the event before it in its stream; where that has none, the one that its append brings. So every
+    -- event of a stream that began with a name has it, also when a writer appends by its id alone, and a reader needs no second
+    -- look. Other writers may call streams as they like, as long as it can be copied.
+    stream_name TEXT CHECK (length(CAST(stream_name AS BLOB)) <= 1000),
     CONSTRAINT events_id_key UNIQUE (id),
     CONSTRAINT events_stream_version_key UNIQUE (stream_id, stream_version)
 ) STRICT;
+
+-- One entry per stream, for lists by kind.
+CREATE INDEX events_stream_name_idx ON events (stream_name, stream_id) WHERE stream_version = 1 AND stream_name IS NOT NULL;

@@ -9,7 +9,10 @@ CREATE TABLE event_bus_checkpoints (
     nonce BLOB NOT NULL,
     -- The transaction that has this row in hand, by a number of its own; its last statement takes it back. So that
     -- statement does nothing when what a handler did has ended the transaction before.
-    opened INTEGER
+    opened INTEGER,
+    -- Which version of a read model's tables a projection has set up, beside the checkpoint that it is committed with; NULL where
+    -- none ever was.
+    setup_version INTEGER
 ) STRICT, WITHOUT ROWID;
 
 -- One row: the highest term that was ever given. Apart from the checkpoints, so that deleting one brings none back.

@@ -29,7 +29,7 @@ struct Migration {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration {
         version: 1,
         name: "events",
@@ -47,37 +47,16 @@ const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 3,
         name: "leadership",
-        does: "creates the tables of leaders and instances",
+        does: "creates the tables of leaders, of what they report, and of instances",
         sql: include_str!("../migrations/0003_leadership.sql"),
         oldest: 3,
     },
     Migration {
         version: 4,
-        name: "reports",
-        does: "creates the table of what leaders report",
-        sql: include_str!("../migrations/0004_reports.sql"),
-        oldest: 4,
-    },
-    Migration {
-        version: 5,
         name: "filling",
         does: "creates the table that locks a store while it is being filled",
-        sql: include_str!("../migrations/0005_filling.sql"),
-        oldest: 5,
-    },
-    Migration {
-        version: 6,
-        name: "setup",
-        does: "adds to checkpoints which version of a read model's tables is set up",
-        sql: include_str!("../migrations/0006_setup.sql"),
-        oldest: 5,
-    },
-    Migration {
-        version: 7,
-        name: "stream_names",
-        does: "gives events the names of their streams, and lists them by an index: writers wait while the table is read once",
-        sql: include_str!("../migrations/0007_stream_names.sql"),
-        oldest: 7,
+        sql: include_str!("../migrations/0004_filling.sql"),
+        oldest: 4,
     },
 ];
 

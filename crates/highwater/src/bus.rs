@@ -92,6 +92,8 @@ pub struct Bus {
 
 struct Inner {
     config: ReliableDeliveryConfig,
+    /// Settings that contradict the coordinator are refused when something is subscribed.
+    settings: Result<(), Invalid>,
     shared: Arc<Parts>,
     state: Mutex<BusState>,
     /// Something is to be checked before its time.
@@ -145,20 +147,22 @@ impl<B: Transactional> EventBus<B> {
     pub fn with_config(store: B, config: ReliableDeliveryConfig) -> Self {
         let coordinator: Arc<dyn ProjectorCoordinator> = match config.instance_mode {
             InstanceMode::SingleInstance => Arc::new(LocalCoordinator::new(&store)),
-            InstanceMode::Coordinated => Arc::new(Coordinator::new(&store, &config)),
+            InstanceMode::Coordinated => Arc::new(Coordinator::with_config(&store, &config.coordination)),
         };
-        Self::with_coordinator(store, config, coordinator)
+        Self { bus: Bus::with(&store, coordinator, config, Ok(())), store }
     }
 
-    /// A bus with a custom coordinator, which is closed with it and decides in place of `instance_mode`. There is no way to
-    /// have none: [`LocalCoordinator`] says that a single process runs.
+    /// A bus with a custom coordinator, which is closed with it and decides in place of `instance_mode` and `coordination`:
+    /// subscribing is refused where these are set. There is no way to have no coordinator: [`LocalCoordinator`] says that a
+    /// single process runs.
     #[must_use]
     pub fn with_coordinator(
         store: B,
         config: ReliableDeliveryConfig,
         coordinator: Arc<dyn ProjectorCoordinator>,
     ) -> Self {
-        Self { bus: Bus::with(&store, coordinator, config), store }
+        let settings = config.without_coordination();
+        Self { bus: Bus::with(&store, coordinator, config, settings), store }
     }
 
     /// The store that events come from.
@@ -193,15 +197,20 @@ impl Bus {
     /// A bus that nothing can be subscribed to, over any store: enough to wait for subscribers and to steer them.
     #[must_use]
     pub fn over(store: &dyn Backend, config: ReliableDeliveryConfig) -> Self {
-        Self::with(store, Arc::new(LocalCoordinator::new(store)), config)
+        Self::with(store, Arc::new(LocalCoordinator::new(store)), config, Ok(()))
     }
 
-    fn with(store: &dyn Backend, coordinator: Arc<dyn ProjectorCoordinator>, config: ReliableDeliveryConfig) -> Self {
+    fn with(
+        store: &dyn Backend,
+        coordinator: Arc<dyn ProjectorCoordinator>,
+        config: ReliableDeliveryConfig,
+        settings: Result<(), Invalid>,
+    ) -> Self {
         let tail = Arc::new(Tail::new(&config));
         let shared = Arc::new(Parts { tail, writer: Arc::default(), backend: store.shared(), coordinator });
         let (state, unsettled) = (Mutex::default(), Mutex::default());
         let said = reporter::Said::default();
-        Self { inner: Arc::new(Inner { config, shared, state, nudge: Notify::new(), unsettled, said }) }
+        Self { inner: Arc::new(Inner { config, settings, shared, state, nudge: Notify::new(), unsettled, said }) }
     }
 
     /// Creates or upgrades whatever is needed, as the store's own `initialize` does. May be called any number of times.
@@ -228,6 +237,7 @@ impl Bus {
     async fn start(&self, subscriber: Subscriber) -> Result<Subscription, Error> {
         let config = subscriber.options.over(&self.inner.config);
         config.validate()?;
+        self.inner.settings.clone()?;
         let id = subscriber.id.clone();
         if subscriber.state == StateIs::InMemory && self.backend().is_durable() {
             return Err(Invalid::StateInMemory { subscriber_id: id.to_string() }.into());

@@ -60,6 +60,13 @@ pub struct ReliableDeliveryConfig {
     pub healthy_lag_max: Duration,
     /// Whether several instances share the work. Default: [`InstanceMode::SingleInstance`].
     pub instance_mode: InstanceMode,
+    /// How they share it, with [`InstanceMode::Coordinated`].
+    pub coordination: CoordinatorConfig,
+}
+
+/// How the instances of a bus, or of a [`Coordinator`](crate::Coordinator) that is used by itself, share the work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoordinatorConfig {
     /// After how long an instance that is silent, because it hangs or is cut off, no longer leads; one that dies loses
     /// leadership at once. Default: 5 s.
     pub takeover_bound: Duration,
@@ -92,11 +99,35 @@ impl Default for ReliableDeliveryConfig {
             shutdown_timeout: Duration::from_secs(10),
             healthy_lag_max: Duration::from_secs(60),
             instance_mode: InstanceMode::SingleInstance,
+            coordination: CoordinatorConfig::default(),
+        }
+    }
+}
+
+impl Default for CoordinatorConfig {
+    fn default() -> Self {
+        Self {
             takeover_bound: Duration::from_secs(5),
             standby_interval: Duration::from_millis(100),
             spread: true,
             instance_label: None,
         }
+    }
+}
+
+impl CoordinatorConfig {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// The first that cannot work.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if !(Duration::from_millis(300)..=Duration::from_secs(60 * 60)).contains(&self.takeover_bound) {
+            return refuse("takeover_bound", "it must lie between 300 milliseconds and an hour");
+        }
+        if !(Duration::from_millis(5)..=self.takeover_bound).contains(&self.standby_interval) {
+            return refuse("standby_interval", "it must lie between 5 milliseconds and takeover_bound");
+        }
+        check_label("instance_label", self.instance_label.as_deref())
     }
 }
 
@@ -106,7 +137,6 @@ impl ReliableDeliveryConfig {
     /// # Errors
     /// The first that cannot work.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let refuse = |name, reason: &str| Err(Invalid::Setting { name, reason: reason.to_owned() });
         let counts = [
             ("catch_up_batch_size", self.catch_up_batch_size),
             ("catch_up_batch_bytes_max", self.catch_up_batch_bytes_max),
@@ -131,13 +161,6 @@ impl ReliableDeliveryConfig {
         if let Some((name, _)) = times.into_iter().find(|(_, t)| *t < Duration::from_millis(1) || *t > year) {
             return refuse(name, "it must lie between a millisecond and a year");
         }
-        if !(Duration::from_millis(300)..=Duration::from_secs(60 * 60)).contains(&self.takeover_bound) {
-            return refuse("takeover_bound", "it must lie between 300 milliseconds and an hour");
-        }
-        if !(Duration::from_millis(5)..=self.takeover_bound).contains(&self.standby_interval) {
-            return refuse("standby_interval", "it must lie between 5 milliseconds and takeover_bound");
-        }
-        check_label("instance_label", self.instance_label.as_deref())?;
         if self.max_retry_delay < self.initial_retry_delay {
             return refuse("max_retry_delay", "it must not be shorter than initial_retry_delay");
         }
@@ -147,16 +170,31 @@ impl ReliableDeliveryConfig {
         if self.dead_letter_retention > 100 * year {
             return refuse("dead_letter_retention", "it must not be longer than a hundred years");
         }
+        self.coordination.validate()
+    }
+
+    /// Refuses what a coordinator that the application brings decides in their place.
+    pub(crate) fn without_coordination(&self) -> Result<(), Invalid> {
+        let reason = "the bus was given a coordinator, which decides that: leave it at its default";
+        if self.instance_mode != InstanceMode::default() {
+            return refuse("instance_mode", reason);
+        }
+        if self.coordination != CoordinatorConfig::default() {
+            return refuse("coordination", reason);
+        }
         Ok(())
     }
+}
+
+fn refuse(name: &'static str, reason: &str) -> Result<(), Invalid> {
+    Err(Invalid::Setting { name, reason: reason.to_owned() })
 }
 
 /// Refuses what cannot be a label; none is none.
 pub(crate) fn check_label(name: &'static str, label: Option<&str>) -> Result<(), Invalid> {
     match label {
         Some(label) if !(1..=255).contains(&label.len()) || label.contains('\0') => {
-            let reason = "it must have 1 to 255 bytes and no NUL character".to_owned();
-            Err(Invalid::Setting { name, reason })
+            refuse(name, "it must have 1 to 255 bytes and no NUL character")
         }
         _ => Ok(()),
     }
@@ -248,7 +286,7 @@ pub struct SubscriberOptions {
     pub(crate) start: StartAt,
     /// What becomes of an event that it cannot handle. Default: the dead letters.
     pub(crate) on_failure: FailurePolicy,
-    /// The [`instance_label`](ReliableDeliveryConfig::instance_label) of instances that should rather process for it, when
+    /// The [`instance_label`](CoordinatorConfig::instance_label) of instances that should rather process for it, when
     /// one is there. Default: any will do.
     pub(crate) prefers: Option<String>,
     /// Whether it rebuilds itself when the version of its tables has gone up. Default: it halts, and an operator decides.

@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::{BoxFuture, Claim, Error, ReliableDeliveryConfig};
+use crate::{BoxFuture, Claim, CoordinatorConfig, Error};
 
 pub use clock::{Moment, Seen, Validity};
 pub use coordinator::Coordinator;
@@ -34,12 +34,11 @@ pub use local::LocalCoordinator;
 /// from the subscribers.
 ///
 /// ```
-/// use highwater::{Claim, Coordinator, MemoryEventStore, ProjectorCoordinator, ReliableDeliveryConfig};
+/// use highwater::{Claim, Coordinator, MemoryEventStore, ProjectorCoordinator};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = MemoryEventStore::new();
-/// let config = ReliableDeliveryConfig::default();
-/// let (one, other) = (Coordinator::new(&store, &config), Coordinator::new(&store, &config));
+/// let (one, other) = (Coordinator::new(&store), Coordinator::new(&store));
 /// let claim = Claim::of("report:nightly");
 ///
 /// let guard = one.try_acquire(&claim).await?.expect("nobody else leads");
@@ -84,8 +83,8 @@ pub trait ProjectorCoordinator: Send + Sync {
     /// The leader of a subscriber that this instance waits for, as far as that is known here.
     fn leader(&self, subscriber_id: &str) -> Option<Leader>;
 
-    /// For how long a subscriber that this instance waits for has had no leader, as far as that is known here: a session
-    /// holds its lock, and does not lead. [`Leadership::lock_holders`] returns which.
+    /// For how long a subscriber that this instance waits for has had no leader, once that is longer than a takeover may
+    /// take: a session holds its lock, and does not lead. [`Leadership::lock_holders`] returns which.
     fn unled_for(&self, subscriber_id: &str) -> Option<Duration>;
 
     /// Gives everything back and ends. Calling it again is harmless.
@@ -145,7 +144,7 @@ pub trait HeldLock: Send + Sync {
     fn release(self: Box<Self>, to: Option<Uuid>) -> BoxFuture<'static, ()>;
 }
 
-/// How leadership is worked, from the bus's [`ReliableDeliveryConfig`].
+/// How leadership is worked, from a [`CoordinatorConfig`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeadershipSettings {
     /// After how long a silent instance no longer leads.
@@ -154,8 +153,8 @@ pub struct LeadershipSettings {
     pub standby_interval: Duration,
 }
 
-impl From<&ReliableDeliveryConfig> for LeadershipSettings {
-    fn from(config: &ReliableDeliveryConfig) -> Self {
+impl From<&CoordinatorConfig> for LeadershipSettings {
+    fn from(config: &CoordinatorConfig) -> Self {
         Self { takeover_bound: config.takeover_bound, standby_interval: config.standby_interval }
     }
 }

@@ -88,7 +88,9 @@ pub use append::{Append, Appended, ExpectedVersion, GlobalSequence};
 pub use bus::{Bus, EventBus, Health, LiveView, MemoryEventBus, Problem, Subscription, ViewSnapshot, Waited};
 pub use checkpoints::Claim;
 pub use codec::{EventTypes, OneOf};
-pub use config::{CheckpointMode, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions};
+pub use config::{
+    CheckpointMode, CoordinatorConfig, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions,
+};
 pub use delivery::status::{Progress, SubscriptionState};
 pub use error::{BoxError, BusError, Error, Invalid};
 pub use event::Event;

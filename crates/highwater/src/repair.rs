@@ -12,9 +12,8 @@ use crate::bus::check_text;
 use crate::delivery::status::Ends;
 use crate::overview::ends;
 use crate::{
-    Backend, BusError, Checkpoint, Claim, Closing, Coordinator, Error, Fence, InstanceMode, Invalid, Leader,
-    LeaderHold, Opening, ProjectorCoordinator, ReliableDeliveryConfig, Report, Request, RequestKind, SubscriptionState,
-    Term,
+    Backend, BusError, Checkpoint, Claim, Closing, Coordinator, CoordinatorConfig, Error, Fence, Invalid, Leader,
+    LeaderHold, Opening, ProjectorCoordinator, Report, Request, RequestKind, SubscriptionState, Term,
 };
 
 /// How often what is forced is retried when leaders change under it.
@@ -185,13 +184,9 @@ impl Repair {
     /// Leads for as long as it takes; returns where the subscriber was, and the term that holds now. `None`: another instance
     /// leads by now.
     async fn alone(&self, subscriber_id: &str, change: Change) -> Result<Option<(u64, Term)>, Error> {
-        let config = ReliableDeliveryConfig {
-            instance_mode: InstanceMode::Coordinated,
-            instance_label: Some(REPAIR_LABEL.to_owned()),
-            spread: false,
-            ..ReliableDeliveryConfig::default()
-        };
-        let coordinator = Coordinator::new(&*self.store, &config);
+        let instance_label = Some(REPAIR_LABEL.to_owned());
+        let config = CoordinatorConfig { instance_label, spread: false, ..CoordinatorConfig::default() };
+        let coordinator = Coordinator::with_config(&*self.store, &config);
         let changed = async {
             let claim = Claim { subscribes: true, ..Claim::of(subscriber_id) };
             let Some(guard) = coordinator.try_acquire(&claim).await? else { return Ok(None) };

@@ -11,8 +11,8 @@ use futures_util::FutureExt;
 use highwater::backend::{BoxFuture, Checkpoints, HeldLock, Instance, Leader, Leadership, LeadershipSettings};
 use highwater::prelude::*;
 use highwater::{
-    Claim, Coordinator, GlobalSequence, InstanceMode, LeadershipGuard, MemoryTx, ProjectorCoordinator,
-    SubscriptionState, TransactionalProjection,
+    Claim, Coordinator, CoordinatorConfig, GlobalSequence, InstanceMode, LeadershipGuard, MemoryTx,
+    ProjectorCoordinator, SubscriptionState, TransactionalProjection,
 };
 use support::{Listener, Note, eventually, quick, say, within};
 use tokio::sync::watch;
@@ -325,16 +325,35 @@ async fn within_virtual_minutes(what: &str, mut condition: impl AsyncFnMut() -> 
 #[test]
 fn the_defaults_are_those_that_are_documented() {
     let config = ReliableDeliveryConfig::default();
-    assert_eq!((config.instance_mode, config.spread), (InstanceMode::SingleInstance, true));
-    assert_eq!((config.takeover_bound, config.standby_interval), (Duration::from_secs(5), Duration::from_millis(100)));
+    let coordination = &config.coordination;
+    assert_eq!((config.instance_mode, coordination.spread), (InstanceMode::SingleInstance, true));
+    assert_eq!(
+        (coordination.takeover_bound, coordination.standby_interval),
+        (Duration::from_secs(5), Duration::from_millis(100))
+    );
     assert_ne!(InstanceMode::default(), InstanceMode::Coordinated);
     for wrong in [
-        ReliableDeliveryConfig { takeover_bound: Duration::from_millis(10), ..ReliableDeliveryConfig::default() },
-        ReliableDeliveryConfig { standby_interval: Duration::from_secs(6), ..ReliableDeliveryConfig::default() },
-        ReliableDeliveryConfig { standby_interval: Duration::ZERO, ..ReliableDeliveryConfig::default() },
-        ReliableDeliveryConfig { instance_label: Some(String::new()), ..ReliableDeliveryConfig::default() },
+        CoordinatorConfig { takeover_bound: Duration::from_millis(10), ..CoordinatorConfig::default() },
+        CoordinatorConfig { standby_interval: Duration::from_secs(6), ..CoordinatorConfig::default() },
+        CoordinatorConfig { standby_interval: Duration::ZERO, ..CoordinatorConfig::default() },
+        CoordinatorConfig { instance_label: Some(String::new()), ..CoordinatorConfig::default() },
     ] {
         assert!(wrong.validate().is_err(), "{wrong:?}");
+        assert!(ReliableDeliveryConfig { coordination: wrong, ..quick() }.validate().is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_bus_with_a_coordinator_refuses_what_that_decides() {
+    let store = MemoryEventStore::new();
+    let coordination = CoordinatorConfig { spread: false, ..CoordinatorConfig::default() };
+    for config in [
+        ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() },
+        ReliableDeliveryConfig { coordination, ..quick() },
+    ] {
+        let bus = EventBus::with_coordinator(store.clone(), config, Fragile::new(&store));
+        let refused = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await;
+        assert!(matches!(refused.map(drop), Err(Error::Invalid(Invalid::Setting { .. }))));
     }
 }
 
@@ -423,7 +442,7 @@ async fn a_few_move_at_a_time() {
 #[tokio::test]
 async fn what_is_released_for_one_is_left_to_that_one() {
     let store = MemoryEventStore::new();
-    let settings = LeadershipSettings::from(&quick());
+    let settings = LeadershipSettings::from(&CoordinatorConfig::default());
     let candidate = || store.candidate(&Instance::here(None), &settings);
     let (one, other, third) = (candidate(), candidate(), candidate());
     for _ in 0..10 {
@@ -446,8 +465,8 @@ fn leading(bus: &MemoryEventBus) -> usize {
 
 #[tokio::test]
 async fn settings_that_cannot_work_are_refused_by_a_coordinator_as_well() {
-    let config = ReliableDeliveryConfig { takeover_bound: Duration::ZERO, ..quick() };
-    let coordinator = Coordinator::new(&MemoryEventStore::new(), &config);
+    let config = CoordinatorConfig { takeover_bound: Duration::ZERO, ..CoordinatorConfig::default() };
+    let coordinator = Coordinator::with_config(&MemoryEventStore::new(), &config);
     assert!(matches!(coordinator.acquire(&Claim::of("x")).await, Err(Error::Invalid(_))));
     assert!(matches!(coordinator.ready().await, Err(Error::Invalid(_))));
 }
@@ -465,7 +484,7 @@ async fn a_label_that_cannot_be_is_refused() {
 #[tokio::test]
 async fn a_coordinator_that_is_closed_leads_no_more() {
     let store = MemoryEventStore::new();
-    let coordinator = Coordinator::new(&store, &ReliableDeliveryConfig::default());
+    let coordinator = Coordinator::new(&store);
     let guard = coordinator.acquire(&Claim::of("x")).await.unwrap();
     coordinator.close().await;
     within("it is lost", guard.lost()).await;

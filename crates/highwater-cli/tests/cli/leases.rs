@@ -13,7 +13,7 @@ on_each_backend! {
         say(&store, "a", "good").await;
         // It leads, with the first term of the store.
         subscription.caught_up().await.unwrap();
-        let coordinator = Coordinator::new(&store, &coordinated());
+        let coordinator = Coordinator::with_config(&store, &coordinated().coordination);
         let claim = Claim::of("timer:night");
         let guard = coordinator.acquire(&claim).await.unwrap();
         bus.shutdown().await.unwrap();

@@ -11,8 +11,8 @@ use highwater::backend::{
 };
 use highwater::operations::{Cause, DeadLetterQuery};
 use highwater::{
-    Bus, Claim, Coordinator, EventBus, EventStore, GlobalSequence, InstanceMode, Problem, ProjectorCoordinator,
-    ReliableDeliveryConfig, Subscription, SubscriptionState,
+    Bus, Claim, Coordinator, CoordinatorConfig, EventBus, EventStore, GlobalSequence, InstanceMode, Problem,
+    ProjectorCoordinator, ReliableDeliveryConfig, Subscription, SubscriptionState,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -27,14 +27,16 @@ use crate::{Call, Flaky, Harness, Settings, Verdict};
 pub(super) fn coordinated() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig {
         instance_mode: InstanceMode::Coordinated,
-        standby_interval: Duration::from_millis(10),
+        coordination: CoordinatorConfig { standby_interval: Duration::from_millis(10), ..CoordinatorConfig::default() },
         ..config()
     }
 }
 
 /// The same, where everything stays with who has it.
 pub(super) fn settled() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig { spread: false, ..coordinated() }
+    let coordinated = coordinated();
+    let coordination = CoordinatorConfig { spread: false, ..coordinated.coordination };
+    ReliableDeliveryConfig { coordination, ..coordinated }
 }
 
 /// An instance with a handle of its own to the log.
@@ -48,9 +50,9 @@ pub(super) async fn instance<H: Harness>(
 
 /// An instance whose connection to the others is in our hands: closed behind its back, it is as good as dead to them.
 async fn mortal<H: Harness>(harness: &H, store: &H::Store) -> (EventBus<H::Store>, Arc<Coordinator>) {
-    let (store, config) = (harness.reopen(store, Settings::default()).await, settled());
-    let coordinator = Arc::new(Coordinator::new(&store, &config));
-    (EventBus::with_coordinator(store, config, coordinator.clone()), coordinator)
+    let store = harness.reopen(store, Settings::default()).await;
+    let coordinator = Arc::new(Coordinator::with_config(&store, &settled().coordination));
+    (EventBus::with_coordinator(store, config(), coordinator.clone()), coordinator)
 }
 
 pub(super) fn leads(state: &SubscriptionState) -> bool {
@@ -409,13 +411,14 @@ pub(crate) async fn a_subscriber_that_nobody_leads_is_a_problem_that_names_who_h
     const ID: &str = "projection:denied";
     let store = harness.fresh(Settings::default()).await;
     let bound = Duration::from_millis(300);
-    let bus = instance(&*harness, &store, ReliableDeliveryConfig { takeover_bound: bound, ..settled() }).await;
+    let coordination = CoordinatorConfig { takeover_bound: bound, ..settled().coordination };
+    let bus = instance(&*harness, &store, ReliableDeliveryConfig { coordination, ..settled() }).await;
     let observer = Observer::new(ID).shared();
     let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     in_state(&subscription, "it leads", leads).await;
     within("unsubscribing", subscription.unsubscribe()).await.expect("it stops");
     // An instance has the lock and does nothing with it; for as long as one that hangs may.
-    let stranger = store.candidate(&Instance::here(None), &LeadershipSettings::from(&settled()));
+    let stranger = store.candidate(&Instance::here(None), &LeadershipSettings::from(&settled().coordination));
     let held = within("the lock", stranger.hold(ID)).await.expect("it is free");
     let denied = bus.subscribe(observer).await.expect("it can be subscribed");
     in_state(&denied, "it stands by", SubscriptionState::is_standby).await;

@@ -7,7 +7,6 @@ use highwater::operations::{Cause, LeaseOverview, Overview};
 use highwater::transfer::copy;
 use highwater::{
     BusError, Claim, Coordinator, Error, EventStore, GlobalSequence, LeadershipGuard, ProjectorCoordinator,
-    ReliableDeliveryConfig,
 };
 
 use super::instances::{instance, settled};
@@ -20,7 +19,7 @@ const NAME: &str = "timer:night";
 
 /// Acquires a lease, as an application does for its own work.
 async fn acquire(store: &dyn Backend) -> (Coordinator, LeadershipGuard) {
-    let coordinator = Coordinator::new(store, &ReliableDeliveryConfig::default());
+    let coordinator = Coordinator::new(store);
     let claim = Claim::of(NAME);
     let guard = within("a lease", coordinator.acquire(&claim)).await.expect("it is free");
     (coordinator, guard)

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use highwater::backend::Log;
 use highwater::{
-    EventBus, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriberOptions, SubscriptionState,
+    CoordinatorConfig, EventBus, FailurePolicy, GlobalSequence, ReliableDeliveryConfig, SubscriberOptions,
+    SubscriptionState,
 };
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -115,7 +116,8 @@ pub(crate) async fn without_spread_everything_stays_where_it_is<H: Harness>(harn
 
 pub(crate) async fn subscribers_go_where_they_prefer_to_be<H: Harness>(harness: Arc<H>) {
     let store = harness.fresh(Settings::default()).await;
-    let labelled = ReliableDeliveryConfig { instance_label: Some("eu".to_owned()), ..coordinated() };
+    let coordination = CoordinatorConfig { instance_label: Some("eu".to_owned()), ..coordinated().coordination };
+    let labelled = ReliableDeliveryConfig { coordination, ..coordinated() };
     let (first, second) =
         (instance(&*harness, &store, coordinated()).await, instance(&*harness, &store, labelled).await);
     let prefers = SubscriberOptions::new().prefers("eu");

@@ -21,7 +21,7 @@ impl PgEventStore {
         }
         let looking = async |connection: &mut PgConnection| {
             self.may_migrate(connection, &layout, &missing).await?;
-            if layout.events && layout.version == 0 {
+            if layout.has("events") && layout.version == 0 {
                 self.can_adopt(connection).await?;
             }
             Ok(())
@@ -108,7 +108,7 @@ impl PgEventStore {
 
 impl Migration {
     fn planned(&self, layout: &Layout) -> Planned {
-        let does = self.adopt.filter(|_| layout.events).map_or(self.does, |adopt| adopt.does);
+        let does = self.adopts(layout).map_or(self.does, |adopt| adopt.does);
         Planned::new(self.version.unsigned_abs(), self.name, does)
     }
 }

@@ -155,18 +155,21 @@ async fn a_newer_layout_that_says_that_it_fits_is_worked_with() {
 }
 
 #[tokio::test]
-async fn a_layout_from_before_there_was_leadership_is_brought_up_to_date() {
+async fn a_layout_that_ends_earlier_is_brought_up_to_date() {
     let db = Db::new();
     db.store().await;
+    let latest = version(&db).await;
     let mut connection = db.connection().await;
     db.back_to(&mut connection, 3).await;
-    db.execute(&mut connection, "ALTER TABLE {s}.migrations DROP COLUMN oldest").await;
     let store = db.store().await;
     assert!(highwater::backend::Leadership::leaders(&store).await.unwrap().is_empty());
-    // Those who know layout 3 may keep working with this one.
-    let oldest: i32 =
-        sqlx::query_scalar("SELECT max(oldest) FROM migrations").fetch_one(&mut connection).await.unwrap();
-    assert_eq!(oldest, 3);
+    assert_eq!(version(&db).await, latest);
+    // Each says who may keep working with it.
+    let silent: i64 = sqlx::query_scalar("SELECT count(*) FROM migrations WHERE oldest IS NULL OR oldest > version")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(silent, 0);
 }
 
 #[tokio::test]
@@ -252,15 +255,15 @@ async fn an_uninitialized_schema_says_so() {
     }
 }
 
-/// What a migration waits for, appends would wait for behind it.
+/// What a migration waits for, writers would wait for behind it.
 #[tokio::test]
-async fn a_migration_that_waits_for_a_reader_lets_appends_through_and_is_done_when_the_reader_ends() {
+async fn a_migration_that_waits_for_a_reader_lets_writers_through_and_is_done_when_the_reader_ends() {
     let db = Db::new();
-    let store = db.store().await;
     let mut connection = db.connection().await;
-    db.back_to(&mut connection, 8).await;
+    db.execute(&mut connection, OLD).await;
     let mut reads = db.connection().await;
     db.execute(&mut reads, "BEGIN; SELECT count(*) FROM {s}.events").await;
+    let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
     let migrating = tokio::spawn({
         let store = store.clone();
         async move { store.initialize().await }
@@ -271,35 +274,36 @@ async fn a_migration_that_waits_for_a_reader_lets_appends_through_and_is_done_wh
     };
     eventually("the migration waits", async || waiting(&mut connection).await).await;
     // Behind it, until it gives up for the time being.
-    store.append(&one()).await.unwrap();
-    assert_eq!(version(&db).await, 8);
+    let event =
+        "INSERT INTO {s}.events VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Noted', '{\"text\":\"a\"}', now())";
+    db.execute(&mut connection, event).await;
+    let begun: bool =
+        sqlx::query_scalar("SELECT to_regclass('migrations') IS NOT NULL").fetch_one(&mut connection).await.unwrap();
+    assert!(!begun, "it has left nothing");
     db.execute(&mut reads, "COMMIT").await;
     migrating.await.unwrap().unwrap();
-    assert_eq!(version(&db).await, 11);
+    assert_eq!(sequences(&store).await, [1]);
+    assert_eq!(store.append(&one()).await.unwrap().global_sequence, 2);
 }
 
 #[tokio::test]
-async fn a_layout_with_times_that_no_reader_could_represent_is_brought_up_to_date_and_doctor_names_what_is_left_to_do()
-{
-    let db = Db::new();
-    let store = db.store().await;
-    store.append(&one()).await.unwrap();
-    let mut connection = db.connection().await;
-    let before = "ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane;
-        DROP FUNCTION {s}.insist_on_rows, {s}.insist_on_versions;
-        ALTER TABLE {s}.event_bus_checkpoints DROP COLUMN setup_version;
-        DELETE FROM {s}.migrations WHERE version >= 9";
+async fn a_table_with_times_that_no_reader_could_represent_is_adopted_and_doctor_names_what_is_left_to_do() {
     let validated = async |connection: &mut sqlx::PgConnection| -> bool {
         let sql = "SELECT convalidated FROM pg_constraint WHERE conname = 'events_created_at_sane'
             AND conrelid = 'events'::regclass";
         sqlx::query_scalar(sql).fetch_one(connection).await.unwrap()
     };
-    db.execute(&mut connection, before).await;
-    store.initialize().await.unwrap();
+    let event = "INSERT INTO {s}.events VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'Noted', '{}', 'now')";
+    let db = Db::new();
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, &format!("{OLD}; {event}")).await;
+    db.store().await;
     assert!(validated(&mut connection).await, "rows from before are looked at");
-    db.execute(&mut connection, before).await;
-    db.execute(&mut connection, "UPDATE {s}.events SET created_at = 'infinity'").await;
-    store.initialize().await.unwrap();
+
+    let db = Db::new();
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, &format!("{OLD}; {}", event.replace("now", "infinity"))).await;
+    let store = db.store().await;
     assert!(!validated(&mut connection).await);
     let findings = highwater::backend::Diagnose::diagnose(&store).await.unwrap();
     let advice =
@@ -309,4 +313,21 @@ async fn a_layout_with_times_that_no_reader_could_represent_is_brought_up_to_dat
     db.execute(&mut connection, "ALTER TABLE {s}.events VALIDATE CONSTRAINT events_created_at_sane").await;
     let findings = highwater::backend::Diagnose::diagnose(&store).await.unwrap();
     assert!(findings.iter().any(|finding| finding.topic == "constraints" && finding.advice.is_none()));
+}
+
+#[tokio::test]
+async fn a_table_whose_own_column_of_that_name_is_no_text_is_refused_and_left_alone() {
+    let db = Db::new();
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, OLD).await;
+    db.execute(&mut connection, "ALTER TABLE {s}.events ADD COLUMN stream_name integer").await;
+    let store = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
+    let refused = store.initialize().await.unwrap_err();
+    assert!(matches!(&refused, Error::Unfit { reason } if reason.contains("stream_name")), "{refused}");
+    let columns: i64 = sqlx::query_scalar("SELECT count(*) FROM information_schema.columns WHERE table_schema = $1")
+        .bind(&db.schema)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(columns, 7);
 }

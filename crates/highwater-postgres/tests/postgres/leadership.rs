@@ -15,7 +15,7 @@ mod worker;
 use std::time::Duration;
 
 use highwater::backend::{Leader, LeaderHold, Leadership};
-use highwater::{InstanceMode, ReliableDeliveryConfig};
+use highwater::{CoordinatorConfig, InstanceMode, ReliableDeliveryConfig};
 use highwater_postgres::PgEventStore;
 
 use crate::bus::{batched, quick};
@@ -24,10 +24,19 @@ use crate::bus::{batched, quick};
 pub fn coordinated() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig {
         instance_mode: InstanceMode::Coordinated,
-        takeover_bound: Duration::from_secs(1),
-        standby_interval: Duration::from_millis(50),
+        coordination: CoordinatorConfig {
+            takeover_bound: Duration::from_secs(1),
+            standby_interval: Duration::from_millis(50),
+            ..CoordinatorConfig::default()
+        },
         ..quick()
     }
+}
+
+/// The same, where a silent one is taken over from after so long.
+pub fn taken_over_after(bound: Duration) -> ReliableDeliveryConfig {
+    let coordination = CoordinatorConfig { takeover_bound: bound, ..coordinated().coordination };
+    ReliableDeliveryConfig { coordination, ..coordinated() }
 }
 
 pub fn coordinated_in_batches(size: usize) -> ReliableDeliveryConfig {

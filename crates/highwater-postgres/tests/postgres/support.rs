@@ -87,20 +87,12 @@ impl Db {
 
 /// The first layout that can be gone back to, and what undoes each migration after it.
 const FIRST_UNDONE: usize = 2;
-const UNDO: [&str; 9] = [
+const UNDO: [&str; 4] = [
     "DROP TABLE {s}.event_bus_checkpoints, {s}.event_bus_pauses, {s}.event_bus_dlq, {s}.event_bus_dlq_attempts,
         {s}.event_bus_requests; DROP SEQUENCE {s}.event_bus_terms",
-    "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances; DROP FUNCTION {s}.session_is_gone",
-    "DROP TABLE {s}.event_bus_reports",
+    "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports; DROP FUNCTION {s}.session_is_gone",
     "DROP TABLE {s}.filling; DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard",
-    "DROP FUNCTION {s}.append_new",
-    "DROP TABLE {s}.server_life; DROP FUNCTION {s}.life, {s}.insist_on_life;
-        ALTER TABLE {s}.event_bus_checkpoints DROP COLUMN settled_to, DROP COLUMN settled_in",
-    "DROP FUNCTION {s}.insist_on_rows, {s}.insist_on_versions;
-        ALTER TABLE {s}.events DROP CONSTRAINT events_created_at_sane",
-    "ALTER TABLE {s}.event_bus_checkpoints DROP COLUMN setup_version",
-    // Column and functions stay, so that appends work meanwhile, as they did with those of before.
-    "DROP INDEX {s}.events_stream_name_idx",
+    "DROP TABLE {s}.server_life; DROP FUNCTION {s}.life, {s}.insist_on_life",
 ];
 
 /// One event in a fresh stream.

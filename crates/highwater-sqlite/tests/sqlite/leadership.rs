@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use highwater::backend::{Leader, LeaderHold, Leadership};
 use highwater::{
-    BoxError, Claim, Coordinator, Event, GlobalSequence, ProjectorCoordinator, ReliableDeliveryConfig,
-    SubscriptionState, TransactionalProjection, observer_fn,
+    BoxError, Claim, Coordinator, Event, GlobalSequence, ProjectorCoordinator, SubscriptionState,
+    TransactionalProjection, observer_fn,
 };
 use highwater_contract::notes::hands_over_without_a_warning;
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
@@ -26,8 +26,7 @@ const BATCH: usize = 20;
 
 /// A worker that shares the work with others: a transactional projection, one that has an effect outside, and idle ones.
 pub async fn lead(store: SqliteEventStore, name: String, idle: usize, bound: Duration, mut orders: Orders) {
-    let config = ReliableDeliveryConfig { takeover_bound: bound, ..coordinated(BATCH) };
-    let bus = SqliteEventBus::with_config(store, config);
+    let bus = SqliteEventBus::with_config(store, impatient(bound, BATCH));
     let counted = bus.subscribe(Counted(name)).await.unwrap();
     let effects = |event: Event<Note>| async move {
         report(format!("effect {}", event.global_sequence.unwrap()));
@@ -67,7 +66,7 @@ pub async fn lead(store: SqliteEventStore, name: String, idle: usize, bound: Dur
 
 /// A worker that tries to lead, and says how that went.
 pub async fn try_to_lead(store: SqliteEventStore) {
-    let coordinator = Coordinator::new(&store, &coordinated(1));
+    let coordinator = Coordinator::with_config(&store, &coordinated(1).coordination);
     match coordinator.try_acquire(&Claim::of(COUNTED)).await {
         Ok(Some(_)) => report("leads"),
         Ok(None) => report("does not lead"),
@@ -247,7 +246,10 @@ async fn two_stores_in_one_process_exclude_each_other() {
     let folder = Folder::new();
     let (one, other) = (folder.store().await, folder.store().await);
     let claim = Claim::of(COUNTED);
-    let (one, other) = (Coordinator::new(&one, &coordinated(1)), Arc::new(Coordinator::new(&other, &coordinated(1))));
+    let (one, other) = (
+        Coordinator::with_config(&one, &coordinated(1).coordination),
+        Arc::new(Coordinator::with_config(&other, &coordinated(1).coordination)),
+    );
     let guard = one.try_acquire(&claim).await.unwrap().unwrap();
     assert!(other.try_acquire(&claim).await.unwrap().is_none());
     assert!(one.try_acquire(&claim).await.unwrap().is_none(), "nor does an instance lead twice");

@@ -65,7 +65,7 @@ async fn nothing_that_is_called_drops_the_locks_of_a_reader() {
     let before = locked(&folder);
     assert!(!before.is_empty(), "a connection holds locks");
     only_read(&folder, &store).await;
-    let coordinator = Coordinator::new(&store, &coordinated(1));
+    let coordinator = Coordinator::with_config(&store, &coordinated(1).coordination);
     coordinator.try_acquire(&Claim::of("projection:one")).await.unwrap().unwrap().release().await;
     coordinator.close().await;
     store.set_paused("projection:one", true).await.unwrap();

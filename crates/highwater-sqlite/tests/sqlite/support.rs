@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::{CheckpointMode, Event, EventStore, InstanceMode, ReliableDeliveryConfig};
+use highwater::{CheckpointMode, CoordinatorConfig, Event, EventStore, InstanceMode, ReliableDeliveryConfig};
 pub use highwater_contract::notes::{Note, eventually, new, note, one, quick, say, sequences, soak};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -86,8 +86,15 @@ pub async fn execute(connection: &mut SqliteConnection, sql: &str) {
 pub fn coordinated(batch: usize) -> ReliableDeliveryConfig {
     ReliableDeliveryConfig {
         instance_mode: InstanceMode::Coordinated,
-        standby_interval: Duration::from_millis(50),
+        coordination: CoordinatorConfig { standby_interval: Duration::from_millis(50), ..CoordinatorConfig::default() },
         checkpoint_mode: CheckpointMode::Batched { size: batch, interval: Duration::from_secs(1) },
         ..quick()
     }
+}
+
+/// The same, where a silent one is taken over from after so long.
+pub fn impatient(bound: Duration, batch: usize) -> ReliableDeliveryConfig {
+    let config = coordinated(batch);
+    let coordination = CoordinatorConfig { takeover_bound: bound, ..config.coordination };
+    ReliableDeliveryConfig { coordination, ..config }
 }

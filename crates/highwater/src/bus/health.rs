@@ -93,7 +93,7 @@ pub enum Problem {
         writers: Vec<OpenWriter>,
     },
     /// No instance has led for a subscriber for longer than
-    /// [`takeover_bound`](crate::ReliableDeliveryConfig::takeover_bound): a session holds its lock, and does not lead.
+    /// [`takeover_bound`](crate::CoordinatorConfig::takeover_bound): a session holds its lock, and does not lead.
     NotLed {
         /// Which.
         subscriber_id: String,

@@ -9,11 +9,9 @@ use crate::{LockHolder, Problem};
 impl Bus {
     /// Those that have been waited for here for longer than a takeover may take, with the holder of the lock.
     pub(super) async fn unled(&self) -> Vec<Problem> {
-        let bound = self.inner.config.takeover_bound;
         let unled = self.subscriptions().into_iter().filter(|it| it.state().is_standby()).filter_map(|it| {
             let id = it.subscriber_id().to_owned();
-            let waiting = self.inner.shared.coordinator.unled_for(&id).filter(|waiting| *waiting > bound)?;
-            Some((id, waiting))
+            self.inner.shared.coordinator.unled_for(&id).map(|waiting| (id, waiting))
         });
         let unled: Vec<(String, Duration)> = unled.collect();
         if unled.is_empty() {

@@ -17,7 +17,7 @@ use super::{
 use crate::config::check_label;
 use crate::lock::lock;
 use crate::subscriber::check_id;
-use crate::{Backend, BoxFuture, Claim, Error, Invalid, ReliableDeliveryConfig};
+use crate::{Backend, BoxFuture, Claim, CoordinatorConfig, Error};
 
 /// How often to look for other instances.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,9 +41,8 @@ struct Inner {
     backend: Arc<dyn Backend>,
     candidate: Box<dyn Candidate>,
     instance: Instance,
-    spread: bool,
     /// Settings that cannot work are refused when something is wanted.
-    settings: Result<(), Invalid>,
+    config: CoordinatorConfig,
     roll: Arc<Roll>,
     known: Mutex<Known>,
     spread_at: Mutex<Option<Instant>>,
@@ -74,17 +73,21 @@ impl Known {
 }
 
 impl Coordinator {
-    /// For one bus over a store, with the bus's settings. Nothing is opened before something is wanted.
+    /// For one instance over a store, with the defaults. Nothing is opened before something is wanted.
     #[must_use]
-    pub fn new(backend: &dyn Backend, config: &ReliableDeliveryConfig) -> Self {
+    pub fn new(backend: &dyn Backend) -> Self {
+        Self::with_config(backend, &CoordinatorConfig::default())
+    }
+
+    /// The same, with these settings.
+    #[must_use]
+    pub fn with_config(backend: &dyn Backend, config: &CoordinatorConfig) -> Self {
         let instance = Instance::here(config.instance_label.clone());
         let candidate = backend.candidate(&instance, &LeadershipSettings::from(config));
         let (roll, known, spread_at, attending) =
             (Arc::default(), Mutex::default(), Mutex::default(), Mutex::default());
-        let settings = config.validate();
-        let backend = backend.shared();
-        let inner =
-            Inner { backend, candidate, instance, spread: config.spread, settings, roll, known, spread_at, attending };
+        let (backend, config) = (backend.shared(), config.clone());
+        let inner = Inner { backend, candidate, instance, config, roll, known, spread_at, attending };
         Self { inner: Arc::new(inner) }
     }
 
@@ -96,7 +99,7 @@ impl Coordinator {
 
     /// Enters a subscriber among what is wanted. With the first one, this instance begins to look for others.
     fn want(&self, claim: &Claim) -> Result<Wanted, Error> {
-        self.inner.settings.clone()?;
+        self.inner.config.validate()?;
         check_id(&claim.subscriber_id)?;
         check_label("prefers", claim.prefers.as_deref())?;
         let mut attending = lock(&self.inner.attending);
@@ -136,7 +139,7 @@ impl Coordinator {
 impl ProjectorCoordinator for Coordinator {
     fn ready(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async {
-            self.inner.settings.clone()?;
+            self.inner.config.validate()?;
             self.inner.candidate.ready().await
         })
     }
@@ -174,7 +177,8 @@ impl ProjectorCoordinator for Coordinator {
     fn unled_for(&self, subscriber_id: &str) -> Option<Duration> {
         let known = self.inner.known();
         let since = known.unled.get(subscriber_id)?;
-        known.at.map(|at| at.saturating_duration_since(*since))
+        let unled = known.at?.saturating_duration_since(*since);
+        (unled > self.inner.config.takeover_bound).then_some(unled)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -206,7 +210,7 @@ impl Inner {
         self.known().unled.retain(|name, _| awaited.contains(name));
         // What changes is looked at at once; but what moves stands still for a moment, so it moves at leisure.
         let mut spread_at = lock(&self.spread_at);
-        if self.spread && spread_at.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
+        if self.config.spread && spread_at.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
             *spread_at = Some(Instant::now());
             self.spread(view);
         }

@@ -34,6 +34,8 @@ async fn tables_from_before_there_were_terms_are_adopted_with_what_they_hold() {
         record.id, record.id,
     );
     db.execute(&mut connection, &rows).await;
+    let planned = highwater::backend::Diagnose::planned(&store).await.unwrap();
+    assert!(planned[0].does.contains("adopts"), "{planned:?}");
     store.initialize().await.unwrap();
 
     let taken = store.take_over(&Claim::of("s")).await.unwrap();
@@ -72,6 +74,24 @@ async fn adopted_dead_letters_without_a_unique_key_get_one() {
     let (second, _) = bury(&store, &fence, &dead_letter).await;
     assert_eq!(first.id, second.id);
     assert_eq!(store.count_dead_letters(&all_of("s")).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn each_table_is_adopted_also_without_the_other() {
+    for kept in ["event_bus_checkpoints", "event_bus_dlq"] {
+        let db = Db::new();
+        let store = db.store().await;
+        let mut connection = db.connection().await;
+        db.back_to(&mut connection, 2).await;
+        db.execute(&mut connection, OLD).await;
+        for gone in ["event_bus_checkpoints", "event_bus_dlq"].iter().filter(|table| **table != kept) {
+            db.execute(&mut connection, &format!("DROP TABLE {{s}}.{gone}")).await;
+        }
+        store.initialize().await.unwrap();
+        let fence = take_over(&store, "s").await;
+        bury(&store, &fence, &failure(Uuid::now_v7(), 1, "no")).await;
+        assert_eq!(store.count_dead_letters(&all_of("s")).await.unwrap(), 1, "{kept}");
+    }
 }
 
 #[tokio::test]

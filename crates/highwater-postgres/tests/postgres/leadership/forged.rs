@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use highwater::backend::{Diagnose, LeaderHold, Leadership, Severity};
 use highwater::operations::Cause;
-use highwater::{EventStore, GlobalSequence, Problem, ReliableDeliveryConfig};
+use highwater::{CoordinatorConfig, EventStore, GlobalSequence, Problem, ReliableDeliveryConfig};
 use highwater_postgres::{PgEventBus, PgEventStore};
 use uuid::Uuid;
 
@@ -16,7 +16,8 @@ use crate::support::{Db, eventually};
 const ID: &str = "projection:forged";
 
 fn settled() -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig { spread: false, ..coordinated() }
+    let coordination = CoordinatorConfig { spread: false, ..coordinated().coordination };
+    ReliableDeliveryConfig { coordination, ..coordinated() }
 }
 
 /// Ends the session that the leader's locks hang on.

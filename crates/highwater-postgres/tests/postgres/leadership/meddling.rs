@@ -81,7 +81,7 @@ async fn a_session_that_has_lost_a_lock_is_given_up_as_a_whole() {
     // In plain text, so that the meddler can read along.
     let url = db.url.replace(&format!(":{port}"), &format!(":{}", meddler.port)) + "?sslmode=disable";
     let store = PgEventStore::connect_with(&url, db.config()).await.unwrap();
-    let coordinator = Coordinator::new(&store, &coordinated());
+    let coordinator = Coordinator::with_config(&store, &coordinated().coordination);
     let (one, other) = (Claim::of("report:nightly"), Claim::of("report:weekly"));
     let guards = [coordinator.acquire(&one).await.unwrap(), coordinator.acquire(&other).await.unwrap()];
     let lost = [guards[0].lost(), guards[1].lost()];

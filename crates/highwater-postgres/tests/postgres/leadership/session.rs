@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::{
-    BoxError, Claim, Coordinator, Event, GlobalSequence, InstanceMode, ReliableDeliveryConfig, SubscriptionState,
+    BoxError, Claim, Coordinator, CoordinatorConfig, Event, GlobalSequence, InstanceMode, ReliableDeliveryConfig,
+    SubscriptionState,
 };
 use highwater_postgres::{PgConfig, PgEventBus};
 
@@ -161,7 +162,7 @@ async fn a_handler_that_hogs_the_runtime_does_not_cost_leadership() {
             runtime.block_on(async {
                 let db = std::mem::ManuallyDrop::new(Db { url, schema });
                 let store = highwater_postgres::PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
-                let coordinator = Coordinator::new(&store, &coordinated());
+                let coordinator = Coordinator::with_config(&store, &coordinated().coordination);
                 let end = Instant::now() + Duration::from_secs(3);
                 while Instant::now() < end {
                     assert!(coordinator.try_acquire(&Claim::of("projection:hog")).await.unwrap().is_none());
@@ -181,7 +182,10 @@ async fn a_handler_that_hogs_the_runtime_does_not_cost_leadership() {
 async fn a_guard_is_given_back_with_the_end_of_its_connection() {
     let db = Db::new();
     let (one, other) = (db.store().await, db.store().await);
-    let (one, other) = (Coordinator::new(&one, &coordinated()), Coordinator::new(&other, &coordinated()));
+    let (one, other) = (
+        Coordinator::with_config(&one, &coordinated().coordination),
+        Coordinator::with_config(&other, &coordinated().coordination),
+    );
     let claim = Claim::of("report:nightly");
     let guard = one.acquire(&claim).await.unwrap();
     let lost = guard.lost();
@@ -228,7 +232,9 @@ async fn a_coordinated_instance_takes_over_from_a_single_one_for_good() {
 /// Who stands by would look again only after a minute.
 fn patient() -> ReliableDeliveryConfig {
     let minute = Duration::from_secs(60);
-    ReliableDeliveryConfig { takeover_bound: minute, standby_interval: minute, ..coordinated() }
+    let coordination =
+        CoordinatorConfig { takeover_bound: minute, standby_interval: minute, ..CoordinatorConfig::default() };
+    ReliableDeliveryConfig { coordination, ..coordinated() }
 }
 
 #[tokio::test]

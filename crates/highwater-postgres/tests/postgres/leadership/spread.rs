@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use highwater::ReliableDeliveryConfig;
 use highwater::backend::{LeaderHold, Leadership};
 use highwater_contract::notes::hands_over_without_a_warning;
 use highwater_postgres::{PgEventBus, PgEventStore};
 
-use super::coordinated;
 use super::processes::{Load, caught_up, counted};
+use super::taken_over_after;
 use super::worker::{Job, Worker};
 use crate::support::{Db, sequences};
 
@@ -58,7 +57,7 @@ async fn twelve_subscribers_are_spread_over_three_processes_as_they_come_and_go(
 async fn joining_spreading_and_leaving_warn_of_nothing() {
     let db = Db::new();
     // Not so short that a busy machine alone makes an instance lose what it leads, which is warned of.
-    let config = ReliableDeliveryConfig { takeover_bound: Duration::from_secs(10), ..coordinated() };
+    let config = taken_over_after(Duration::from_secs(10));
     let bus = async || PgEventBus::with_config(db.store().await, config.clone());
     hands_over_without_a_warning(bus().await, bus().await).await;
 }

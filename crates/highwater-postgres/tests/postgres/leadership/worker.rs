@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater::{
-    BoxError, Event, Projection, ReliableDeliveryConfig, StateIs, SubscriberOptions, TransactionalProjection,
+    BoxError, CoordinatorConfig, Event, Projection, ReliableDeliveryConfig, StateIs, SubscriberOptions,
+    TransactionalProjection,
 };
 use highwater_contract::delivered;
 use highwater_postgres::{PgEventBus, PgEventStore, PgTx};
@@ -74,11 +75,10 @@ impl Job {
     }
 
     fn config(&self) -> ReliableDeliveryConfig {
-        ReliableDeliveryConfig {
-            takeover_bound: Duration::from_millis(self.bound_ms),
-            spread: self.spread,
-            ..coordinated_in_batches(self.batch)
-        }
+        let config = coordinated_in_batches(self.batch);
+        let takeover_bound = Duration::from_millis(self.bound_ms);
+        let coordination = CoordinatorConfig { takeover_bound, spread: self.spread, ..config.coordination };
+        ReliableDeliveryConfig { coordination, ..config }
     }
 
     async fn work(self) {

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use highwater::backend::{Diagnose, Log, Severity};
-use highwater::{Claim, Coordinator, ProjectorCoordinator, ReliableDeliveryConfig};
+use highwater::{Claim, Coordinator, ProjectorCoordinator};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 
@@ -16,10 +16,6 @@ use crate::worker::{Job, Task, Worker};
 const BOUND: Duration = Duration::from_secs(2);
 /// How much longer it may take on a machine that has other things to do.
 const MARGIN: Duration = Duration::from_secs(4);
-
-fn impatient(bound: Duration) -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig { takeover_bound: bound, ..coordinated(1) }
-}
 
 async fn instances(store: &SqliteEventStore, count: i64) {
     eventually("all instances are known", async || {
@@ -210,7 +206,7 @@ fn hang(store: SqliteEventStore, bound: Duration) -> (mpsc::Receiver<()>, mpsc::
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let coordinator = Coordinator::new(&store, &impatient(bound));
+            let coordinator = Coordinator::with_config(&store, &impatient(bound, 1).coordination);
             let guard = coordinator.acquire(&Claim::of(COUNTED)).await.unwrap();
             leads.send(()).unwrap();
             wait.recv().unwrap();
@@ -228,7 +224,7 @@ async fn an_application_that_hangs_as_a_whole_gives_leadership_up() {
     let bound = Duration::from_millis(300);
     let (is_leading, go_on, still_leads) = hang(folder.store().await, bound);
     tokio::task::spawn_blocking(move || is_leading.recv().unwrap()).await.unwrap();
-    let other = Coordinator::new(&store, &impatient(bound));
+    let other = Coordinator::with_config(&store, &impatient(bound, 1).coordination);
     let since = Instant::now();
     let guard = tokio::time::timeout(Duration::from_secs(20), other.acquire(&Claim::of(COUNTED))).await;
     let guard = guard.expect("it gives up").unwrap();
@@ -244,7 +240,7 @@ async fn a_lock_that_no_instance_answers_for_is_taken_over() {
     let store = folder.store().await;
     let bound = Duration::from_millis(300);
     let claim = Claim::of(COUNTED);
-    let coordinator = Coordinator::new(&store, &impatient(bound));
+    let coordinator = Coordinator::with_config(&store, &impatient(bound, 1).coordination);
     drop(coordinator.acquire(&claim).await.unwrap());
     // As a child has it that was forked from a leader and outlives it.
     let locks = folder.path().join("events.db-locks");
@@ -260,6 +256,6 @@ async fn a_lock_that_no_instance_answers_for_is_taken_over() {
     assert!(guard.is_held());
     drop(file);
     assert!(guard.is_held(), "what was replaced does not matter any more");
-    let other = Coordinator::new(&folder.store().await, &impatient(bound));
+    let other = Coordinator::with_config(&folder.store().await, &impatient(bound, 1).coordination);
     assert!(other.try_acquire(&claim).await.unwrap().is_none());
 }

@@ -19,7 +19,7 @@ fn remove_locks(folder: &Folder) {
 async fn a_leader_whose_lock_is_removed_gives_up_and_another_instance_leads() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
-    let coordinator = Coordinator::new(&store, &coordinated(1));
+    let coordinator = Coordinator::with_config(&store, &coordinated(1).coordination);
     let claim = Claim::of(COUNTED);
     let guard = coordinator.acquire(&claim).await.unwrap();
     remove_locks(&folder);
@@ -106,7 +106,7 @@ async fn what_nobody_may_lock_is_an_error_and_not_leadership() {
     let folder = Folder::new();
     let store = prepared(&folder).await;
     std::fs::write(locks(&folder), "in the way").unwrap();
-    let refused = Coordinator::new(&store, &coordinated(1)).try_acquire(&Claim::of(COUNTED)).await;
+    let refused = Coordinator::with_config(&store, &coordinated(1).coordination).try_acquire(&Claim::of(COUNTED)).await;
     assert!(matches!(refused, Err(Error::Denied { .. })), "{:?}", refused.map(|_| ()));
     assert!(store.fill("somewhere").await.is_err());
     assert!(store.checkpoint(COUNTED).await.unwrap().is_none(), "and nothing is stored");

@@ -43,7 +43,7 @@ fn locks(folder: &Folder) -> PathBuf {
 }
 
 async fn try_to_lead(store: &SqliteEventStore) -> Result<bool, Error> {
-    let coordinator = Coordinator::new(store, &coordinated(1));
+    let coordinator = Coordinator::with_config(store, &coordinated(1).coordination);
     let led = coordinator.try_acquire(&Claim::of(COUNTED)).await.map(|guard| guard.is_some());
     coordinator.close().await;
     led

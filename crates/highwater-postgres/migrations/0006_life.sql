@@ -54,9 +54,3 @@ $highwater$;
 -- before it was there.
 GRANT SELECT ON {schema}.server_life TO PUBLIC;
 GRANT EXECUTE ON FUNCTION {schema}.life, {schema}.insist_on_life TO PUBLIC;
-
--- How far the readers of a subscriber's process have proved the order to be settled: nothing can appear at or below that any
--- more. A fact about the numbers of one sequence (settled_in), and not about where the subscriber is, which may have been started
--- anywhere by hand. Whoever begins to read begins with the highest of these, whatever transactions are open.
-ALTER TABLE {schema}.event_bus_checkpoints
-    ADD COLUMN settled_to bigint NOT NULL DEFAULT 0, ADD COLUMN settled_in bigint;
