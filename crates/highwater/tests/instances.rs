@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use highwater::backend::{BoxFuture, Checkpoints, HeldLock, Instance, Leader, Leadership, LeadershipSettings};
 use highwater::prelude::*;
 use highwater::{
-    Claim, Coordinator, CoordinatorConfig, GlobalSequence, InstanceMode, LeadershipGuard, MemoryTx,
+    Claim, Coordinator, CoordinatorConfig, GlobalSequence, InstanceMode, Invalid, LeadershipGuard, MemoryTx,
     ProjectorCoordinator, SubscriptionState, TransactionalProjection,
 };
 use support::{Listener, Note, eventually, quick, say, within};

@@ -16,7 +16,7 @@ use highwater::{
 use highwater_contract::notes::hands_over_without_a_warning;
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 
-use crate::support::{Folder, Note, coordinated, eventually, say, sequences, soak};
+use crate::support::{Folder, Note, coordinated, eventually, impatient, say, sequences, soak};
 use crate::worker::{Job, Orders, Task, Worker, report};
 
 const COUNTED: &str = "projection:counted";

@@ -9,7 +9,7 @@ use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;
 
 use super::{BATCH, COUNTED, EFFECTS, assert_nothing_lost, caught_up, leader, leads, prepared, start_with};
-use crate::support::{Folder, connection, coordinated, eventually, execute, one, say, soak};
+use crate::support::{Folder, connection, eventually, execute, impatient, one, say, soak};
 use crate::worker::{Job, Task, Worker};
 
 /// After so long without a sign of life the others take over.
