@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
 use highwater::StreamName;
 use highwater::backend::columns;
-pub(crate) use highwater::backend::columns::{signed, unsigned};
+pub(crate) use highwater::backend::columns::{Stopped, signed, unsigned};
 use highwater::backend::{ReadLimit, Record};
 use sqlx::postgres::PgRow;
 use sqlx::{Row, ValueRef};
@@ -97,42 +97,13 @@ pub(crate) fn about<T>(read: Result<T, sqlx::Error>, row: impl FnOnce() -> Strin
     })
 }
 
-/// Why a result was not read on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stopped {
-    /// It was over.
-    End,
-    /// The limit on bytes was reached; there may be a lot left, and the connection still has to swallow it.
-    Bytes,
-    /// The next record was not wanted any more.
-    Unwanted,
-    /// The next record cannot be read. A caller that asks for the next page gets the reason.
-    Damaged,
-}
-
-/// Takes records as they arrive, until `limit.bytes` is reached or a record is not `wanted`. Room is made for as many as are
-/// `expected`. Records before one that cannot be read are still returned.
+/// Takes records as they arrive; see [`columns::take_page`].
 pub(crate) async fn take_page(
-    mut rows: impl Stream<Item = Result<PgRow, sqlx::Error>> + Unpin,
+    rows: impl Stream<Item = Result<PgRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,
     expected: usize,
-    mut wanted: impl FnMut(&Record) -> bool,
+    wanted: impl FnMut(&Record) -> bool,
 ) -> Result<(Vec<Record>, Stopped), sqlx::Error> {
-    let mut records = Vec::with_capacity(expected.min(limit.events));
-    let mut bytes = 0;
-    while let Some(row) = rows.next().await {
-        if bytes >= limit.bytes.max(1) {
-            return Ok((records, Stopped::Bytes));
-        }
-        let record = match record(&row?) {
-            Err(sqlx::Error::Decode(_)) if !records.is_empty() => return Ok((records, Stopped::Damaged)),
-            read => read?,
-        };
-        if !wanted(&record) {
-            return Ok((records, Stopped::Unwanted));
-        }
-        bytes += record.bytes();
-        records.push(record);
-    }
-    Ok((records, Stopped::End))
+    let records = rows.map(|row| record(&row?));
+    columns::take_page(records, limit, expected, wanted, |error| matches!(error, sqlx::Error::Decode(_))).await
 }

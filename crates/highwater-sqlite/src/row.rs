@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
 use highwater::StreamName;
 use highwater::backend::columns;
+use highwater::backend::columns::Stopped;
 pub(crate) use highwater::backend::columns::{signed, unsigned};
 use highwater::backend::{ReadLimit, Record};
 use sqlx::Row;
@@ -102,26 +103,14 @@ pub(crate) fn ids(ids: impl IntoIterator<Item = Uuid>) -> String {
     array
 }
 
-/// Takes records as they arrive, until `limit.bytes` is reached. True when the result was over. Room is made for as many as
-/// are `expected`. Records before one that cannot be read are still returned: a caller that asks for the next page gets the
-/// reason.
+/// Takes records as they arrive; see [`columns::take_page`]. True when the result was over.
 pub(crate) async fn take_page(
-    mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
+    rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
     limit: ReadLimit,
     expected: usize,
 ) -> Result<(Vec<Record>, bool), sqlx::Error> {
-    let mut records = Vec::with_capacity(expected);
-    let mut bytes = 0;
-    while let Some(row) = rows.next().await {
-        if bytes >= limit.bytes.max(1) {
-            return Ok((records, false));
-        }
-        let record = match record(&row?) {
-            Err(sqlx::Error::Decode(_)) if !records.is_empty() => return Ok((records, false)),
-            read => read?,
-        };
-        bytes += record.bytes();
-        records.push(record);
-    }
-    Ok((records, true))
+    let records = rows.map(|row| record(&row?));
+    let damaged = |error: &sqlx::Error| matches!(error, sqlx::Error::Decode(_));
+    let (records, stopped) = columns::take_page(records, limit, expected, |_| true, damaged).await?;
+    Ok((records, stopped == Stopped::End))
 }

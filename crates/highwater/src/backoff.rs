@@ -6,15 +6,15 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
-    next: Duration,
     last: Duration,
+    attempts: u32,
 }
 
 impl Backoff {
     /// From the first delay to the longest.
     #[must_use]
     pub fn new(first: Duration, last: Duration) -> Self {
-        Self { first, next: first, last }
+        Self { first, last, attempts: 0 }
     }
 
     /// For a backend that does not answer: from 20 ms to 1 s.
@@ -24,20 +24,26 @@ impl Backoff {
 
     /// How long to wait now.
     pub fn next_delay(&mut self) -> Duration {
-        let delay = self.next;
-        self.next = (delay * 2).min(self.last);
+        let delay = self.after(self.attempts);
+        self.attempts = self.attempts.saturating_add(1);
         delay
+    }
+
+    /// How long to wait after so many attempts beyond the first.
+    pub(crate) fn after(&self, attempts: u32) -> Duration {
+        let factor = 2_u32.checked_pow(attempts).unwrap_or(u32::MAX);
+        self.first.saturating_mul(factor).min(self.last)
     }
 
     /// Whether delays do not grow any more.
     #[must_use]
     pub fn is_at_limit(&self) -> bool {
-        self.next == self.last
+        self.after(self.attempts) == self.last
     }
 
     /// Begins with the first delay again.
     pub fn reset(&mut self) {
-        self.next = self.first;
+        self.attempts = 0;
     }
 }
 

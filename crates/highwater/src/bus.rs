@@ -1,6 +1,7 @@
 //! The event bus: what applications subscribe to.
 
 mod dead_letters;
+mod entry;
 mod health;
 mod live_view;
 mod reporter;
@@ -13,21 +14,20 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use self::entry::Entry;
 use crate::delivery::driver::{Control, Driver, Parts};
-use crate::delivery::itself;
-use crate::delivery::status::{CheckpointRate, Ends, Short, Status};
+use crate::delivery::status::{Short, Status};
 use crate::delivery::tail::Tail;
 use crate::lock::lock;
 use crate::{
     Backend, BusError, Coordinator, Error, InstanceMode, IntoSubscriber, Invalid, LocalCoordinator, MemoryEventStore,
-    Progress, ProjectorCoordinator, ReliableDeliveryConfig, StartAt, StateIs, Subscriber, SubscriptionState,
-    Transactional,
+    ProjectorCoordinator, ReliableDeliveryConfig, StartAt, StateIs, Subscriber, Transactional,
 };
 
 pub(crate) use requests::check_text;
@@ -111,22 +111,6 @@ struct BusState {
     services: Vec<JoinHandle<()>>,
     views: HashMap<Uuid, live_view::ViewEntry>,
     shut_down: bool,
-}
-
-/// A subscriber of this bus.
-struct Entry {
-    id: Arc<str>,
-    control: watch::Sender<Control>,
-    status: watch::Receiver<Status>,
-    config: ReliableDeliveryConfig,
-    /// The version of the tables that its code is written for, if it has any.
-    version: Option<u32>,
-    /// None while it is being started.
-    task: Mutex<Option<AbortHandle>>,
-    /// For how long it has been behind.
-    behind: Mutex<Short>,
-    /// How fast another instance progresses, as far as it was seen from here.
-    elsewhere: Mutex<CheckpointRate>,
 }
 
 /// How long giving leadership back may take when the time for stopping is used up.
@@ -400,75 +384,6 @@ impl Inner {
     /// Refuses to wait for a subscriber inside its own handler.
     fn not_within(&self, subscriber_id: &str, action: &'static str) -> Result<(), Error> {
         self.entry(subscriber_id).map_or(Ok(()), |entry| entry.not_within(action))
-    }
-}
-
-impl Entry {
-    fn new(
-        id: Arc<str>,
-        control: watch::Sender<Control>,
-        status: watch::Receiver<Status>,
-        config: ReliableDeliveryConfig,
-        version: Option<u32>,
-    ) -> Self {
-        Self {
-            id,
-            control,
-            status,
-            config,
-            version,
-            task: Mutex::default(),
-            behind: Mutex::default(),
-            elsewhere: Mutex::default(),
-        }
-    }
-
-    /// How far it is, compared with where the log ends. `stored`: its checkpoint, where another instance moves it.
-    fn progress(&self, ends: Ends, stored: Option<u64>) -> Progress {
-        let mut status = self.status.borrow().clone();
-        if let Some(stored) = stored {
-            (status.handled, status.stored) = (stored, stored);
-            status.rate = lock(&self.elsewhere).seen(stored);
-            (status.at, status.front_at) = (Instant::now(), None);
-        }
-        let behind = lock(&self.behind).seen(status.handled, ends.head);
-        status.progress(ends, behind)
-    }
-
-    fn task(&self) -> MutexGuard<'_, Option<AbortHandle>> {
-        lock(&self.task)
-    }
-
-    /// Waits until its task is over, however it ends. One that was never started is.
-    async fn ended(&self) {
-        if self.task().is_none() {
-            return;
-        }
-        let mut status = self.status.clone();
-        // The other end is the task's: it closes with it.
-        while status.changed().await.is_ok() {}
-    }
-
-    /// Whether its task has ended without having been told to.
-    fn has_died(&self) -> bool {
-        self.task().as_ref().is_some_and(AbortHandle::is_finished) && !self.control.borrow().stop
-    }
-
-    /// Whether it leads here. If not, only its checkpoint tells how far it is.
-    fn leads(&self) -> bool {
-        self.status.borrow().leads
-    }
-
-    fn state(&self) -> SubscriptionState {
-        self.status.borrow().state.clone()
-    }
-
-    /// Refuses to wait for it inside its own handler.
-    fn not_within(&self, action: &'static str) -> Result<(), Error> {
-        if itself::is_within(&self.status) {
-            return Err(Error::Bus(BusError::WaitsForItself { subscriber_id: self.id.to_string(), action }));
-        }
-        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::backoff::Backoff;
 use crate::{Append, Appended, Error, Event, EventStream, ExpectedVersion, Log, Metadata, StreamId, StreamRead};
 
 /// How often [`execute`](crate::EventStore::execute) decides again when other writers keep being faster. Each time another
@@ -13,7 +14,8 @@ use crate::{Append, Appended, Error, Event, EventStream, ExpectedVersion, Log, M
 const DECISIONS_MAX: u32 = 100;
 /// After how many lost races it steps back for a moment, so that no writer loses all of them.
 const PATIENT_AFTER: u32 = 3;
-/// How long it steps back at most.
+/// How long it steps back at most, the first time and every time.
+const STEP_BACK_MIN: Duration = Duration::from_millis(4);
 const STEP_BACK_MAX: Duration = Duration::from_millis(20);
 /// How often an append is sent again after an unknown outcome.
 const RESENDS_MAX: u32 = 3;
@@ -163,6 +165,7 @@ where
 {
     let mut loaded = Loaded::<S>::default();
     let mut decisions = 0;
+    let mut backoff = Backoff::new(STEP_BACK_MIN, STEP_BACK_MAX);
     loop {
         catch_up(log, stream.id(), &mut loaded).await?;
         let events = decide(&loaded.state).map_err(ExecuteError::Rejected)?.into_events();
@@ -175,18 +178,12 @@ where
             Ok(done) => return Ok(Some(done)),
             Err(Error::Conflict { .. }) if decisions < DECISIONS_MAX => {
                 if decisions > PATIENT_AFTER {
-                    tokio::time::sleep(step_back(decisions)).await;
+                    tokio::time::sleep(backoff.next_delay().mul_f64(fastrand::f64())).await;
                 }
             }
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// A moment of random length, longer the more races were lost. The randomness is that of a fresh id.
-fn step_back(decisions: u32) -> Duration {
-    let random = u32::from(Uuid::now_v7().as_bytes()[15]);
-    (Duration::from_millis(1) * decisions * random / 255).min(STEP_BACK_MAX)
 }
 
 /// Sends an append, and sends it again while its outcome is unknown: its ids make that safe.

@@ -87,7 +87,7 @@ mod wrapper;
 pub use append::{Append, Appended, ExpectedVersion, GlobalSequence};
 pub use bus::{Bus, EventBus, Health, LiveView, MemoryEventBus, Problem, Subscription, ViewSnapshot, Waited};
 pub use checkpoints::Claim;
-pub use codec::{EventTypes, OneOf};
+pub use codec::EventTypes;
 pub use config::{
     CheckpointMode, CoordinatorConfig, FailurePolicy, InstanceMode, ReliableDeliveryConfig, StartAt, SubscriberOptions,
 };
@@ -129,10 +129,11 @@ pub(crate) use operations::*;
 pub mod prelude {
     // What applications call on a store, whatever the contract is called.
     pub use crate::backend::{Log as _, Wakeups as _};
+    pub use crate::codec::OneOf;
     pub use crate::{
         Append, Appended, BoxError, CheckpointMode, Claim, Coordinator, Error, Event, EventBus, EventStore, Evolve,
         ExecuteError, ExpectedVersion, FailurePolicy, GlobalSequence, InstanceMode, LiveView, MemoryEventBus,
-        MemoryEventStore, Metadata, OneOf, Permanent, Projection, ProjectorCoordinator, ReliableDeliveryConfig,
-        StartAt, StateIs, StreamId, SubscriberOptions, TransactionalProjection, Upcasters, observer_fn, stream_id,
+        MemoryEventStore, Metadata, Permanent, Projection, ProjectorCoordinator, ReliableDeliveryConfig, StartAt,
+        StateIs, StreamId, SubscriberOptions, TransactionalProjection, Upcasters, observer_fn, stream_id,
     };
 }

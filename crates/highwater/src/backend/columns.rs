@@ -1,11 +1,12 @@
 //! What columns of SQL backends may hold: the rules, for every backend. What does not keep them was not written by one.
 
-use crate::transfer::TransferError;
 use std::collections::HashSet;
 
+use futures_util::{Stream, StreamExt};
 use uuid::Uuid;
 
-use crate::backend::Record;
+use crate::backend::{ReadLimit, Record};
+use crate::transfer::TransferError;
 use crate::{BoxError, Error};
 
 /// Numbers that only ever count up. What is negative is no 0.
@@ -84,6 +85,50 @@ pub fn continued(records: &[Record]) -> Vec<Uuid> {
     let mut seen = HashSet::new();
     let continues = |record: &&Record| seen.insert(record.stream_id) && record.stream_version > 1;
     records.iter().filter(continues).map(|record| record.stream_id).collect()
+}
+
+/// Why a result was not read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was over.
+    End,
+    /// The limit on bytes was reached; there may be a lot left, which the connection still has to read.
+    Bytes,
+    /// The next record was not wanted any more.
+    Unwanted,
+    /// The next record cannot be read. A caller that asks for the next page gets the reason.
+    Damaged,
+}
+
+/// Takes records as they arrive, until `limit.bytes` is reached or a record is not `wanted`. Room is made for as many as are
+/// `expected`. Records before one that is `damaged` are still returned.
+///
+/// # Errors
+/// When the result cannot be read, or its first record is damaged.
+pub async fn take_page<E>(
+    mut rows: impl Stream<Item = Result<Record, E>> + Unpin,
+    limit: ReadLimit,
+    expected: usize,
+    mut wanted: impl FnMut(&Record) -> bool,
+    damaged: impl Fn(&E) -> bool,
+) -> Result<(Vec<Record>, Stopped), E> {
+    let mut records = Vec::with_capacity(expected.min(limit.events));
+    let mut bytes = 0;
+    while let Some(row) = rows.next().await {
+        if bytes >= limit.bytes.max(1) {
+            return Ok((records, Stopped::Bytes));
+        }
+        let record = match row {
+            Err(error) if !records.is_empty() && damaged(&error) => return Ok((records, Stopped::Damaged)),
+            read => read?,
+        };
+        if !wanted(&record) {
+            return Ok((records, Stopped::Unwanted));
+        }
+        bytes += record.bytes();
+        records.push(record);
+    }
+    Ok((records, Stopped::End))
 }
 
 #[cfg(test)]

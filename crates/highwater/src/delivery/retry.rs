@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::ReliableDeliveryConfig;
+use crate::backoff::Backoff;
 
 /// The delay before retry number `retry` (the first is 0): `min(initial · 2^retry, max)`, of which chance (`random`, from
 /// 0 to 1) may take away the part that `retry_jitter` leaves to it.
 pub(crate) fn delay(config: &ReliableDeliveryConfig, retry: u32, random: f64) -> Duration {
-    let factor = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
-    let full = config.initial_retry_delay.saturating_mul(factor).min(config.max_retry_delay);
+    let full = Backoff::new(config.initial_retry_delay, config.max_retry_delay).after(retry);
     full.mul_f64(1.0 - config.retry_jitter * random)
 }
 
