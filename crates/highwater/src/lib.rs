@@ -38,7 +38,7 @@
 //! - [`operations`]: subscribers seen and steered from outside, by [`EventStore::overview`], [`explain`](EventStore::explain) and
 //!   [`repair`](EventStore::repair); dead letters, by [`Bus::dead_letters`].
 //! - [`backend`]: the contracts that a backend fulfils, over raw records, and what all backends share.
-//! - [`codec`]: how an enum becomes a record and back. [`OneOf`]: several enums as one. [`Upcasters`]: how old records become new ones.
+//! - [`codec`]: how an enum becomes a record and back. [`OneOf`](codec::OneOf): several enums as one. [`Upcasters`]: how old records become new ones.
 //! - [`transfer`]: moving a whole store: copying, exporting, importing.
 //! - [`MemoryEventStore`]: the backend for tests, and the oracle the others are compared with.
 //!

@@ -67,7 +67,7 @@ impl EventTypes {
 ///
 /// # Errors
 /// [`Invalid::NotAnEvent`] when `D` is no enum, or one that serde does not tag externally: such a type has no names.
-/// [`Invalid::KnownTwice`] and [`Invalid::KnowsEverything`] when it is a [`OneOf`](crate::OneOf) whose enums know the same.
+/// [`Invalid::KnownTwice`] and [`Invalid::KnowsEverything`] when it is a [`OneOf`](crate::codec::OneOf) whose enums know the same.
 pub fn event_types<D: DeserializeOwned>() -> Result<EventTypes, Invalid> {
     match D::deserialize(Probe::All) {
         Err(ProbeAnswer::Names(names)) => Ok(EventTypes::only(names.iter().copied())),
@@ -82,7 +82,7 @@ fn nameless<D>() -> Invalid {
     Invalid::NotAnEvent(format!("{} gives no names of variants", type_name::<D>()))
 }
 
-/// Whether `D` knows an event type. Asked for each event of a [`OneOf`](crate::OneOf), so nothing is allocated.
+/// Whether `D` knows an event type. Asked for each event of a [`OneOf`](crate::codec::OneOf), so nothing is allocated.
 pub(super) fn knows<'de, D: Deserialize<'de>>(event_type: &str) -> bool {
     matches!(D::deserialize(Probe::Name(event_type)), Err(ProbeAnswer::Accepted))
 }
@@ -166,7 +166,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 }
 
-/// The names that the enums of a [`OneOf`](crate::OneOf) know, gathered one enum after the other.
+/// The names that the enums of a [`OneOf`](crate::codec::OneOf) know, gathered one enum after the other.
 struct Members(Vec<Known>);
 
 impl<'de> de::SeqAccess<'de> for Members {

@@ -60,7 +60,7 @@ pub enum Invalid {
          together as OneOf<A, B>"
     )]
     NotAnEvent(String),
-    /// An event type that two enums of a [`OneOf`](crate::OneOf) know.
+    /// An event type that two enums of a [`OneOf`](crate::codec::OneOf) know.
     #[error("event type {event_type:?} is known to {first} and to {second}; in a OneOf it must belong to one of them")]
     KnownTwice {
         /// The type.
@@ -70,7 +70,7 @@ pub enum Invalid {
         /// The other enum that knows it.
         second: &'static str,
     },
-    /// An enum of a [`OneOf`](crate::OneOf) that knows every type, also those of the others.
+    /// An enum of a [`OneOf`](crate::codec::OneOf) that knows every type, also those of the others.
     #[error("{0} has #[serde(other)], and so knows the event types of every other enum; it cannot stand in a OneOf")]
     KnowsEverything(&'static str),
     /// The data cannot be written as JSON.
