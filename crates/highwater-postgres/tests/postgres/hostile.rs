@@ -116,6 +116,7 @@ async fn nothing_that_a_writer_hides_postgresqls_names_behind_runs_with_the_righ
     }
     let store = roles.store(&db, "writer").await;
     let mut writer = store.pool().acquire().await.unwrap();
+    let session: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *writer).await.unwrap();
     db.execute(&mut writer, &TRAPS.replace("{evil}", &evil)).await;
     for n in 0..5 {
         let caught = call(&db, &mut writer, &format!("careless_{n}('x')"), there).await.unwrap_err();
@@ -130,6 +131,12 @@ async fn nothing_that_a_writer_hides_postgresqls_names_behind_runs_with_the_righ
     }
     writer.close().await.unwrap();
     drop(store);
+    // A session drops its temporary objects after its client has left, and these depend on what is dropped here.
+    eventually("the writer's session ended", async || {
+        let ended = "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)";
+        sqlx::query_scalar::<_, bool>(ended).bind(session).fetch_one(&mut admin).await.unwrap()
+    })
+    .await;
     db.execute(&mut admin, &format!("DROP SCHEMA {evil} CASCADE")).await;
     roles.drop(&db).await;
 }
