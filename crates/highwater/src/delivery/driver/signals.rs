@@ -1,5 +1,7 @@
 //! What may happen to a subscriber at any time: people want something of it, or leadership changes.
 
+use std::sync::Arc;
+
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -16,6 +18,8 @@ struct Leading {
     guard: LeadershipGuard,
     stays: bool,
     lost: Option<watch::Receiver<bool>>,
+    /// Dropped before it is released: what is given back is not lost.
+    wanted: Arc<()>,
     asked: Option<watch::Receiver<Option<Uuid>>>,
 }
 
@@ -28,7 +32,7 @@ impl Signals {
 
     pub(super) fn leads(&mut self, guard: LeadershipGuard) {
         let (lost, asked) = (guard.losing(), guard.yielding());
-        self.leadership = Some(Leading { guard, stays: false, lost, asked });
+        self.leadership = Some(Leading { guard, stays: false, lost, wanted: Arc::default(), asked });
     }
 
     /// Leadership was held, and is not any more.
@@ -57,18 +61,22 @@ impl Signals {
 
     /// Gives leadership back, and returns when others can have it.
     pub(super) async fn release(&mut self) {
-        if let Some(leading) = self.leadership.take() {
-            leading.guard.release().await;
+        if let Some(Leading { guard, wanted, .. }) = self.leadership.take() {
+            drop(wanted);
+            guard.release().await;
         }
     }
 
-    /// Resolves when leadership is lost. Never, where there is none.
+    /// Resolves when leadership is lost. Never, where there is none, or where it is released.
     pub(super) fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
-        let lost = self.leadership.as_ref().and_then(|leading| leading.lost.clone());
+        let leading = self.leadership.as_ref();
+        let watched = leading.and_then(|leading| Some((leading.lost.clone()?, Arc::downgrade(&leading.wanted))));
         async {
-            match lost {
-                Some(mut lost) => drop(lost.wait_for(|lost| *lost).await),
-                None => std::future::pending().await,
+            let Some((mut lost, wanted)) = watched else { return std::future::pending().await };
+            // Without a sender it is gone as well.
+            drop(lost.wait_for(|lost| *lost).await);
+            if wanted.strong_count() == 0 {
+                std::future::pending().await
             }
         }
     }
