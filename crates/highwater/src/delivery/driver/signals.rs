@@ -108,3 +108,68 @@ async fn changed<T>(receiver: &mut watch::Receiver<T>) {
         Err(_) => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::Utc;
+
+    use super::*;
+    use crate::{BoxFuture, Checkpoint, HeldLock, Taken, Term};
+
+    /// Says that it is gone before its release has ended, as a keeper's thread does.
+    struct Told(watch::Sender<bool>);
+
+    impl HeldLock for Told {
+        fn session(&self) -> Uuid {
+            Uuid::nil()
+        }
+
+        fn is_held(&self) -> bool {
+            !*self.0.borrow()
+        }
+
+        fn lost(&self) -> watch::Receiver<bool> {
+            self.0.subscribe()
+        }
+
+        fn release(self: Box<Self>, _: Option<Uuid>) -> BoxFuture<'static, ()> {
+            Box::pin(async move {
+                self.0.send_replace(true);
+                tokio::task::yield_now().await;
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_released_is_not_lost_and_what_is_taken_away_is() {
+        let leads = || {
+            let (_, control) = watch::channel(Control::default());
+            let mut signals = Signals::new(control);
+            let told = watch::Sender::new(false);
+            let checkpoint = Checkpoint {
+                subscriber_id: "projection:orders".to_owned(),
+                global_sequence: 0,
+                event_id: None,
+                updated_at: Utc::now(),
+                term: Term { number: 1, nonce: Uuid::nil() },
+                incarnation: 0,
+                setup_version: None,
+            };
+            signals.leads(LeadershipGuard::new(Taken { checkpoint, fresh: true }, Box::new(Told(told.clone()))));
+            (signals, told)
+        };
+        let (mut signals, _) = leads();
+        let lost = signals.lost();
+        let released = tokio::select! {
+            biased;
+            () = lost => false,
+            () = signals.release() => true,
+        };
+        assert!(released, "its own release was taken for a loss");
+        let (signals, told) = leads();
+        let lost = signals.lost();
+        told.send_replace(true);
+        lost.await;
+        assert!(signals.has_lost());
+    }
+}
