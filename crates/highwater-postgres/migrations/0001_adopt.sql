@@ -66,7 +66,7 @@ ALTER TABLE {schema}.events
     ALTER COLUMN created_at SET DEFAULT now(),
     ALTER COLUMN created_at SET NOT NULL,
     ALTER COLUMN stream_name DROP NOT NULL,
-    DROP CONSTRAINT IF EXISTS events_stream_name_check;
+    DROP CONSTRAINT IF EXISTS events_sizes_check;
 
 DO $highwater$
 DECLARE
@@ -112,7 +112,8 @@ ALTER TABLE {schema}.events
     ADD CONSTRAINT events_created_at_sane
         CHECK (created_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange) NOT VALID,
     -- Rows that are there are not looked at.
-    ADD CONSTRAINT events_stream_name_check CHECK (octet_length(stream_name) <= 1000) NOT VALID;
+    ADD CONSTRAINT events_sizes_check CHECK (
+        octet_length(stream_name) <= 1000 AND pg_column_size(data) + pg_column_size(metadata) <= 67108872) NOT VALID;
 
 CREATE INDEX IF NOT EXISTS events_stream_name_idx ON {schema}.events (stream_name COLLATE "C", stream_id)
     WHERE stream_version = 1 AND stream_name IS NOT NULL;

@@ -27,8 +27,11 @@ CREATE TABLE {schema}.events (
     -- constraint's expression anew for every INSERT.
     CONSTRAINT events_created_at_sane
         CHECK (created_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange),
-    -- Other writers may call streams as they like, as long as it can be indexed and copied.
-    CONSTRAINT events_stream_name_check CHECK (octet_length(stream_name) <= 1000)
+    -- Other writers may call streams as they like, as long as it can be indexed and copied; and no event is larger than every
+    -- reader can take: 64 MiB, and up to 8 bytes of headers. The size is that of the value as it is in memory, which costs nothing
+    -- to ask.
+    CONSTRAINT events_sizes_check CHECK (
+        octet_length(stream_name) <= 1000 AND pg_column_size(data) + pg_column_size(metadata) <= 67108872)
 );
 
 -- One entry per stream, for lists by kind. Bytes are compared, so that a prefix is a range.

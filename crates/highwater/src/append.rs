@@ -8,6 +8,7 @@ use chrono::{Datelike, SubsecRound, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::limits::EVENT_BYTES_BOUND;
 use crate::{Event, Invalid, Limits, Metadata, NewRecord, StreamId, StreamName, codec};
 
 /// What an append expects of a stream before it is stored.
@@ -384,8 +385,9 @@ fn check_event(event: &NewRecord, limits: &Limits) -> Result<(), Invalid> {
         return Err(Invalid::EventType { event_type, limit });
     }
     let bytes = event.data.len() + event.metadata.len();
-    if bytes > limits.event_bytes_max {
-        return Err(Invalid::EventTooLarge { event_type: name.clone(), bytes, limit: limits.event_bytes_max });
+    let limit = limits.event_bytes_max.min(EVENT_BYTES_BOUND);
+    if bytes > limit {
+        return Err(Invalid::EventTooLarge { event_type: name.clone(), bytes, limit });
     }
     if event.schema_version > i32::MAX as u32 {
         return Err(Invalid::SchemaVersion(event.schema_version));

@@ -8,7 +8,7 @@
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one event's data and metadata together. Default: 1 MiB.
+    /// Bytes of one event's data and metadata together. Default: 1 MiB; upper bound: 64 MiB.
     pub event_bytes_max: usize,
     /// Bytes of an event type's name. Default and upper bound: 255.
     pub event_type_bytes_max: usize,
@@ -17,6 +17,9 @@ pub struct Limits {
     /// Bytes of data and metadata in one append. Default: 64 MiB.
     pub append_bytes_max: usize,
 }
+
+/// What no event may be larger than, whatever the limits: every reader of the log has to take it whole.
+pub(crate) const EVENT_BYTES_BOUND: usize = 64 << 20;
 
 impl Default for Limits {
     fn default() -> Self {

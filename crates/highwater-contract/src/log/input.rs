@@ -63,6 +63,9 @@ pub(crate) async fn what_is_too_large_is_refused_by_default<H: Harness>(harness:
     assert_eq!(error, Invalid::EventTooLarge { event_type: "Closed".into(), bytes: limit + 1, limit });
     store(&log, &sized(limit)).await;
     assert_eq!(stream(&log, stream_id).await[0].data.len(), limit - 2, "the largest event comes back whole");
+    let log = harness.fresh(Limits { event_bytes_max: usize::MAX, ..Limits::default() }.into()).await;
+    let error = invalid(&log, &sized((64 << 20) + 1)).await;
+    assert!(matches!(error, Invalid::EventTooLarge { limit: 67_108_864, .. }), "whatever the limits: {error:?}");
 }
 
 pub(crate) async fn what_is_over_a_limit_is_refused<H: Harness>(harness: Arc<H>) {

@@ -246,6 +246,36 @@ async fn times_that_no_reader_could_represent_are_refused_from_every_writer() {
 }
 
 #[tokio::test]
+async fn an_event_larger_than_every_reader_can_take_is_refused_from_every_writer() {
+    const BOUND: usize = 64 << 20;
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    let (id, data) = ("gen_random_uuid()", "('\"' || repeat('x', {bytes}) || '\"')");
+    let writers = [
+        format!("SELECT {{s}}.append_one({id}, 0, {id}, 'Noted', 1, {data}, '{{}}', now())"),
+        format!("SELECT {{s}}.append({id}, 'Noted', {data}::json)"),
+        format!(
+            "SELECT {{s}}.append_new(ARRAY[{id}], ARRAY[1]::bigint[], ARRAY[{id}], ARRAY['Noted'], ARRAY[1],
+            ARRAY[{data}::json], ARRAY['{{}}'::json], ARRAY[now()])"
+        ),
+        format!(
+            "INSERT INTO {{s}}.events (id, stream_id, stream_version, event_type, data)
+            VALUES ({id}, {id}, 1, 'Noted', {data}::json)"
+        ),
+    ];
+    for sql in &writers {
+        let refused = db.try_execute(&mut connection, &sql.replace("{bytes}", &(BOUND + 8).to_string())).await;
+        assert_eq!(refused.unwrap_err().as_database_error().unwrap().code().unwrap(), "23514", "{sql}");
+    }
+    // The quotes, and the braces of the metadata, count as well.
+    db.execute(&mut connection, &writers[0].replace("{bytes}", &(BOUND - 4).to_string())).await;
+    let stored = page(&store, 0).await;
+    assert_eq!(stored.records[0].data.len(), BOUND - 2, "the largest event comes back whole");
+    assert_eq!(stored.records.len(), 1, "and alone: the others were refused");
+}
+
+#[tokio::test]
 async fn a_reader_reads_everything_and_appends_nothing() {
     let db = Db::new();
     let owner = db.store().await;
