@@ -88,10 +88,26 @@ impl New {
                     text = text.replace(on_sqlite, on_postgres);
                 }
             }
+            if path == "Cargo.toml" {
+                text = with_checkout(&text, &Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+            }
             fs::write(self.folder.join(Path::new(path)), named(&text, name))?;
         }
         Ok(())
     }
+}
+
+/// A program that was built from a checkout names the crates beside it, so that they fit together, published or not.
+fn with_checkout(manifest: &str, crates: &Path) -> String {
+    let dependency = |line: &str| {
+        let (name, version) = line.split_once(" = ")?;
+        let version = version.strip_prefix('"')?.strip_suffix('"')?;
+        let folder = crates.join(name);
+        let path = folder.join("Cargo.toml").exists().then(|| folder.canonicalize().ok())??;
+        // A string of JSON is one of TOML.
+        Some(format!("{name} = {{ version = \"{version}\", path = {} }}", json!(path.to_str()?)))
+    };
+    manifest.lines().map(|line| dependency(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
 }
 
 /// Wherever the application is named.
@@ -127,6 +143,20 @@ mod tests {
         for name in ["", "highwater", "2shop", "-shop", "my shop", "shöp", "a\"b", ".."] {
             assert!(!is_a_name(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn crates_come_from_the_checkout_where_there_is_one_and_from_the_registry_elsewhere() {
+        let (_, manifest) = FILES[0];
+        assert_eq!(with_checkout(manifest, Path::new("/nowhere")), manifest);
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let from_here = with_checkout(manifest, &here);
+        for name in ["highwater", "highwater-sqlite"] {
+            let path = json!(here.join(name).canonicalize().unwrap()).to_string();
+            let line = format!("{name} = {{ version = \"0.1\", path = {path} }}");
+            assert!(from_here.lines().any(|there| there == line), "{from_here}");
+        }
+        assert!(from_here.contains("tracing-subscriber = \"0.3\""), "what is not ours comes from the registry");
     }
 
     #[test]

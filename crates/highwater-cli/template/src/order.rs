@@ -5,7 +5,8 @@ use std::fmt;
 use highwater::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// What can happen. The names of the variants are stored: rename them with `#[serde(rename)]`.
+/// What can happen. The names of the variants are stored, without that of the enum: rename them with `#[serde(rename)]`, and let no
+/// other enum have one of the same name.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
     Placed { customer: String, cents: i64 },
