@@ -1,6 +1,7 @@
 //! Scenario `append`: what group commit gains, and what versions, unique ids and answers cost.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use highwater::backend::Log;
@@ -19,6 +20,8 @@ use crate::server::Server;
 
 const CALLERS: usize = 32;
 const CALLERS_MANY: usize = 256;
+/// Callers that each append to a stream of their own again and again.
+const CALLERS_AGAIN: usize = 64;
 const BATCH: usize = 100;
 const BATCH_CALLERS: usize = 8;
 
@@ -30,6 +33,8 @@ enum Way {
     Ours256,
     Named32,
     Own32,
+    Any64,
+    Exact64,
     Raw1,
     Ours1,
     Named1,
@@ -43,8 +48,9 @@ enum Way {
 use Way::*;
 
 /// What is compared.
-const GROUPS: [&[Way]; 3] = [
+const GROUPS: [&[Way]; 4] = [
     &[Raw32, Ours32, Ours256, Named32, Own32, Raw32Indexed],
+    &[Exact64, Any64],
     &[Raw1, Ours1, Named1],
     &[RawBatch, OursBatch, NamedBatch, RawBatchSqlx, RawBatchIndexed],
 ];
@@ -58,6 +64,8 @@ impl rounds::Way for Way {
             Ours256 => "ours, 256 callers",
             Named32 => "ours, 32 callers, streams with names",
             Own32 => "ours, 32 callers, each to a stream of its own",
+            Any64 => "ours, 64 callers, each to a stream of its own, at any version",
+            Exact64 => "ours, 64 callers, each to a stream of its own, at its version",
             Raw1 => "raw, alone (sqlx)",
             Ours1 => "ours, alone",
             Named1 => "ours, alone, streams with names",
@@ -89,14 +97,16 @@ pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Er
     let measure = async |way, time| measure(way, time, &ours, &raw).await;
     let rows = rounds::interleave(&GROUPS, options, begin, measure).await?;
     let report = Report::new(options, rows)
-        .compare("append32_vs_raw", Ours32.name(), &[Raw32.name()], Some(Goal::AtLeast(1.8)))
-        .compare("append256_vs_raw", Ours256.name(), &[Raw32.name()], Some(Goal::AtLeast(3.0)))
-        .compare("append1_latency_vs_raw", Ours1.name(), &[Raw1.name()], Some(Goal::AtMost(1.25)))
-        .compare("batch100_vs_raw", OursBatch.name(), &[RawBatch.name(), RawBatchSqlx.name()], Some(Goal::AtLeast(0.9)))
+        .compare("append32_vs_raw", Ours32.name(), &[Raw32.name()], Some(Goal::AtLeast(2.3)))
+        .compare("append256_vs_raw", Ours256.name(), &[Raw32.name()], Some(Goal::AtLeast(5.0)))
+        .compare("append1_latency_vs_raw", Ours1.name(), &[Raw1.name()], Some(Goal::AtMost(1.12)))
+        .compare("batch100_vs_raw", OursBatch.name(), &[RawBatch.name(), RawBatchSqlx.name()], None)
+        .compare("batch100_vs_raw_indexed", OursBatch.name(), &[RawBatchIndexed.name()], Some(Goal::AtLeast(1.1)))
         .compare("named32_vs_unnamed", Named32.name(), &[Ours32.name()], Some(Goal::AtLeast(0.95)))
         .compare("named1_latency_vs_unnamed", Named1.name(), &[Ours1.name()], Some(Goal::AtMost(1.05)))
         .compare("named_batch100_vs_unnamed", NamedBatch.name(), &[OursBatch.name()], Some(Goal::AtLeast(0.9)))
-        .compare("own32_vs_raw", Own32.name(), &[Raw32.name()], None);
+        .compare("own32_vs_raw", Own32.name(), &[Raw32.name()], None)
+        .compare("any_vs_exact", Any64.name(), &[Exact64.name()], Some(Goal::AtLeast(0.95)));
     Ok(report)
 }
 
@@ -109,8 +119,12 @@ async fn measure(way: Way, time: Duration, ours: &Ours, raw: &Arc<Raw>) -> Resul
         Ours256 => rate(CALLERS_MANY, time, move |_| ours.clone().append(unnamed(), 1)).await,
         Named32 => rate(CALLERS, time, move |_| ours.clone().append(named(), 1)).await,
         Own32 => {
-            let streams: Vec<Uuid> = std::iter::repeat_with(Uuid::new_v4).take(CALLERS).collect();
-            rate(CALLERS, time, move |n| ours.clone().append_to(streams[n])).await
+            let streams = Streams::new(CALLERS);
+            rate(CALLERS, time, move |n| ours.clone().append_to(streams.clone(), n, false)).await
+        }
+        Any64 | Exact64 => {
+            let (streams, exact) = (Streams::new(CALLERS_AGAIN), matches!(way, Exact64));
+            rate(CALLERS_AGAIN, time, move |n| ours.clone().append_to(streams.clone(), n, exact)).await
         }
         Raw1 => latency(time, move || raw.clone().insert_by_sqlx(0)).await,
         Ours1 => latency(time, move || ours.clone().append(unnamed(), 1)).await,
@@ -138,10 +152,25 @@ impl Ours {
         Ok(done.positions.len())
     }
 
-    /// Stores one event in a stream that mostly exists, after whatever is there.
-    async fn append_to(self, stream: Uuid) -> Result<usize, Error> {
-        let done = self.store.append(&Append::to(stream).event(&*self.order)).await?;
+    /// Stores one event in a stream that mostly exists: after whatever is there, or at the version that the caller knows.
+    async fn append_to(self, streams: Arc<Streams>, caller: usize, exact: bool) -> Result<usize, Error> {
+        let (stream, version) = &streams.0[caller];
+        let mut append = Append::to(*stream);
+        if exact {
+            append = append.expecting(ExpectedVersion::Exact(version.load(Ordering::Relaxed)));
+        }
+        let done = self.store.append(&append.event(&*self.order)).await?;
+        version.store(done.stream_version, Ordering::Relaxed);
         Ok(done.positions.len())
+    }
+}
+
+/// A stream for each caller, and its version.
+struct Streams(Vec<(Uuid, AtomicU64)>);
+
+impl Streams {
+    fn new(callers: usize) -> Arc<Self> {
+        Arc::new(Self((0..callers).map(|_| (Uuid::new_v4(), AtomicU64::new(0))).collect()))
     }
 }
 

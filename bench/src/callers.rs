@@ -1,10 +1,11 @@
 //! Concurrent callers, and a lone one.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::rounds::median;
+use crate::rounds::{median, quantile};
 
 /// Events per second of `count` tasks that call one after the other for as long as there is time. A call says how many
 /// events it dealt with. The clock stops when the last call has returned.
@@ -31,6 +32,31 @@ where
         events += task.await??;
     }
     Ok(events as f64 / started.elapsed().as_secs_f64())
+}
+
+/// How long all but a hundredth of the calls of `count` tasks take at most, in milliseconds.
+pub(crate) async fn slowest<C, F>(count: usize, time: Duration, call: C) -> Result<f64, Error>
+where
+    C: Fn(usize) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<usize, Error>> + Send,
+{
+    let millis = Arc::new(Mutex::new(Vec::new()));
+    let timed = {
+        let millis = millis.clone();
+        move |caller| {
+            let (call, millis) = (call.clone(), millis.clone());
+            async move {
+                let called = Instant::now();
+                let events = call(caller).await?;
+                let took = called.elapsed().as_secs_f64() * 1e3;
+                millis.lock().map_err(|_| "a caller panicked")?.push(took);
+                Ok(events)
+            }
+        }
+    };
+    rate(count, time, timed).await?;
+    let millis = millis.lock().map_err(|_| "a caller panicked")?;
+    Ok(quantile(&millis, 0.99))
 }
 
 /// The median of how long a call takes when nobody else calls, in microseconds.

@@ -79,7 +79,7 @@ pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Er
     let rows = rounds::interleave(&GROUPS, options, async || Ok(()), measure).await?;
     let counting = [RawAll, RawPages1k, RawPages5k, RawPages10k].map(Way::name);
     let report = Report::new(options, rows)
-        .compare("catchup_vs_raw", Ours.name(), &counting, Some(Goal::AtLeast(0.8)))
+        .compare("catchup_vs_raw", Ours.name(), &counting, Some(Goal::AtLeast(0.9)))
         .compare("catchup_tx_vs_raw", OursTx.name(), &[RawTx.name()], Some(Goal::AtLeast(0.85)))
         .compare("sync_vs_raw", OursSync.name(), &[RawSync.name()], Some(Goal::AtLeast(0.8)));
     Ok(report)

@@ -17,7 +17,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::clock::now;
 use crate::server::Server;
-use crate::{Error, failover, latency, memory, sqlite, subscribers};
+use crate::{Error, failover, latency, memory, sqlite, stores, subscribers};
 
 /// What children are called on the server.
 pub(crate) const APPLICATION: &str = "bench child";
@@ -111,6 +111,7 @@ pub(crate) async fn run(args: &[String]) -> Option<Result<(), Error>> {
         sqlite::LATENCY => sqlite::receive(url).await,
         subscribers::ROLE => subscribers::deliver(url, args).await,
         memory::ROLE => memory::catch_up(url).await,
+        stores::ROLE => stores::append(url, args).await,
         failover::ROLE => failover::work(url, args).await,
         _ => Err(format!("there is no child {role}").into()),
     };

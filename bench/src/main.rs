@@ -25,6 +25,7 @@ mod report;
 mod rounds;
 mod server;
 mod sqlite;
+mod stores;
 mod subscribers;
 
 use std::process::ExitCode;
@@ -95,6 +96,7 @@ async fn on_postgres(scenario: Scenario, options: &Options) -> Result<Report, Er
         Scenario::Subscribers => subscribers::run(&server, options).await,
         Scenario::Memory => memory::run(&server, options).await,
         Scenario::Failover => failover::run(&server, options).await,
+        Scenario::Stores => stores::run(&server, options).await,
         Scenario::Sqlite | Scenario::Compare => Err("this has a server of its own, or none".into()),
     }
 }

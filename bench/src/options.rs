@@ -17,12 +17,13 @@ pub(crate) enum Scenario {
     Subscribers,
     Memory,
     Failover,
+    Stores,
     Sqlite,
     Compare,
 }
 
 impl Scenario {
-    const ALL: [(Self, &'static str, &'static str); 9] = [
+    const ALL: [(Self, &'static str, &'static str); 10] = [
         (Self::Append, "append", "storing events: 32 and 256 callers, a lone one, batches of 100"),
         (Self::Read, "read", "reading events: the whole log, one stream"),
         (Self::CatchUp, "catchup", "delivering what is there: counting, in transactions, a checkpoint each"),
@@ -30,6 +31,7 @@ impl Scenario {
         (Self::Subscribers, "subscribers", "many subscribers in one process: 1 to 200, 1,000 events a second"),
         (Self::Memory, "memory", "memory of a subscriber that is two million events behind"),
         (Self::Failover, "failover", "another instance resumes: after a crash, a stop and a hang; one that stands by"),
+        (Self::Stores, "stores", "64 processes that append alone, beside one with 64 callers"),
         (Self::Sqlite, "sqlite", "in a SQLite file: appending, catching up, what an idle process costs"),
         (Self::Compare, "compare", "Highwater beside raw drivers and other libraries, everything, in 45 minutes"),
     ];

@@ -76,8 +76,8 @@ pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Er
     let everything = [RawAll, RawPages1k, RawPages5k, RawPages10k].map(Way::name);
     let stream = [RawStream, RawStreamWhole].map(Way::name);
     let report = Report::new(options, rows)
-        .compare("read_all_vs_raw", OursAll.name(), &everything, Some(Goal::AtLeast(0.8)))
-        .compare("read_stream_vs_raw", OursStream.name(), &stream, Some(Goal::AtLeast(0.8)));
+        .compare("read_all_vs_raw", OursAll.name(), &everything, Some(Goal::AtLeast(0.95)))
+        .compare("read_stream_vs_raw", OursStream.name(), &stream, Some(Goal::AtLeast(0.95)));
     Ok(report)
 }
 

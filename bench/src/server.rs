@@ -29,12 +29,16 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start(options: &Options) -> Result<Self, Error> {
         let compares = options.scenario == Scenario::Compare;
+        let has_many_processes = options.scenario == Scenario::Stores;
         let counts_statements = options.scenario == Scenario::Failover;
         let start = move || {
             let mut builder = ThrowawayPostgres::builder().durable();
             if compares {
                 // Every contestant keeps its own, and has databases of its own.
                 builder = builder.setting("max_connections", "2000").setting("shared_buffers", "1GB");
+            }
+            if has_many_processes {
+                builder = builder.setting("max_connections", "500");
             }
             if counts_statements {
                 builder = builder.setting("shared_preload_libraries", "pg_stat_statements");

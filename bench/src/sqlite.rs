@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use highwater::backend::Log;
-use highwater::{Append, BoxError, Event, ExpectedVersion, Projection, StateIs};
+use highwater::{Append, BoxError, Event, EventStore, ExpectedVersion, Projection, StateIs};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
 use uuid::Uuid;
 
 pub(crate) use latency::{ROLE as LATENCY, receive};
 
 use crate::Error;
-use crate::callers::rate;
+use crate::callers::{rate, slowest};
 use crate::options::Options;
 use crate::payload::{self, Order, Placed};
 use crate::report::{Goal, Report, Row, Unit};
@@ -29,6 +29,8 @@ use crate::rounds::{self, Way as _};
 /// Events to catch up with.
 const BACKLOG: usize = 200_000;
 const BACKLOG_QUICK: usize = 20_000;
+/// Streams of ten events that are read.
+const STREAMS: usize = 2_000;
 /// Events of one append when the log is filled.
 const FILL: usize = 1_000;
 
@@ -37,11 +39,21 @@ enum Way {
     Raw(usize),
     Ours(usize),
     RawLoop,
+    /// How long 64 callers wait at most, but for a hundredth of the appends.
+    Slowest64,
+    /// So many read streams at once.
+    Readers(usize),
 }
 
 use Way::*;
 
-const GROUPS: [&[Way]; 3] = [&[Raw(1), Ours(1)], &[Raw(32), Ours(32)], &[Raw(256), Ours(256), RawLoop]];
+const GROUPS: [&[Way]; 5] = [
+    &[Raw(1), Ours(1)],
+    &[Raw(32), Ours(32)],
+    &[Raw(256), Ours(256), RawLoop],
+    &[Slowest64],
+    &[Readers(8), Readers(64)],
+];
 
 impl rounds::Way for Way {
     fn name(self) -> &'static str {
@@ -53,11 +65,17 @@ impl rounds::Way for Way {
             Ours(32) => "ours, 32 callers",
             Ours(_) => "ours, 256 callers",
             RawLoop => "raw, a loop in one transaction",
+            Slowest64 => "ours, 64 callers, p99",
+            Readers(8) => "ours, 8 readers of streams",
+            Readers(_) => "ours, 64 readers of streams",
         }
     }
 
     fn unit(self) -> Unit {
-        Unit::EventsPerSecond
+        match self {
+            Slowest64 => Unit::Milliseconds,
+            _ => Unit::EventsPerSecond,
+        }
     }
 }
 
@@ -94,18 +112,22 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Error> {
     let folder = Folder::new()?;
     let placed = payload::sample()?;
     let raw = Arc::new(raw::Raw::open(&folder.0.join("raw.db"), &placed).await?);
-    let ours = Ours { store: folder.ours("ours.db").await?, order: Arc::new(placed.clone().into()) };
+    let order = Arc::new(placed.clone().into());
+    let ours = Ours { store: folder.ours("ours.db").await?, order, streams: Arc::default() };
+    let ours = ours.with_streams().await?;
     let measure = async |way, time| measure(way, time, &ours, &raw).await;
     let mut rows = rounds::interleave(&GROUPS, options, async || Ok(()), measure).await?;
     rows.extend(catch_up(&folder, options, &placed).await?);
     rows.extend(latency::measure(&folder, options, &placed).await?);
     rows.push(idle::measure(folder.ours("idle.db").await?, options).await?);
     Ok(Report::new(options, rows)
-        .compare("append1_vs_raw", Ours(1).name(), &[Raw(1).name()], None)
+        .compare("append1_vs_raw", Ours(1).name(), &[Raw(1).name()], Some(Goal::AtLeast(0.95)))
         .compare("append32_vs_raw", Ours(32).name(), &[Raw(32).name()], None)
         .compare("append256_vs_raw", Ours(256).name(), &[Raw(256).name()], None)
         .compare("append256_vs_loop", Ours(256).name(), &[RawLoop.name()], Some(Goal::AtLeast(0.5)))
         .compare("catchup_vs_raw", "ours, catching up", &["raw, SELECT"], Some(Goal::AtLeast(0.8)))
+        .compare("read64_vs_8", Readers(64).name(), &[Readers(8).name()], Some(Goal::AtLeast(1.0)))
+        .limit("append64_p99_ms", Slowest64.name(), 8.0)
         .limit("latency_p50_ms", latency::P50_MS, 10.0)
         .limit("idle_cpu_percent", idle::NAME, 1.0))
 }
@@ -116,6 +138,8 @@ async fn measure(way: Way, time: Duration, ours: &Ours, raw: &Arc<raw::Raw>) -> 
         Raw(callers) => rate(callers, time, move |_| raw.clone().insert()).await,
         Ours(callers) => rate(callers, time, move |_| ours.clone().append(1)).await,
         RawLoop => raw.insert_for(time).await,
+        Slowest64 => slowest(64, time, move |_| ours.clone().append(1)).await,
+        Readers(readers) => rate(readers, time, move |_| ours.clone().read_one()).await,
     }
 }
 
@@ -123,6 +147,8 @@ async fn measure(way: Way, time: Duration, ours: &Ours, raw: &Arc<raw::Raw>) -> 
 struct Ours {
     store: SqliteEventStore,
     order: Arc<Order>,
+    /// Streams to read.
+    streams: Arc<[Uuid]>,
 }
 
 impl Ours {
@@ -132,6 +158,26 @@ impl Ours {
             .expecting(ExpectedVersion::NoStream)
             .events(std::iter::repeat_n(&*self.order, events));
         Ok(self.store.append(&append).await?.positions.len())
+    }
+
+    /// With streams of ten events each.
+    async fn with_streams(self) -> Result<Self, Error> {
+        let streams: Arc<[Uuid]> = (0..STREAMS).map(|_| Uuid::new_v4()).collect();
+        for stream in &*streams {
+            self.store.append(&Append::to(*stream).events(std::iter::repeat_n(&*self.order, 10))).await?;
+        }
+        Ok(Self { streams, ..self })
+    }
+
+    /// Reads one of them.
+    async fn read_one(self) -> Result<usize, Error> {
+        let stream = self.streams[Uuid::new_v4().as_u128() as usize % STREAMS];
+        let (mut events, mut found) = (self.store.read_events::<Order>(stream), 0);
+        while let Some(event) = events.next().await {
+            black_box(event?);
+            found += 1;
+        }
+        Ok(found)
     }
 }
 
@@ -159,7 +205,8 @@ async fn catch_up(folder: &Folder, options: &Options, placed: &Placed) -> Result
     let backlog = if options.quick { BACKLOG_QUICK } else { BACKLOG };
     let raw = raw::Raw::open(&folder.0.join("raw-backlog.db"), placed).await?;
     raw.insert_many(backlog).await?;
-    let ours = Ours { store: folder.ours("ours-backlog.db").await?, order: Arc::new(placed.clone().into()) };
+    let order = Arc::new(placed.clone().into());
+    let ours = Ours { store: folder.ours("ours-backlog.db").await?, order, streams: Arc::default() };
     for _ in 0..backlog / FILL {
         ours.clone().append(FILL).await?;
     }

@@ -5,7 +5,7 @@
 --
 -- Expectations: NULL any, -1 the stream exists, n its version is n (0: it does not exist).
 --
--- A stream that exists is locked by its first event's row before anything is drawn; of two writers that create the same
+-- A stream that exists is locked by its first event's row before its version is read and anything is drawn; of two writers that create the same
 -- stream, the unique index lets one through. The row of a stream's last event tells the name as well as the version: it has to be
 -- visited mostly anyway, to see whether it is committed. Plans are generic: the same few index look-ups whatever the arguments, and
 -- planning them each time would cost more than running them.
@@ -30,8 +30,7 @@ BEGIN
 END
 $highwater$;
 
--- In each stream 1, 2, 3 … : the unique index keeps doubles out, so that the highest is as many as there are. And the same name for
--- all of them, or none.
+-- In each stream 1, 2, 3 … in the order in which numbers will be drawn, and the same name for all of them, or none.
 CREATE FUNCTION {schema}.insist_on_versions(stream_ids uuid[], versions bigint[], names text[])
 RETURNS void
 LANGUAGE plpgsql
@@ -39,22 +38,27 @@ AS $highwater$
 BEGIN
     IF EXISTS (
         SELECT FROM (
-            SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(versions) AS version,
-                pg_catalog.unnest(names) COLLATE pg_catalog."C" AS name) e
+            SELECT v.version, pg_catalog.row_number() OVER (PARTITION BY v.stream_id ORDER BY v.n) AS wanted
+            FROM ROWS FROM (pg_catalog.unnest(stream_ids), pg_catalog.unnest(versions))
+                WITH ORDINALITY AS v (stream_id, version, n)) e
+        WHERE (e.version OPERATOR(pg_catalog.=) e.wanted) IS NOT TRUE) OR names IS NOT NULL AND EXISTS (
+        SELECT FROM (
+            SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(names) COLLATE pg_catalog."C" AS name) e
         GROUP BY e.stream_id
-        HAVING (pg_catalog.max(e.version) OPERATOR(pg_catalog.=) pg_catalog.count(*)) IS NOT TRUE
-            OR pg_catalog.min(e.name) OPERATOR(pg_catalog.<>) pg_catalog.max(e.name)
+        HAVING pg_catalog.min(e.name) OPERATOR(pg_catalog.<>) pg_catalog.max(e.name)
             OR pg_catalog.count(e.name) OPERATOR(pg_catalog.<>) 0
                 AND pg_catalog.count(e.name) OPERATOR(pg_catalog.<>) pg_catalog.count(*)) THEN
         RAISE EXCEPTION USING ERRCODE = 'HW008',
-            MESSAGE = 'each stream''s events must have versions 1, 2, 3 … without holes or doubles, and one name or none';
+            MESSAGE = 'each stream''s events must have versions 1, 2, 3 … in this order, and one name or none';
     END IF;
 END
 $highwater$;
 
--- Reads back what was just stored, where the table has triggers or rules: also those that run after the rows are stored.
+-- Reads back what was just stored, where the table has triggers or rules: also those that run after the rows are stored. Metadata
+-- and times are not compared: a trigger may add to them.
 CREATE FUNCTION {schema}.insist_on_rows(
-    numbers bigint[], stream_ids uuid[], stream_versions bigint[], ids uuid[], event_types text[], data text[])
+    numbers bigint[], stream_ids uuid[], stream_versions bigint[], stream_names text[], ids uuid[], event_types text[],
+    schema_versions integer[], data text[])
 RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $highwater$
@@ -63,11 +67,12 @@ DECLARE
     stored bigint;
 BEGIN
     SELECT count(*) INTO stored
-    FROM unnest(numbers, stream_ids, stream_versions, ids, event_types, data)
-        AS s (number, stream_id, stream_version, id, event_type, data)
+    FROM unnest(numbers, stream_ids, stream_versions, stream_names, ids, event_types, schema_versions, data)
+        AS s (number, stream_id, stream_version, stream_name, id, event_type, schema_version, data)
     JOIN {schema}.events e ON e.global_sequence = s.number
-    WHERE (e.stream_id, e.stream_version, e.id, e.event_type, e.data::text)
-        = (s.stream_id, s.stream_version, s.id, s.event_type, s.data);
+    WHERE (e.stream_id, e.stream_version, e.id, e.event_type, e.schema_version, e.data::text)
+        = (s.stream_id, s.stream_version, s.id, s.event_type, s.schema_version, s.data)
+        AND e.stream_name IS NOT DISTINCT FROM s.stream_name;
     IF stored <> sent THEN
         RAISE EXCEPTION USING ERRCODE = 'HW007',
             MESSAGE = format('of %s events that were sent, %s would be stored as they were sent', sent, stored),
@@ -93,6 +98,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan
 AS $highwater$
 DECLARE
     conflict boolean;
+    unpinned uuid[];
     existing uuid[];
     names text[];
     locked uuid[];
@@ -113,8 +119,23 @@ BEGIN
     IF stream_names IS NOT NULL THEN
         PERFORM {schema}.insist_on_names(stream_names);
     END IF;
+    unpinned := ARRAY(SELECT s.id FROM unnest(streams, expected) AS s (id, want) WHERE coalesce(s.want, -1) = -1);
     LOOP
-        -- Each time in a statement of its own, so that it sees what was committed while we waited for locks.
+        IF unpinned <> '{}' AND wait_ms IS NULL THEN
+            SELECT array_agg(l.stream_id) INTO locked FROM (
+                SELECT e.stream_id FROM {schema}.events e
+                WHERE e.stream_id = ANY (unpinned) AND e.stream_version = 1
+                ORDER BY e.stream_id FOR NO KEY UPDATE SKIP LOCKED
+            ) l;
+        ELSIF unpinned <> '{}' THEN
+            PERFORM set_config('lock_timeout', wait_ms::text, true);
+            SELECT array_agg(l.stream_id) INTO locked FROM (
+                SELECT e.stream_id FROM {schema}.events e
+                WHERE e.stream_id = ANY (unpinned) AND e.stream_version = 1
+                ORDER BY e.stream_id FOR NO KEY UPDATE
+            ) l;
+        END IF;
+        -- In a statement of its own, so that it sees what was committed before the locks were ours.
         SELECT array_agg(h.head ORDER BY h.n),
             array_agg(h.id) FILTER (WHERE h.head > 0 AND coalesce(h.want, -1) = -1),
             bool_or(CASE h.want WHEN -1 THEN h.head = 0 ELSE h.head <> h.want END),
@@ -130,23 +151,11 @@ BEGIN
         IF conflict THEN
             RETURN;
         END IF;
-        EXIT WHEN existing IS NULL OR locked IS NOT NULL;
+        EXIT WHEN coalesce(cardinality(existing), 0) <= coalesce(cardinality(locked), 0);
+        -- Another transaction has it, or has just created it.
         IF wait_ms IS NULL THEN
-            SELECT array_agg(l.stream_id) INTO locked FROM (
-                SELECT e.stream_id FROM {schema}.events e
-                WHERE e.stream_id = ANY (existing) AND e.stream_version = 1
-                ORDER BY e.stream_id FOR NO KEY UPDATE SKIP LOCKED
-            ) l;
-            IF coalesce(cardinality(locked), 0) < cardinality(existing) THEN
-                held := ARRAY(SELECT unnest(existing) EXCEPT SELECT unnest(locked));
-                RETURN;
-            END IF;
-        ELSE
-            PERFORM set_config('lock_timeout', wait_ms::text, true);
-            PERFORM FROM {schema}.events e
-            WHERE e.stream_id = ANY (existing) AND e.stream_version = 1
-            ORDER BY e.stream_id FOR NO KEY UPDATE;
-            locked := existing;
+            held := ARRAY(SELECT unnest(existing) EXCEPT SELECT unnest(locked));
+            RETURN;
         END IF;
     END LOOP;
     IF wait_ms IS NOT NULL THEN
@@ -163,14 +172,15 @@ BEGIN
     FROM unnest(sequences, ids, event_streams, steps, event_types, schema_versions, data, metadata, created_at)
         AS e (number, id, stream, step, event_type, schema_version, data, metadata, created_at);
     GET DIAGNOSTICS stored = ROW_COUNT;
-    -- Without triggers and rules the number of rows says it all. Asked after the INSERT, whose lock keeps new ones out.
+    -- Without triggers, rules and partitions, which have their own, the number of rows says it all. Asked after the INSERT, whose lock keeps new ones out.
     IF stored <> cardinality(ids) OR EXISTS (
         SELECT FROM pg_class c
-        WHERE c.oid = '{schema_text}.events'::regclass AND (c.relhastriggers OR c.relhasrules)) THEN
+        WHERE c.oid = '{schema_text}.events'::regclass AND (c.relhastriggers OR c.relhasrules OR c.relkind <> 'r')) THEN
         PERFORM {schema}.insist_on_rows(sequences,
             ARRAY(SELECT streams[s] FROM unnest(event_streams) WITH ORDINALITY AS e (s, n) ORDER BY n),
             ARRAY(SELECT heads[s] + step FROM unnest(event_streams, steps) WITH ORDINALITY AS e (s, step, n) ORDER BY n),
-            ids, event_types, data);
+            ARRAY(SELECT names[s] FROM unnest(event_streams) WITH ORDINALITY AS e (s, n) ORDER BY n),
+            ids, event_types, schema_versions, data);
     END IF;
     IF wait_ms IS NOT NULL THEN
         -- The rest of the transaction is the caller's.
@@ -194,6 +204,7 @@ DECLARE
     head bigint := 0;
     name pg_catalog.text := called;
     drawn bigint;
+    held boolean := false;
     meddled boolean;
 BEGIN
     IF NOT {schema}.is_stream_name(called) THEN
@@ -201,27 +212,27 @@ BEGIN
     END IF;
     -- Whether a stream that must not exist really does not, the unique index will tell.
     IF expected IS NULL OR expected OPERATOR(pg_catalog.<>) 0 THEN
+        IF expected IS NULL OR expected OPERATOR(pg_catalog.=) -1 THEN
+            PERFORM FROM {schema}.events e
+            WHERE e.stream_id OPERATOR(pg_catalog.=) stream AND e.stream_version OPERATOR(pg_catalog.=) 1
+            FOR NO KEY UPDATE SKIP LOCKED;
+            held := NOT FOUND;
+        END IF;
+        -- A statement of its own, so that it sees what was committed before the lock was ours.
         SELECT e.stream_version, coalesce(e.stream_name, called) INTO head, name FROM {schema}.events e
         WHERE e.stream_id OPERATOR(pg_catalog.=) stream ORDER BY e.stream_version DESC LIMIT 1;
         IF NOT FOUND THEN
             head := 0;
             name := called;
+            held := false;
         END IF;
         -- Also with an expectation that is none.
         IF expected OPERATOR(pg_catalog.<>) -1 AND head OPERATOR(pg_catalog.<>) expected
             OR expected OPERATOR(pg_catalog.=) -1 AND head OPERATOR(pg_catalog.=) 0 THEN
             RETURN ARRAY[head];
         END IF;
-        IF head OPERATOR(pg_catalog.>) 0 AND (expected IS NULL OR expected OPERATOR(pg_catalog.=) -1) THEN
-            PERFORM FROM {schema}.events e
-            WHERE e.stream_id OPERATOR(pg_catalog.=) stream AND e.stream_version OPERATOR(pg_catalog.=) 1
-            FOR NO KEY UPDATE SKIP LOCKED;
-            IF NOT FOUND THEN
-                RETURN NULL;
-            END IF;
-            -- A statement of its own, so that it sees what was committed before the lock was ours.
-            SELECT e.stream_version, coalesce(e.stream_name, called) INTO head, name FROM {schema}.events e
-            WHERE e.stream_id OPERATOR(pg_catalog.=) stream ORDER BY e.stream_version DESC LIMIT 1;
+        IF held THEN
+            RETURN NULL;
         END IF;
     END IF;
     drawn := pg_catalog.nextval('{schema_text}.events_global_sequence_seq'::pg_catalog.regclass);
@@ -232,11 +243,11 @@ BEGIN
         meta::pg_catalog.json, made)
     -- In the same statement, because one of its own would cost three times as much; its lock keeps new ones out.
     RETURNING (
-        SELECT c.relhastriggers OR c.relhasrules FROM pg_catalog.pg_class c
+        SELECT c.relhastriggers OR c.relhasrules OR c.relkind OPERATOR(pg_catalog.<>) 'r' FROM pg_catalog.pg_class c
         WHERE c.oid OPERATOR(pg_catalog.=) '{schema_text}.events'::pg_catalog.regclass) INTO meddled;
     IF meddled IS NOT FALSE THEN
-        PERFORM {schema}.insist_on_rows(ARRAY[drawn], ARRAY[stream], ARRAY[head OPERATOR(pg_catalog.+) 1], ARRAY[event_id],
-            ARRAY[type], ARRAY[content]);
+        PERFORM {schema}.insist_on_rows(ARRAY[drawn], ARRAY[stream], ARRAY[head OPERATOR(pg_catalog.+) 1], ARRAY[name],
+            ARRAY[event_id], ARRAY[type], ARRAY[version], ARRAY[content]);
     END IF;
     RETURN ARRAY[head, drawn];
 END
@@ -281,8 +292,9 @@ BEGIN
     IF stored OPERATOR(pg_catalog.<>) pg_catalog.cardinality(ids) OR EXISTS (
         SELECT FROM pg_catalog.pg_class c
         WHERE c.oid OPERATOR(pg_catalog.=) '{schema_text}.events'::pg_catalog.regclass
-            AND (c.relhastriggers OR c.relhasrules)) THEN
-        PERFORM {schema}.insist_on_rows(numbers, stream_ids, stream_versions, ids, event_types, data::pg_catalog.text[]);
+            AND (c.relhastriggers OR c.relhasrules OR c.relkind OPERATOR(pg_catalog.<>) 'r')) THEN
+        PERFORM {schema}.insist_on_rows(numbers, stream_ids, stream_versions, stream_names, ids, event_types, schema_versions,
+            data::pg_catalog.text[]);
     END IF;
     RETURN numbers;
 END

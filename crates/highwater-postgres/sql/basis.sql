@@ -4,7 +4,12 @@ SELECT a.attidentity = 'a' AS identity, s.seqcache = 1 AS cache, s.seqincrement 
     (SELECT coalesce(max(e.global_sequence), 0) FROM {schema}.events e) AS highest,
     (SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END
      FROM {schema}.events_global_sequence_seq q) AS last_value,
-    coalesce((SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = to_regclass('{schema_text}.server_life')), true) AS life
+    coalesce((SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = to_regclass('{schema_text}.server_life')), true) AS life,
+    NOT EXISTS (
+        SELECT FROM pg_class c
+        WHERE c.relnamespace = t.relnamespace AND c.relrowsecurity
+            AND (c.relname IN ('events', 'server_life') OR c.relname LIKE 'event\_bus\_%')) AS unfiltered
 FROM pg_attribute a
+JOIN pg_class t ON t.oid = a.attrelid
 JOIN pg_sequence s ON s.seqrelid = to_regclass('{schema_text}.events_global_sequence_seq')
 WHERE a.attrelid = '{schema_text}.events'::regclass AND a.attname = 'global_sequence'

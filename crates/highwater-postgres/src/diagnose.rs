@@ -108,7 +108,7 @@ fn not_seen(topic: &'static str, error: &Error) -> Finding {
 impl PgEventStore {
     /// Checks what the order of the log rests on: that the server shows which transactions draw numbers, that
     /// `global_sequence` is an identity column that draws from its own sequence, one by one and without a cache, that the
-    /// sequence has not fallen behind the events, and that a recovery of the server would be noticed. Draws nothing, holds
+    /// sequence has not fallen behind the events, that no row is hidden from anybody, and that a recovery of the server would be noticed. Draws nothing, holds
     /// no reader back, and needs no more rights than reading.
     ///
     /// # Errors
@@ -136,6 +136,11 @@ impl PgEventStore {
             ("increment", "its sequence does not count by one: ALTER SEQUENCE … INCREMENT 1"),
             ("cycle", "its sequence starts again when it is used up: ALTER SEQUENCE … NO CYCLE"),
             ("owned", "its sequence is not events_global_sequence_seq"),
+            (
+                "unfiltered",
+                "row-level security hides rows from some roles, whose subscribers would pass over events: ALTER TABLE … DISABLE ROW \
+                 LEVEL SECURITY",
+            ),
             ("life", "server_life is not unlogged, so a recovery would go unnoticed: ALTER TABLE … SET UNLOGGED"),
         ] {
             if !row.try_get::<Option<bool>, _>(column).map_err(read_failed)?.unwrap_or(false) {

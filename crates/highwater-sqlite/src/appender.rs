@@ -22,6 +22,7 @@ use crate::gate::{self, Gate, Permit};
 use crate::sql::Inserts;
 use crate::wakeups;
 use crate::write::{self, Heads, NotInserted};
+use crate::write_ahead::WriteAhead;
 
 /// Groups of fewer than so many events are waited for a little, so that callers that were just answered can join.
 const SMALL: usize = 64;
@@ -42,6 +43,7 @@ pub(crate) fn start(
         timeout: config.append_timeout,
         events_max: config.group_events_max,
         bytes_max: config.group_bytes_max,
+        ahead: WriteAhead::start(connector),
     };
     AppendQueue::start(config.append_queue_max, config.append_timeout, writer)
 }
@@ -54,6 +56,7 @@ struct Writer {
     timeout: Duration,
     events_max: usize,
     bytes_max: usize,
+    ahead: WriteAhead,
 }
 
 /// The answers for a group's callers, in their order.
@@ -85,6 +88,7 @@ impl Appender for Writer {
             match stored {
                 Ok(answers) => {
                     wakeups::announce(&self.hints, answers.iter().flatten());
+                    self.ahead.grew(events);
                     group.into_iter().zip(answers).for_each(|(request, answer)| request.answer(answer));
                 }
                 Err(error) => {

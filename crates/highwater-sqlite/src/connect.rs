@@ -19,7 +19,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 const CACHE: &str = "-8192";
 /// After how many pages the write-ahead log is brought back into the database. More means that a page which changes again and
 /// again is brought back once.
-const AUTOCHECKPOINT: &str = "4000";
+pub(crate) const AUTOCHECKPOINT: &str = "4000";
 /// Rows that are read ahead of their consumer.
 const ROWS_AHEAD: usize = 256;
 

@@ -66,6 +66,7 @@ mod transfer;
 mod unit_of_work;
 mod wakeups;
 mod write;
+mod write_ahead;
 
 pub use config::{SqliteConfig, Synchronous};
 /// The sqlx that transactions and pools come from: version 0.9. Applications that use this one cannot mix two.

@@ -164,4 +164,5 @@ statements! {
     streams,
     term_draw,
     wal,
+    write_ahead_back,
 }

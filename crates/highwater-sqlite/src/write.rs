@@ -3,7 +3,7 @@
 mod columns;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use highwater::backend::{NewRecord, Position, Prepared, already_stored};
 use highwater::{Appended, Error, ExpectedVersion, StreamName};
@@ -115,7 +115,7 @@ pub(crate) async fn insert(
             .map(|(&stream_version, global_sequence)| Position { stream_version, global_sequence })
             .collect();
         if heads.triggers {
-            insist_on_rows(connection, append, &positions).await?;
+            insist_on_rows(connection, heads, append, &positions).await?;
         }
         done.extend(Appended::new(positions, false));
     }
@@ -155,21 +155,25 @@ async fn insert_rows(
     Ok(numbers)
 }
 
-/// Reads back what was just stored.
+/// Reads back what was just stored. Metadata and times are not compared: a trigger may add to them.
 async fn insist_on_rows(
     connection: &mut SqliteConnection,
+    heads: &Heads,
     append: &Prepared,
     positions: &[Position],
 ) -> Result<(), NotInserted> {
     let rows = sqlx::query(sql::find_ids.clone()).bind(row::ids(append.ids())).fetch_all(connection).await?;
     let stored = rows.iter().map(row::record).collect::<Result<Vec<_>, _>>()?;
-    let stored: HashSet<_> = stored
-        .iter()
-        .map(|it| (it.id, it.stream_id, it.stream_version, it.global_sequence, &*it.event_type, &*it.data))
-        .collect();
-    let as_sent = append.records.iter().zip(positions).filter(|(sent, at)| {
-        let as_sent = (sent.id, sent.stream_id, at.stream_version, at.global_sequence, &*sent.event_type, &*sent.data);
-        stored.contains(&as_sent)
+    let stored: HashMap<_, _> = stored.iter().map(|it| (it.id, it)).collect();
+    let as_sent = append.records.iter().zip(&append.schema_versions).zip(positions).filter(|((sent, version), at)| {
+        stored.get(&sent.id).is_some_and(|it| {
+            let name = heads.names.get(&sent.stream_id).or(sent.stream_name.as_ref());
+            (it.stream_id, it.stream_version, it.global_sequence)
+                == (sent.stream_id, at.stream_version, at.global_sequence)
+                && (&it.event_type, it.schema_version.cast_signed(), &it.data)
+                    == (&sent.event_type, **version, &sent.data)
+                && it.stream_name.as_ref() == name
+        })
     });
     match (append.records.len(), as_sent.count()) {
         (sent, stored) if sent == stored => Ok(()),

@@ -62,6 +62,8 @@ async fn an_append_of_which_a_trigger_or_rule_would_store_something_else_is_an_e
         "NEW.stream_version := NEW.stream_version + 7;",
         "NEW.global_sequence := NEW.global_sequence + 1000;",
         "NEW.event_type := 'Other';",
+        "NEW.schema_version := 7;",
+        "NEW.stream_name := 'other/1';",
         "NEW.data := '{\"text\":\"worse\"}';",
     ] {
         let body = format!("IF NEW.data->>'text' = 'bad' THEN {change} END IF;");
@@ -97,7 +99,7 @@ async fn a_trigger_that_changes_nothing_of_the_answer_is_left_alone() {
     let store = db.store().await;
     let there = Uuid::now_v7();
     let mut admin = db.connection().await;
-    db.execute(&mut admin, &trigger("NEW.metadata := '{\"by\":\"trigger\"}';")).await;
+    db.execute(&mut admin, &trigger("NEW.metadata := '{\"by\":\"trigger\"}'; NEW.created_at := '2024-01-01Z';")).await;
     for append in every_way(there) {
         store.append(&append).await.unwrap();
     }

@@ -92,7 +92,7 @@ async fn a_writer_appends_and_reads_but_cannot_touch_the_table_otherwise() {
 }
 
 /// What a writer could ask of the functions to ruin a stream, by plain SQL: `{there}` is one that has two events.
-const RUINOUS: [&str; 22] = [
+const RUINOUS: [&str; 25] = [
     "append_new(ARRAY[gen_random_uuid()], ARRAY[7], {ids1}, {rest1})",
     "append_new(ARRAY[gen_random_uuid()], ARRAY[9223372036854775807], {ids1}, {rest1})",
     "append_new(ARRAY[gen_random_uuid()], ARRAY[0], {ids1}, {rest1})",
@@ -104,6 +104,7 @@ const RUINOUS: [&str; 22] = [
     "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[1, 3], {ids2}, {rest2})",
     "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[1, 1], {ids2}, {rest2})",
     "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[2, 3], {ids2}, {rest2})",
+    "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[2, 1], {ids2}, {rest2})",
     "append_new(ARRAY['{one}']::uuid[], ARRAY[1, 2], {ids2}, {rest2})",
     "append_new(ARRAY['{one}', '{one}']::uuid[], ARRAY[1, 2], {ids1}, {rest2})",
     "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1], ARRAY[2], {ids1}, {group1})",
@@ -112,6 +113,8 @@ const RUINOUS: [&str; 22] = [
     "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[2], ARRAY[1], {ids1}, {group1})",
     "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[1, 3], {ids2}, {group2})",
     "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[2, 0], {ids2}, {group2})",
+    "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[2, 1], {ids2}, {group2})",
+    "append_group(ARRAY['{one}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[2, 1], {ids2}, {group2})",
     "append_group(ARRAY['{there}', '{there}']::uuid[], NULL, NULL, ARRAY[1, 2], ARRAY[1, 3], {ids2}, {group2})",
     "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, 1], ARRAY[1], {ids2}, {group2})",
     "append_group(ARRAY['{there}'::uuid], NULL, NULL, ARRAY[1, NULL], ARRAY[1, 2], {ids2}, {group2})",
@@ -263,9 +266,15 @@ async fn an_event_larger_than_every_reader_can_take_is_refused_from_every_writer
             "INSERT INTO {{s}}.events (id, stream_id, stream_version, event_type, data)
             VALUES ({id}, {id}, 1, 'Noted', {data}::json)"
         ),
+        // As it lies in another table: a few bytes that stand for many.
+        "INSERT INTO {s}.events (id, stream_id, stream_version, event_type, data)
+            SELECT gen_random_uuid(), gen_random_uuid(), 1, 'Noted', data FROM {s}.large"
+            .to_owned(),
     ];
+    let large = |sql: &str| sql.replace("{bytes}", &(BOUND + 8).to_string());
+    db.execute(&mut connection, &large(&format!("CREATE TABLE {{s}}.large AS SELECT {data}::json AS data"))).await;
     for sql in &writers {
-        let refused = db.try_execute(&mut connection, &sql.replace("{bytes}", &(BOUND + 8).to_string())).await;
+        let refused = db.try_execute(&mut connection, &large(sql)).await;
         assert_eq!(refused.unwrap_err().as_database_error().unwrap().code().unwrap(), "23514", "{sql}");
     }
     // The quotes, and the braces of the metadata, count as well.

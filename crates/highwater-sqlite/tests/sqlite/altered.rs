@@ -34,6 +34,8 @@ async fn an_append_of_which_a_trigger_would_store_something_else_is_an_error_and
         format!("AFTER INSERT ON Events {BAD} DELETE FROM events WHERE id = NEW.id; END"),
         format!("AFTER INSERT ON events {BAD} UPDATE events SET stream_version = 7000 WHERE id = NEW.id; END"),
         format!("AFTER INSERT ON events {BAD} UPDATE events SET event_type = 'Other' WHERE id = NEW.id; END"),
+        format!("AFTER INSERT ON events {BAD} UPDATE events SET schema_version = 7 WHERE id = NEW.id; END"),
+        format!("AFTER INSERT ON events {BAD} UPDATE events SET stream_name = 'other/1' WHERE id = NEW.id; END"),
         format!("AFTER INSERT ON events {BAD} UPDATE events SET data = '{{}}' WHERE id = NEW.id; END"),
         // One more, of another stream, before each: then numbers do not follow each other.
         "BEFORE INSERT ON events WHEN NEW.event_type <> 'extra' BEGIN
