@@ -47,7 +47,8 @@ impl rounds::Way for Way {
 
 pub(crate) async fn run(server: &Server, options: &Options) -> Result<Report, Error> {
     server.store().await?;
-    let start = async |callers: usize| Ok::<_, Error>(Mutex::new(Child::start(server, ROLE, &[callers.to_string()]).await?));
+    let start =
+        async |callers: usize| Ok::<_, Error>(Mutex::new(Child::start(server, ROLE, &[callers.to_string()]).await?));
     let shared = [start(CALLERS).await?];
     let mut separate = Vec::new();
     for _ in 0..CALLERS {

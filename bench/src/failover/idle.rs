@@ -55,7 +55,7 @@ pub(super) async fn measure(server: &Server, options: &Options) -> Result<Vec<Ro
             let name = format!("{ROLE} {round} {way:?}");
             let job = Job { user: Some(ROLE.to_owned()), ..job(way, &name, true) };
             let _standby = job.start(server).await?;
-            let figures = measure(&mut connection, &name, options).await?;
+            let figures = count(&mut connection, &name, options).await?;
             rows.iter_mut().zip(figures).for_each(|(row, figure)| row.push(figure));
         }
     }
@@ -63,7 +63,7 @@ pub(super) async fn measure(server: &Server, options: &Options) -> Result<Vec<Ro
 }
 
 /// Statements a second, and connections at most.
-async fn measure(connection: &mut PgConnection, name: &str, options: &Options) -> Result<[f64; 2], Error> {
+async fn count(connection: &mut PgConnection, name: &str, options: &Options) -> Result<[f64; 2], Error> {
     let time = if options.quick { TIME_QUICK } else { TIME };
     tokio::time::sleep(LEAD).await;
     let (before, since) = (statements(connection).await?, Instant::now());

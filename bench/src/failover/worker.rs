@@ -42,7 +42,7 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(way: Way, name: String, schema: &str, stands_by: bool) -> Self {
-        let ReliableDeliveryConfig { spread, .. } = ReliableDeliveryConfig::default();
+        let CoordinatorConfig { spread, .. } = CoordinatorConfig::default();
         let (schema, watch_instances) = (schema.to_owned(), way == Way::Watched);
         Self { name, schema, user: None, watch_instances, subscribers: 1, spread, stands_by }
     }

@@ -25,6 +25,9 @@ use crate::store::PgEventStore;
 
 /// The least time between two notifications. The first goes out at once; those that follow closely are merged into one.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(2);
+/// After a notification that took long, so many times as long, up to a bound: notifications of all stores are committed one after
+/// the other, and what many small processes append is not to wait for them.
+const NOTIFY_REST: (u32, Duration) = (4, Duration::from_millis(100));
 /// How long to wait before trying a lost connection again: at first, and at most.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
@@ -196,6 +199,12 @@ impl Wakeups for PgEventStore {
     }
 }
 
+/// How long to wait after a notification that took so long.
+fn rest_after(took: Duration) -> Duration {
+    let (times, most) = NOTIFY_REST;
+    (took * times).clamp(NOTIFY_INTERVAL, most)
+}
+
 /// Tells other processes.
 struct Notifier {
     connector: Connector,
@@ -209,20 +218,25 @@ impl Notifier {
     async fn run(mut self, mut outgoing: watch::Receiver<u64>, mut releases: mpsc::Receiver<String>) {
         let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
         loop {
+            let begun;
             let sent = tokio::select! {
                 changed = outgoing.changed() => {
                     if changed.is_err() {
                         return;
                     }
                     let highest = outgoing.borrow_and_update().to_string();
+                    begun = Instant::now();
                     self.say(&highest).await
                 }
-                Some(hint) = releases.recv() => self.say_released(hint, &mut releases).await,
+                Some(hint) = releases.recv() => {
+                    begun = Instant::now();
+                    self.say_released(hint, &mut releases).await
+                }
             };
             match sent {
                 Ok(()) => {
                     wait.reset();
-                    tokio::time::sleep(NOTIFY_INTERVAL).await;
+                    tokio::time::sleep(rest_after(begun.elapsed())).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot notify other processes; they find new events by polling");
@@ -422,5 +436,13 @@ mod tests {
         assert_eq!(status.why_not(), Some(format!("{since}a pooler")));
         status.restored();
         assert_eq!(status.why_not(), None);
+    }
+
+    #[test]
+    fn a_store_spends_a_fifth_of_its_time_on_notifying_at_most() {
+        let millis = Duration::from_millis;
+        for (took, rest) in [(0, 2), (1, 4), (10, 40), (25, 100), (1_000, 100)] {
+            assert_eq!(rest_after(millis(took)), millis(rest));
+        }
     }
 }
