@@ -14,7 +14,7 @@ pub use self::lease::LeaseOverview;
 use crate::delivery::status::Ends;
 use crate::{
     Backend, Checkpoint, DeadLetterQuery, Error, Filter, Leader, LeaderHold, OpenWriter, ReadLimit, Report,
-    SubscriptionState, Unfinished,
+    RequestKind, SubscriptionState, Unfinished,
 };
 
 /// For how long a leader may be behind without moving before that is reported.
@@ -87,7 +87,7 @@ pub struct SubscriberOverview {
     pub dead_letters: u64,
     /// Streams that wait behind one of them.
     pub parked_streams: u64,
-    /// What was asked for and is not done yet; a hundred when there are more.
+    /// What operators asked for and is not done yet; a hundred when there are more.
     pub open_requests: u64,
     /// The last error that was reported, by whichever leader.
     pub last_error: Option<String>,
@@ -189,7 +189,8 @@ impl Known {
         let leaders = store.leaders().await?.into_iter();
         let reports = store.reports().await?.into_iter();
         let mut requests = HashMap::new();
-        for request in store.open_requests(&ids).await? {
+        let open = store.open_requests(&ids).await?;
+        for request in open.into_iter().filter(|request| request.kind != RequestKind::Reread) {
             *requests.entry(request.subscriber_id).or_default() += 1;
         }
         Ok(Self {

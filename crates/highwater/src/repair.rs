@@ -222,7 +222,7 @@ impl Repair {
     async fn overrule(&self, subscriber_id: &str, to: u64, leader: Option<Leader>) -> Result<Moved, Error> {
         let (from, term) = self.insist(subscriber_id, Change::Move { to }).await?;
         // It is done, whether or not that one learns of it now: at the latest from the next event it cannot store.
-        if let Err(error) = self.wake(subscriber_id).await {
+        if let Err(error) = self.file(subscriber_id, RequestKind::Reread).await {
             tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be notified");
         }
         Ok(Moved { from, to, term: term.number, fenced: leader })
@@ -260,12 +260,6 @@ impl Repair {
         };
         let closed = self.store.commit(begun.tx, fence, closing).await?;
         Ok((begun.global_sequence, closed.term))
-    }
-
-    /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream
-    /// that does not exist. Leaders of every version know that one.
-    async fn wake(&self, subscriber_id: &str) -> Result<(), Error> {
-        self.file(subscriber_id, RequestKind::ReplayStream { stream_id: Uuid::nil() }).await.map(drop)
     }
 
     async fn file(&self, subscriber_id: &str, kind: RequestKind) -> Result<Uuid, Error> {
