@@ -3,6 +3,7 @@
 use std::convert::identity;
 use std::time::Duration;
 
+use crate::repair::REPAIR_LABEL;
 use crate::{EventTypes, Invalid};
 
 /// How a bus delivers events to its subscribers. What a subscriber may choose for itself is in [`SubscriberOptions`].
@@ -74,7 +75,8 @@ pub struct CoordinatorConfig {
     pub standby_interval: Duration,
     /// Whether an instance that leads more than its share releases some to those that lead less. Default: yes.
     pub spread: bool,
-    /// By what subscribers can prefer this instance; see [`SubscriberOptions::prefers`]. Default: nothing.
+    /// By what subscribers can prefer this instance; see [`SubscriberOptions::prefers`]. Not `repair`, under which
+    /// checkpoints are moved by hand. Default: nothing.
     pub instance_label: Option<String>,
 }
 
@@ -193,6 +195,9 @@ fn refuse(name: &'static str, reason: &str) -> Result<(), Invalid> {
 /// Refuses what cannot be a label; none is none.
 pub(crate) fn check_label(name: &'static str, label: Option<&str>) -> Result<(), Invalid> {
     match label {
+        Some(REPAIR_LABEL) => {
+            refuse(name, "\"repair\" is what checkpoints are moved by hand under: choose another label")
+        }
         Some(label) if !(1..=255).contains(&label.len()) || label.contains('\0') => {
             refuse(name, "it must have 1 to 255 bytes and no NUL character")
         }

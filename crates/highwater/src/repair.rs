@@ -12,14 +12,14 @@ use crate::bus::check_text;
 use crate::delivery::status::Ends;
 use crate::overview::ends;
 use crate::{
-    Backend, BusError, Checkpoint, Claim, Closing, Coordinator, CoordinatorConfig, Error, Fence, Invalid, Leader,
-    LeaderHold, Opening, ProjectorCoordinator, Report, Request, RequestKind, SubscriptionState, Term,
+    Backend, BusError, Checkpoint, Claim, Closing, Coordinator, CoordinatorConfig, Error, Fence, Instance, Invalid,
+    Leader, LeaderHold, Opening, ProjectorCoordinator, Report, Request, RequestKind, SubscriptionState, Term,
 };
 
 /// How often what is forced is retried when leaders change under it.
 const TRIES: u32 = 5;
 
-/// What a repair calls itself while it leads.
+/// The label of an instance that leads in order to move a checkpoint or to remove a subscriber. No other may have it.
 pub(crate) const REPAIR_LABEL: &str = "repair";
 
 /// Moves checkpoints and removes subscribers, in an operator's name.
@@ -184,9 +184,9 @@ impl Repair {
     /// Leads for as long as it takes; returns where the subscriber was, and the term that holds now. `None`: another instance
     /// leads by now.
     async fn alone(&self, subscriber_id: &str, change: Change) -> Result<Option<(u64, Term)>, Error> {
-        let instance_label = Some(REPAIR_LABEL.to_owned());
-        let config = CoordinatorConfig { instance_label, spread: false, ..CoordinatorConfig::default() };
-        let coordinator = Coordinator::with_config(&*self.store, &config);
+        let instance = Instance::here(Some(REPAIR_LABEL.to_owned()));
+        let config = CoordinatorConfig { spread: false, ..CoordinatorConfig::default() };
+        let coordinator = Coordinator::of(&*self.store, instance, &config);
         let changed = async {
             let claim = Claim { subscribes: true, ..Claim::of(subscriber_id) };
             let Some(guard) = coordinator.try_acquire(&claim).await? else { return Ok(None) };

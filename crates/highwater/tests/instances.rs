@@ -337,6 +337,8 @@ fn the_defaults_are_those_that_are_documented() {
         CoordinatorConfig { standby_interval: Duration::from_secs(6), ..CoordinatorConfig::default() },
         CoordinatorConfig { standby_interval: Duration::ZERO, ..CoordinatorConfig::default() },
         CoordinatorConfig { instance_label: Some(String::new()), ..CoordinatorConfig::default() },
+        // It would be taken for a checkpoint that was moved by hand.
+        CoordinatorConfig { instance_label: Some("repair".to_owned()), ..CoordinatorConfig::default() },
     ] {
         assert!(wrong.validate().is_err(), "{wrong:?}");
         assert!(ReliableDeliveryConfig { coordination: wrong, ..quick() }.validate().is_err());
