@@ -8,6 +8,7 @@ mod clock;
 mod coordinator;
 mod guard;
 mod instance;
+mod led;
 mod local;
 mod roll;
 mod spread;
@@ -25,6 +26,8 @@ pub use clock::{Moment, Seen, Validity};
 pub use coordinator::Coordinator;
 pub use guard::LeadershipGuard;
 pub use instance::Instance;
+pub(crate) use led::hold_of;
+pub use led::leader_of;
 pub use local::LocalCoordinator;
 
 /// Decides which instance processes for a subscriber.

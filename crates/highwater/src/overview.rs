@@ -12,6 +12,7 @@ pub(crate) use self::ends::ends;
 use self::ends::read_on;
 pub use self::lease::LeaseOverview;
 use crate::delivery::status::Ends;
+use crate::leadership::hold_of;
 use crate::{
     Backend, Checkpoint, DeadLetterQuery, Error, Filter, Leader, LeaderHold, OpenWriter, ReadLimit, Report,
     RequestKind, SubscriptionState, Unfinished,
@@ -122,8 +123,7 @@ impl SubscriberOverview {
     /// Whether an instance leads, or may do so where that cannot be told.
     #[must_use]
     pub fn is_led(&self) -> bool {
-        let stopped = self.report.as_ref().is_some_and(|report| report.state == SubscriptionState::Stopped);
-        !stopped && self.leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone)
+        hold_of(self.leader.as_ref(), self.report.as_ref()) != LeaderHold::Gone
     }
 }
 
@@ -220,7 +220,7 @@ impl Known {
         let leader = self.leaders.get(&id).cloned();
         let said = self.reports.get(&id).cloned();
         let last_error = said.as_ref().and_then(|report| report.last_error.clone());
-        let is_led = leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone);
+        let is_led = hold_of(leader.as_ref(), said.as_ref()) != LeaderHold::Gone;
         // Why it stopped or halted is true until another instance leads.
         let lasts =
             |state: &SubscriptionState| matches!(state, SubscriptionState::Stopped | SubscriptionState::Halted { .. });

@@ -14,6 +14,7 @@ use crate::overview::ends;
 use crate::{
     Backend, BusError, Checkpoint, Claim, Closing, Coordinator, CoordinatorConfig, Error, Fence, Instance, Invalid,
     Leader, LeaderHold, Opening, ProjectorCoordinator, Report, Request, RequestKind, SubscriptionState, Term,
+    leader_of,
 };
 
 /// How often what is forced is retried when leaders change under it.
@@ -112,7 +113,7 @@ impl Repair {
         check_text("by", &self.by)?;
         self.subscriber(subscriber_id).await?;
         self.check(to).await?;
-        let leader = self.leader(subscriber_id).await?;
+        let leader = leader_of(&*self.store, subscriber_id).await?;
         if leader.is_none()
             && let Some((from, term)) = self.alone(subscriber_id, Change::Move { to }).await?
         {
@@ -134,7 +135,7 @@ impl Repair {
         crate::subscriber::check_id(subscriber_id)?;
         check_text("by", &self.by)?;
         self.subscriber(subscriber_id).await?;
-        match self.leader(subscriber_id).await? {
+        match leader_of(&*self.store, subscriber_id).await? {
             Some(leader) if !self.force => Err(led(subscriber_id, Some(leader))),
             _ => self.file(subscriber_id, RequestKind::Rebuild).await,
         }
@@ -165,20 +166,6 @@ impl Repair {
             return Err(Error::Unavailable { action: "move a checkpoint there yet", source: source.into() });
         }
         Ok(())
-    }
-
-    /// The leader, or possible leader: one that has reported its stop is none.
-    async fn leader(&self, subscriber_id: &str) -> Result<Option<Leader>, Error> {
-        let leaders = self.store.leaders().await?;
-        let leader = leaders.into_iter().find(|leader| leader.subscriber_id == subscriber_id);
-        let Some(leader) = leader.filter(|leader| leader.hold != LeaderHold::Gone) else { return Ok(None) };
-        let stopped = leader.hold == LeaderHold::Unknown
-            && self.store.reports().await?.iter().any(|report| {
-                report.subscriber_id == subscriber_id
-                    && report.term == leader.term
-                    && report.state == SubscriptionState::Stopped
-            });
-        Ok(Some(leader).filter(|_| !stopped))
     }
 
     /// Leads for as long as it takes; returns where the subscriber was, and the term that holds now. `None`: another instance

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use highwater::SubscriptionState;
-use highwater::backend::{Backend, Leader, LeaderHold, Report};
+use highwater::backend::{Backend, Report};
+use highwater::operations::{Leader, leader_of};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -121,15 +122,9 @@ impl Waiting {
     ) -> Result<LeaderAnswer, Failure> {
         let deadline = Instant::now() + Duration::from_secs(self.wait);
         loop {
-            let leaders = store.leaders().await?.into_iter();
-            let mut leaders =
-                leaders.filter(|leader| leader.subscriber_id == subscriber && leader.hold != LeaderHold::Gone);
-            let Some(leader) = leaders.next() else { return Ok(LeaderAnswer::Nobody) };
+            let Some(leader) = leader_of(store, subscriber).await? else { return Ok(LeaderAnswer::Nobody) };
             let of_its_term = |report: &Report| report.subscriber_id == subscriber && report.term == leader.term;
             let said = store.reports().await?.into_iter().find(of_its_term);
-            if said.as_ref().is_some_and(|said| said.state == SubscriptionState::Stopped) {
-                return Ok(LeaderAnswer::Nobody);
-            }
             match said.filter(|said| wanted(&said.state)) {
                 Some(said) => return Ok(LeaderAnswer::Confirmed(said.state)),
                 None if Instant::now() >= deadline => return Ok(LeaderAnswer::NotYet(leader)),
