@@ -35,7 +35,7 @@ pub(crate) fn default_name() -> String {
 }
 
 /// A bus that nothing is subscribed to: enough to ask for things.
-pub(crate) fn bus(store: &dyn Backend) -> Bus {
+pub(crate) fn bus(store: &dyn Backend) -> Result<Bus, Error> {
     Bus::over(store, ReliableDeliveryConfig::default())
 }
 

@@ -175,14 +175,14 @@ impl ReliableDeliveryConfig {
         self.coordination.validate()
     }
 
-    /// Refuses what a coordinator that the application brings decides in their place.
-    pub(crate) fn without_coordination(&self) -> Result<(), Invalid> {
-        let reason = "the bus was given a coordinator, which decides that: leave it at its default";
+    /// Refuses what would be ignored where the bus does not coordinate, with the reason why it does not.
+    pub(crate) fn without_coordination(&self, because: &str) -> Result<(), Invalid> {
+        let reason = format!("{because}: leave it at its default");
         if self.instance_mode != InstanceMode::default() {
-            return refuse("instance_mode", reason);
+            return refuse("instance_mode", &reason);
         }
         if self.coordination != CoordinatorConfig::default() {
-            return refuse("coordination", reason);
+            return refuse("coordination", &reason);
         }
         Ok(())
     }

@@ -134,8 +134,8 @@ pub trait Candidate: Send + Sync {
 
 /// A lock that is held. Dropping it gives it back.
 pub trait HeldLock: Send + Sync {
-    /// What it hangs on: the [`Member::session`] that others see.
-    fn session(&self) -> Uuid;
+    /// What it hangs on: the [`Member::session`] that others see. `None` where there is no lock, and so no session.
+    fn session(&self) -> Option<Uuid>;
 
     /// Whether it is still held, as far as can be known without asking.
     fn is_held(&self) -> bool;

@@ -34,8 +34,8 @@ struct Fragile {
 struct Hold(watch::Receiver<bool>, Arc<AtomicBool>);
 
 impl HeldLock for Hold {
-    fn session(&self) -> Uuid {
-        Uuid::nil()
+    fn session(&self) -> Option<Uuid> {
+        None
     }
 
     fn is_held(&self) -> bool {

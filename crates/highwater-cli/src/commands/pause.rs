@@ -67,7 +67,7 @@ impl Pause {
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let subscriber = &self.subscriber;
-        bus(store).pause(subscriber).await?;
+        bus(store)?.pause(subscriber).await?;
         let answer = self.waiting.wait_for_leader(store, subscriber, is_still).await?;
         let resume = format!("`highwater resume {}` resumes it", words::quoted(subscriber));
         let said = match &answer {
@@ -89,7 +89,7 @@ impl Resume {
         let subscriber = &self.subscriber;
         must_exist(store, subscriber).await?;
         let was_paused = !store.paused(std::slice::from_ref(subscriber)).await?.is_empty();
-        bus(store).resume(subscriber).await?;
+        bus(store)?.resume(subscriber).await?;
         let answer =
             self.waiting.wait_for_leader(store, subscriber, |state| *state != SubscriptionState::Paused).await?;
         let said = match &answer {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use highwater::backend::DeadLetters as _;
 use highwater::{
-    BoxError, Event, EventBus, FailurePolicy, GlobalSequence, InstanceMode, Projection, ReliableDeliveryConfig, StateIs,
-    SubscriptionState, observer_fn,
+    BoxError, Event, EventBus, FailurePolicy, GlobalSequence, InstanceMode, Projection, ReliableDeliveryConfig,
+    StateIs, SubscriptionState, observer_fn,
 };
 
 use tokio::sync::Notify;

@@ -125,8 +125,7 @@ impl Coordinator {
             let source = "the lock was lost before it could be used".into();
             return Err(Error::Unavailable { action: "take over", source });
         }
-        let (backend, claim) =
-            (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, Some(held.session())));
+        let (backend, claim) = (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, held.session()));
         // To its end, also when the caller stops waiting: a term raised after the lock was released would fence the leader
         // of that moment.
         let taking = tokio::spawn(async move {
