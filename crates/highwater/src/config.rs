@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::repair::REPAIR_LABEL;
 use crate::{EventTypes, Invalid};
 
+/// How long a position goes unstored at most that moved only past events the subscriber does not want.
+pub(crate) const UNWANTED_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How a bus delivers events to its subscribers. What a subscriber may choose for itself is in [`SubscriberOptions`].
 ///
 /// ```
@@ -261,10 +264,9 @@ impl CheckpointMode {
         }
     }
 
-    /// For `Synchronous`: how long a position may go unstored that moved only past events the subscriber does not want.
     pub(crate) fn interval(self) -> Duration {
         match self {
-            Self::Synchronous => Duration::from_millis(100),
+            Self::Synchronous => UNWANTED_INTERVAL,
             Self::Batched { interval, .. } => interval,
         }
     }
