@@ -298,7 +298,7 @@ impl Candidate for Trusting {
 }
 
 impl HeldLock for TrustingHeldLock {
-    fn session(&self) -> Uuid {
+    fn session(&self) -> Option<Uuid> {
         self.inner.session()
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use highwater::backend::{Backend, Backoff, LeaderHold, Request};
-use highwater::operations::RequestOutcome;
+use highwater::backend::{Backend, Backoff, Request};
+use highwater::operations::{RequestOutcome, leader_of};
 use highwater::{Bus, BusError, Error, ReliableDeliveryConfig};
 use serde_json::json;
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ pub(crate) fn default_name() -> String {
 }
 
 /// A bus that nothing is subscribed to: enough to ask for things.
-pub(crate) fn bus(store: &dyn Backend) -> Bus {
+pub(crate) fn bus(store: &dyn Backend) -> Result<Bus, Error> {
     Bus::over(store, ReliableDeliveryConfig::default())
 }
 
@@ -127,15 +127,8 @@ pub(crate) async fn what_it_waits_for(store: &dyn Backend, id: &str) -> Result<O
         let resume = words::quoted(id);
         return Ok(Some(format!("{id} is paused: it is done once `highwater resume {resume}` is run")));
     }
-    let nobody = nobody_leads(store, id).await?;
+    let nobody = leader_of(store, id).await?.is_none();
     Ok(nobody.then(|| format!("no instance leads for {id} at the moment: it is done once an instance does")))
-}
-
-/// Whether it is certain that a subscriber has no leader.
-pub(crate) async fn nobody_leads(store: &dyn Backend, subscriber_id: &str) -> Result<bool, Failure> {
-    let leaders = store.leaders().await?;
-    let leader = leaders.iter().find(|leader| leader.subscriber_id == subscriber_id);
-    Ok(leader.is_none_or(|leader| leader.hold == LeaderHold::Gone))
 }
 
 fn shown(request: &Request) -> serde_json::Value {

@@ -278,6 +278,7 @@ pub(crate) async fn requests_stay_open_until_they_are_finished<H: Harness>(harne
         RequestKind::ReplayAll,
         RequestKind::Discard { dead_letter: Uuid::now_v7(), reason: "no need".into() },
         RequestKind::Rebuild,
+        RequestKind::Reread,
     ];
     let request = |name: &str, kind: RequestKind| Request {
         id: Uuid::now_v7(),

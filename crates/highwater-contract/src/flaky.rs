@@ -42,6 +42,8 @@ pub enum Verdict {
     Through,
     /// It is not made, and that is said.
     Fail,
+    /// It is not made, because the server is another one than before.
+    Interrupt,
     /// It is made, and nobody hears what came of it.
     Lose,
     /// It is not made, and nothing is ever said: as if the process had died there.
@@ -74,6 +76,7 @@ impl<B: Transactional> Flaky<B> {
         match (self.judge)(call) {
             Verdict::Through => made.await,
             Verdict::Fail => Err(unavailable("it was not let through")),
+            Verdict::Interrupt => Err(interrupted()),
             Verdict::Lose => {
                 let _lost = made.await?;
                 Err(unavailable("the answer was lost"))
@@ -88,6 +91,10 @@ impl<B: Transactional> Flaky<B> {
 
 fn unavailable(why: &str) -> Error {
     Error::Unavailable { action: "get through to the backend", source: why.into() }
+}
+
+fn interrupted() -> Error {
+    Error::Interrupted { reason: "the server is another one".to_owned() }
 }
 
 /// Locks are not in doubt here, nor is filling a store: what hangs on them is.
@@ -249,6 +256,10 @@ impl<B: Transactional> Wrapper for Flaky<B> {
                 Verdict::Fail => {
                     self.inner.rollback(tx, false).await;
                     Err(unknown("it was not let through"))
+                }
+                Verdict::Interrupt => {
+                    self.inner.rollback(tx, false).await;
+                    Err(interrupted())
                 }
                 Verdict::Lose => {
                     let _lost = self.inner.commit(tx, fence, closing).await?;

@@ -382,6 +382,7 @@ macro_rules! for_each_case {
                 no_checkpoint_is_moved_under_a_leader [33];
                 a_forced_move_is_followed_by_who_leads [17, 33];
                 a_forced_move_gets_past_what_halts [23, 33];
+                a_forced_move_replays_nothing [33];
                 what_cannot_be_moved_to_is_refused [33];
             }
             removing {

@@ -94,7 +94,7 @@ pub(crate) async fn a_store_is_filled_with_everything_as_it_is<H: Harness>(harne
     assert_holds(&store, &sample).await;
     assert_holds(&harness.reopen(&store, Settings::default()).await, &sample).await;
     let open = within("requests", store.open_requests(&["projection:orders".to_owned()])).await;
-    assert_eq!(open.expect("requests can be read").len(), 3, "the leader is given them");
+    assert_eq!(open.expect("requests can be read").len(), 4, "the leader is given them");
     // An empty source has an empty copy.
     let empty = harness.fresh(Settings::default()).await;
     finish(fill(&empty, "nothing").await).await;

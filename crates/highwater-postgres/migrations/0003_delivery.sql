@@ -86,6 +86,7 @@ CREATE TABLE {schema}.event_bus_requests (
             WHEN 'replay_all' THEN true
             WHEN 'discard' THEN letter IS NOT NULL AND reason IS NOT NULL
             WHEN 'rebuild' THEN true
+            WHEN 'reread' THEN true
             ELSE false
         END)
 );

@@ -78,6 +78,7 @@ said (kind, which, wrong) AS (
         WHEN 'replay_all' THEN true
         WHEN 'discard' THEN r.letter IS NOT NULL AND r.reason IS NOT NULL
         WHEN 'rebuild' THEN true
+        WHEN 'reread' THEN true
         ELSE false
     END LIMIT 5)
     UNION ALL

@@ -79,6 +79,7 @@ CREATE TABLE event_bus_requests (
             WHEN 'replay_all' THEN 1
             WHEN 'discard' THEN letter IS NOT NULL AND reason IS NOT NULL
             WHEN 'rebuild' THEN 1
+            WHEN 'reread' THEN 1
             ELSE 0
         END)
 ) STRICT;

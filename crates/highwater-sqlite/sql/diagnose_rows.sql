@@ -73,6 +73,7 @@ said (kind, which, wrong) AS (
         WHEN 'replay_all' THEN 1
         WHEN 'discard' THEN letter IS NOT NULL AND reason IS NOT NULL
         WHEN 'rebuild' THEN 1
+        WHEN 'reread' THEN 1
         ELSE 0
     END
     UNION ALL

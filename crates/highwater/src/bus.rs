@@ -126,14 +126,17 @@ impl<B: Transactional> EventBus<B> {
     }
 
     /// A bus over a store, coordinated with other instances as [`instance_mode`](ReliableDeliveryConfig::instance_mode)
-    /// says.
+    /// says. Subscribing is refused where [`coordination`](ReliableDeliveryConfig::coordination) is set and nothing is coordinated.
     #[must_use]
     pub fn with_config(store: B, config: ReliableDeliveryConfig) -> Self {
-        let coordinator: Arc<dyn ProjectorCoordinator> = match config.instance_mode {
-            InstanceMode::SingleInstance => Arc::new(LocalCoordinator::new(&store)),
-            InstanceMode::Coordinated => Arc::new(Coordinator::with_config(&store, &config.coordination)),
+        let (coordinator, settings): (Arc<dyn ProjectorCoordinator>, _) = match config.instance_mode {
+            InstanceMode::SingleInstance => {
+                let settings = config.without_coordination("it is for InstanceMode::Coordinated");
+                (Arc::new(LocalCoordinator::new(&store)), settings)
+            }
+            InstanceMode::Coordinated => (Arc::new(Coordinator::with_config(&store, &config.coordination)), Ok(())),
         };
-        Self { bus: Bus::with(&store, coordinator, config, Ok(())), store }
+        Self { bus: Bus::with(&store, coordinator, config, settings), store }
     }
 
     /// A bus with a custom coordinator, which is closed with it and decides in place of `instance_mode` and `coordination`:
@@ -145,7 +148,7 @@ impl<B: Transactional> EventBus<B> {
         config: ReliableDeliveryConfig,
         coordinator: Arc<dyn ProjectorCoordinator>,
     ) -> Self {
-        let settings = config.without_coordination();
+        let settings = config.without_coordination("the bus was given a coordinator, which decides that");
         Self { bus: Bus::with(&store, coordinator, config, settings), store }
     }
 
@@ -179,9 +182,13 @@ impl<B> Deref for EventBus<B> {
 
 impl Bus {
     /// A bus that nothing can be subscribed to, over any store: enough to wait for subscribers and to steer them.
-    #[must_use]
-    pub fn over(store: &dyn Backend, config: ReliableDeliveryConfig) -> Self {
-        Self::with(store, Arc::new(LocalCoordinator::new(store)), config, Ok(()))
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for settings that cannot be used, `instance_mode` and `coordination` among them: it leads nothing.
+    pub fn over(store: &dyn Backend, config: ReliableDeliveryConfig) -> Result<Self, Error> {
+        config.validate()?;
+        config.without_coordination("nothing can be subscribed to this bus, so it leads nothing")?;
+        Ok(Self::with(store, Arc::new(LocalCoordinator::new(store)), config, Ok(())))
     }
 
     fn with(

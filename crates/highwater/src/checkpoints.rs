@@ -23,8 +23,8 @@ use crate::{BoxFuture, Error, Instance, SubscriptionState};
 /// - [`store_checkpoints`](Self::store_checkpoints) never moves a checkpoint back: a write that arrives late, behind a
 ///   newer one, changes nothing and counts as stored. It may lose writes when the *server* crashes, never when a client does:
 ///   that means redelivery, and never loss.
-/// - Reports inform and decide nothing \[G32\]. One report a subscriber is kept: that of the highest term, and of that term
-///   the one that came last.
+/// - Reports inform: no write is accepted or refused because of one \[G32\]. One report a subscriber is kept: that of the
+///   highest term, and of that term the one that came last.
 pub trait Checkpoints: Send + Sync {
     /// Makes the claimant the leader of a subscriber, and returns where to continue. A new subscriber starts after the
     /// claim's `start`, and that is stored, as is the claimant.

@@ -3,7 +3,11 @@
 use std::convert::identity;
 use std::time::Duration;
 
+use crate::repair::REPAIR_LABEL;
 use crate::{EventTypes, Invalid};
+
+/// How long a position goes unstored at most that moved only past events the subscriber does not want.
+pub(crate) const UNWANTED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How a bus delivers events to its subscribers. What a subscriber may choose for itself is in [`SubscriberOptions`].
 ///
@@ -74,7 +78,8 @@ pub struct CoordinatorConfig {
     pub standby_interval: Duration,
     /// Whether an instance that leads more than its share releases some to those that lead less. Default: yes.
     pub spread: bool,
-    /// By what subscribers can prefer this instance; see [`SubscriberOptions::prefers`]. Default: nothing.
+    /// By what subscribers can prefer this instance; see [`SubscriberOptions::prefers`]. Not `repair`, under which
+    /// checkpoints are moved by hand. Default: nothing.
     pub instance_label: Option<String>,
 }
 
@@ -173,14 +178,14 @@ impl ReliableDeliveryConfig {
         self.coordination.validate()
     }
 
-    /// Refuses what a coordinator that the application brings decides in their place.
-    pub(crate) fn without_coordination(&self) -> Result<(), Invalid> {
-        let reason = "the bus was given a coordinator, which decides that: leave it at its default";
+    /// Refuses what would be ignored where the bus does not coordinate, with the reason why it does not.
+    pub(crate) fn without_coordination(&self, because: &str) -> Result<(), Invalid> {
+        let reason = format!("{because}: leave it at its default");
         if self.instance_mode != InstanceMode::default() {
-            return refuse("instance_mode", reason);
+            return refuse("instance_mode", &reason);
         }
         if self.coordination != CoordinatorConfig::default() {
-            return refuse("coordination", reason);
+            return refuse("coordination", &reason);
         }
         Ok(())
     }
@@ -193,6 +198,9 @@ fn refuse(name: &'static str, reason: &str) -> Result<(), Invalid> {
 /// Refuses what cannot be a label; none is none.
 pub(crate) fn check_label(name: &'static str, label: Option<&str>) -> Result<(), Invalid> {
     match label {
+        Some(REPAIR_LABEL) => {
+            refuse(name, "\"repair\" is what checkpoints are moved by hand under: choose another label")
+        }
         Some(label) if !(1..=255).contains(&label.len()) || label.contains('\0') => {
             refuse(name, "it must have 1 to 255 bytes and no NUL character")
         }
@@ -256,10 +264,9 @@ impl CheckpointMode {
         }
     }
 
-    /// For `Synchronous`: how long a position may go unstored that moved only past events the subscriber does not want.
     pub(crate) fn interval(self) -> Duration {
         match self {
-            Self::Synchronous => Duration::from_millis(100),
+            Self::Synchronous => UNWANTED_INTERVAL,
             Self::Batched { interval, .. } => interval,
         }
     }

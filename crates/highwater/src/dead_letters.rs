@@ -289,6 +289,9 @@ pub enum RequestKind {
     },
     /// To start again from the beginning, with an emptied read model.
     Rebuild,
+    /// To read the checkpoint again, which was moved under the leader. No operator asks for it: a forced move files it, so that
+    /// a leader that has nothing to do learns of the move.
+    Reread,
 }
 
 impl RequestKind {
@@ -301,6 +304,7 @@ impl RequestKind {
             Self::ReplayAll => "replay all",
             Self::Discard { .. } => "discard",
             Self::Rebuild => "rebuild",
+            Self::Reread => "reread",
         }
     }
 }
@@ -308,7 +312,7 @@ impl RequestKind {
 /// What is asked for, in columns: how SQL backends store it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestColumns<'a> {
-    /// Its name: "replay", "replay_stream", "replay_all", "discard", "rebuild".
+    /// Its name: "replay", "replay_stream", "replay_all", "discard", "rebuild", "reread".
     pub kind: &'a str,
     /// The dead letter it is about.
     pub dead_letter: Option<Uuid>,
@@ -332,6 +336,7 @@ impl<'a> From<&'a RequestKind> for RequestColumns<'a> {
                 Self { kind: "discard", dead_letter: Some(*dead_letter), reason: Some(reason), ..Self::default() }
             }
             RequestKind::Rebuild => Self { kind: "rebuild", ..Self::default() },
+            RequestKind::Reread => Self { kind: "reread", ..Self::default() },
         }
     }
 }
@@ -348,6 +353,7 @@ impl RequestColumns<'_> {
                 RequestKind::Discard { dead_letter, reason: reason.to_owned() }
             }
             ("rebuild", ..) => RequestKind::Rebuild,
+            ("reread", ..) => RequestKind::Reread,
             _ => return None,
         })
     }

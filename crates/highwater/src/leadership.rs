@@ -8,6 +8,7 @@ mod clock;
 mod coordinator;
 mod guard;
 mod instance;
+mod led;
 mod local;
 mod roll;
 mod spread;
@@ -25,6 +26,8 @@ pub use clock::{Moment, Seen, Validity};
 pub use coordinator::Coordinator;
 pub use guard::LeadershipGuard;
 pub use instance::Instance;
+pub(crate) use led::hold_of;
+pub use led::leader_of;
 pub use local::LocalCoordinator;
 
 /// Decides which instance processes for a subscriber.
@@ -131,8 +134,8 @@ pub trait Candidate: Send + Sync {
 
 /// A lock that is held. Dropping it gives it back.
 pub trait HeldLock: Send + Sync {
-    /// What it hangs on: the [`Member::session`] that others see.
-    fn session(&self) -> Uuid;
+    /// What it hangs on: the [`Member::session`] that others see. `None` where there is no lock, and so no session.
+    fn session(&self) -> Option<Uuid>;
 
     /// Whether it is still held, as far as can be known without asking.
     fn is_held(&self) -> bool;

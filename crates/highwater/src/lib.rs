@@ -115,7 +115,7 @@ pub mod operations {
     pub use crate::dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
     pub use crate::diagnose::{Finding, Planned, Severity};
     pub use crate::explain::{Cause, Explanation};
-    pub use crate::leadership::{Instance, Leader, LeaderHold, LockHolder};
+    pub use crate::leadership::{Instance, Leader, LeaderHold, LockHolder, leader_of};
     pub use crate::log::OpenWriter;
     pub use crate::overview::{LeaseOverview, Overview, SubscriberOverview};
     pub use crate::repair::{Moved, Removed, Repair};

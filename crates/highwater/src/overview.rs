@@ -12,9 +12,10 @@ pub(crate) use self::ends::ends;
 use self::ends::read_on;
 pub use self::lease::LeaseOverview;
 use crate::delivery::status::Ends;
+use crate::leadership::hold_of;
 use crate::{
     Backend, Checkpoint, DeadLetterQuery, Error, Filter, Leader, LeaderHold, OpenWriter, ReadLimit, Report,
-    SubscriptionState, Unfinished,
+    RequestKind, SubscriptionState, Unfinished,
 };
 
 /// For how long a leader may be behind without moving before that is reported.
@@ -87,7 +88,7 @@ pub struct SubscriberOverview {
     pub dead_letters: u64,
     /// Streams that wait behind one of them.
     pub parked_streams: u64,
-    /// What was asked for and is not done yet; a hundred when there are more.
+    /// What operators asked for and is not done yet; a hundred when there are more.
     pub open_requests: u64,
     /// The last error that was reported, by whichever leader.
     pub last_error: Option<String>,
@@ -122,8 +123,7 @@ impl SubscriberOverview {
     /// Whether an instance leads, or may do so where that cannot be told.
     #[must_use]
     pub fn is_led(&self) -> bool {
-        let stopped = self.report.as_ref().is_some_and(|report| report.state == SubscriptionState::Stopped);
-        !stopped && self.leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone)
+        hold_of(self.leader.as_ref(), self.report.as_ref()) != LeaderHold::Gone
     }
 }
 
@@ -189,7 +189,8 @@ impl Known {
         let leaders = store.leaders().await?.into_iter();
         let reports = store.reports().await?.into_iter();
         let mut requests = HashMap::new();
-        for request in store.open_requests(&ids).await? {
+        let open = store.open_requests(&ids).await?;
+        for request in open.into_iter().filter(|request| request.kind != RequestKind::Reread) {
             *requests.entry(request.subscriber_id).or_default() += 1;
         }
         Ok(Self {
@@ -219,7 +220,7 @@ impl Known {
         let leader = self.leaders.get(&id).cloned();
         let said = self.reports.get(&id).cloned();
         let last_error = said.as_ref().and_then(|report| report.last_error.clone());
-        let is_led = leader.as_ref().is_some_and(|leader| leader.hold != LeaderHold::Gone);
+        let is_led = hold_of(leader.as_ref(), said.as_ref()) != LeaderHold::Gone;
         // Why it stopped or halted is true until another instance leads.
         let lasts =
             |state: &SubscriptionState| matches!(state, SubscriptionState::Stopped | SubscriptionState::Halted { .. });

@@ -12,14 +12,15 @@ use crate::bus::check_text;
 use crate::delivery::status::Ends;
 use crate::overview::ends;
 use crate::{
-    Backend, BusError, Checkpoint, Claim, Closing, Coordinator, CoordinatorConfig, Error, Fence, Invalid, Leader,
-    LeaderHold, Opening, ProjectorCoordinator, Report, Request, RequestKind, SubscriptionState, Term,
+    Backend, BusError, Checkpoint, Claim, Closing, Coordinator, CoordinatorConfig, Error, Fence, Instance, Invalid,
+    Leader, LeaderHold, Opening, ProjectorCoordinator, Report, Request, RequestKind, SubscriptionState, Term,
+    leader_of,
 };
 
 /// How often what is forced is retried when leaders change under it.
 const TRIES: u32 = 5;
 
-/// What a repair calls itself while it leads.
+/// The label of an instance that leads in order to move a checkpoint or to remove a subscriber. No other may have it.
 pub(crate) const REPAIR_LABEL: &str = "repair";
 
 /// Moves checkpoints and removes subscribers, in an operator's name.
@@ -112,7 +113,7 @@ impl Repair {
         check_text("by", &self.by)?;
         self.subscriber(subscriber_id).await?;
         self.check(to).await?;
-        let leader = self.leader(subscriber_id).await?;
+        let leader = leader_of(&*self.store, subscriber_id).await?;
         if leader.is_none()
             && let Some((from, term)) = self.alone(subscriber_id, Change::Move { to }).await?
         {
@@ -134,7 +135,7 @@ impl Repair {
         crate::subscriber::check_id(subscriber_id)?;
         check_text("by", &self.by)?;
         self.subscriber(subscriber_id).await?;
-        match self.leader(subscriber_id).await? {
+        match leader_of(&*self.store, subscriber_id).await? {
             Some(leader) if !self.force => Err(led(subscriber_id, Some(leader))),
             _ => self.file(subscriber_id, RequestKind::Rebuild).await,
         }
@@ -167,26 +168,12 @@ impl Repair {
         Ok(())
     }
 
-    /// The leader, or possible leader: one that has reported its stop is none.
-    async fn leader(&self, subscriber_id: &str) -> Result<Option<Leader>, Error> {
-        let leaders = self.store.leaders().await?;
-        let leader = leaders.into_iter().find(|leader| leader.subscriber_id == subscriber_id);
-        let Some(leader) = leader.filter(|leader| leader.hold != LeaderHold::Gone) else { return Ok(None) };
-        let stopped = leader.hold == LeaderHold::Unknown
-            && self.store.reports().await?.iter().any(|report| {
-                report.subscriber_id == subscriber_id
-                    && report.term == leader.term
-                    && report.state == SubscriptionState::Stopped
-            });
-        Ok(Some(leader).filter(|_| !stopped))
-    }
-
     /// Leads for as long as it takes; returns where the subscriber was, and the term that holds now. `None`: another instance
     /// leads by now.
     async fn alone(&self, subscriber_id: &str, change: Change) -> Result<Option<(u64, Term)>, Error> {
-        let instance_label = Some(REPAIR_LABEL.to_owned());
-        let config = CoordinatorConfig { instance_label, spread: false, ..CoordinatorConfig::default() };
-        let coordinator = Coordinator::with_config(&*self.store, &config);
+        let instance = Instance::here(Some(REPAIR_LABEL.to_owned()));
+        let config = CoordinatorConfig { spread: false, ..CoordinatorConfig::default() };
+        let coordinator = Coordinator::of(&*self.store, instance, &config);
         let changed = async {
             let claim = Claim { subscribes: true, ..Claim::of(subscriber_id) };
             let Some(guard) = coordinator.try_acquire(&claim).await? else { return Ok(None) };
@@ -222,7 +209,7 @@ impl Repair {
     async fn overrule(&self, subscriber_id: &str, to: u64, leader: Option<Leader>) -> Result<Moved, Error> {
         let (from, term) = self.insist(subscriber_id, Change::Move { to }).await?;
         // It is done, whether or not that one learns of it now: at the latest from the next event it cannot store.
-        if let Err(error) = self.wake(subscriber_id).await {
+        if let Err(error) = self.file(subscriber_id, RequestKind::Reread).await {
             tracing::warn!(subscriber_id, %error, "the checkpoint is moved, but its leader could not be notified");
         }
         Ok(Moved { from, to, term: term.number, fenced: leader })
@@ -260,12 +247,6 @@ impl Repair {
         };
         let closed = self.store.commit(begun.tx, fence, closing).await?;
         Ok((begun.global_sequence, closed.term))
-    }
-
-    /// Gives a leader that has nothing to do something to store, by which it learns of the new term: a replay of a stream
-    /// that does not exist. Leaders of every version know that one.
-    async fn wake(&self, subscriber_id: &str) -> Result<(), Error> {
-        self.file(subscriber_id, RequestKind::ReplayStream { stream_id: Uuid::nil() }).await.map(drop)
     }
 
     async fn file(&self, subscriber_id: &str, kind: RequestKind) -> Result<Uuid, Error> {

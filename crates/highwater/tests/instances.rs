@@ -34,8 +34,8 @@ struct Fragile {
 struct Hold(watch::Receiver<bool>, Arc<AtomicBool>);
 
 impl HeldLock for Hold {
-    fn session(&self) -> Uuid {
-        Uuid::nil()
+    fn session(&self) -> Option<Uuid> {
+        None
     }
 
     fn is_held(&self) -> bool {
@@ -266,7 +266,7 @@ async fn leadership_that_comes_and_goes_is_logged() {
     let bus = EventBus::with_coordinator(store.clone(), quick(), coordinator.clone());
     let subscription = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await.unwrap();
     eventually("it is live", async || subscription.state().is_live()).await;
-    assert_eq!(listener.count(Level::INFO, "processing"), 1, "{listener:?}");
+    assert_eq!(listener.count(Level::INFO, "leading"), 1, "{listener:?}");
     coordinator.take_away();
     eventually("it stands by", async || subscription.state().is_standby()).await;
     assert_eq!(listener.count(Level::WARN, "leadership lost"), 1, "{listener:?}");
@@ -297,16 +297,16 @@ async fn a_voluntary_hand_over_is_one_line_on_each_side() {
     }
     eventually("the second stands by", async || listener.count(Level::INFO, "standing by") == 2).await;
     let infos = |part: &str| listener.count(Level::INFO, part);
-    let (all, processing) = (infos(""), infos("processing"));
+    let (all, led) = (infos(""), infos("leading"));
     // What the second lacks is spread to it.
     within_virtual_minutes("each leads one", async || leading(&one) == 1 && leading(&other) == 1).await;
-    assert_eq!((infos("released for another instance"), infos("processing")), (1, processing + 1), "{listener:?}");
+    assert_eq!((infos("released for another instance"), infos("leading")), (1, led + 1), "{listener:?}");
     assert_eq!(infos(""), all + 2, "and nothing else: {listener:?}");
 
     // An instance that stops hands over what is left.
     one.shutdown().await.unwrap();
     within_virtual_minutes("the other leads both", async || leading(&other) == 2).await;
-    assert_eq!((infos("stopped"), infos("processing")), (2, processing + 2), "{listener:?}");
+    assert_eq!((infos("stopped"), infos("leading")), (2, led + 2), "{listener:?}");
     assert_eq!(infos(""), all + 5, "and nothing else: {listener:?}");
     assert_eq!((listener.count(Level::WARN, ""), listener.count(Level::ERROR, "")), (0, 0), "{listener:?}");
     other.shutdown().await.unwrap();
@@ -337,6 +337,8 @@ fn the_defaults_are_those_that_are_documented() {
         CoordinatorConfig { standby_interval: Duration::from_secs(6), ..CoordinatorConfig::default() },
         CoordinatorConfig { standby_interval: Duration::ZERO, ..CoordinatorConfig::default() },
         CoordinatorConfig { instance_label: Some(String::new()), ..CoordinatorConfig::default() },
+        // It would be taken for a checkpoint that was moved by hand.
+        CoordinatorConfig { instance_label: Some("repair".to_owned()), ..CoordinatorConfig::default() },
     ] {
         assert!(wrong.validate().is_err(), "{wrong:?}");
         assert!(ReliableDeliveryConfig { coordination: wrong, ..quick() }.validate().is_err());

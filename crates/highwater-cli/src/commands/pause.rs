@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use highwater::SubscriptionState;
-use highwater::backend::{Backend, Leader, LeaderHold, Report};
+use highwater::backend::{Backend, Report};
+use highwater::operations::{Leader, leader_of};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -66,7 +67,7 @@ impl Pause {
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
         let subscriber = &self.subscriber;
-        bus(store).pause(subscriber).await?;
+        bus(store)?.pause(subscriber).await?;
         let answer = self.waiting.wait_for_leader(store, subscriber, is_still).await?;
         let resume = format!("`highwater resume {}` resumes it", words::quoted(subscriber));
         let said = match &answer {
@@ -88,7 +89,7 @@ impl Resume {
         let subscriber = &self.subscriber;
         must_exist(store, subscriber).await?;
         let was_paused = !store.paused(std::slice::from_ref(subscriber)).await?.is_empty();
-        bus(store).resume(subscriber).await?;
+        bus(store)?.resume(subscriber).await?;
         let answer =
             self.waiting.wait_for_leader(store, subscriber, |state| *state != SubscriptionState::Paused).await?;
         let said = match &answer {
@@ -121,15 +122,9 @@ impl Waiting {
     ) -> Result<LeaderAnswer, Failure> {
         let deadline = Instant::now() + Duration::from_secs(self.wait);
         loop {
-            let leaders = store.leaders().await?.into_iter();
-            let mut leaders =
-                leaders.filter(|leader| leader.subscriber_id == subscriber && leader.hold != LeaderHold::Gone);
-            let Some(leader) = leaders.next() else { return Ok(LeaderAnswer::Nobody) };
+            let Some(leader) = leader_of(store, subscriber).await? else { return Ok(LeaderAnswer::Nobody) };
             let of_its_term = |report: &Report| report.subscriber_id == subscriber && report.term == leader.term;
             let said = store.reports().await?.into_iter().find(of_its_term);
-            if said.as_ref().is_some_and(|said| said.state == SubscriptionState::Stopped) {
-                return Ok(LeaderAnswer::Nobody);
-            }
             match said.filter(|said| wanted(&said.state)) {
                 Some(said) => return Ok(LeaderAnswer::Confirmed(said.state)),
                 None if Instant::now() >= deadline => return Ok(LeaderAnswer::NotYet(leader)),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use highwater::backend::DeadLetters as _;
 use highwater::{
-    BoxError, Event, EventBus, FailurePolicy, GlobalSequence, Projection, StateIs, SubscriptionState, observer_fn,
+    BoxError, Event, EventBus, FailurePolicy, GlobalSequence, InstanceMode, Projection, ReliableDeliveryConfig,
+    StateIs, SubscriptionState, observer_fn,
 };
 
 use tokio::sync::Notify;
@@ -167,5 +168,31 @@ on_each_backend! {
         talk.run(&["rebuild", "projection:model", "--yes"]).await;
         talk.is("rebuild_nobody");
         assert_eq!(store.open_requests(&["projection:model".to_owned()]).await.unwrap().len(), 1);
+    }
+}
+
+on_each_backend! {
+    async fn all_commands_agree_that_what_stopped_without_coordination_has_no_leader<K>(place: Place<K>) {
+        let store = place.store().await;
+        let alone = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..coordinated() };
+        let bus = EventBus::with_config(store.clone(), alone);
+        let model = bus.subscribe(Model(Counter::default())).await.unwrap();
+        let picky = picky(&bus, FailurePolicy::DeadLetter, &Fixed::default()).await;
+        say(&store, "a", "bad").await;
+        model.caught_up().await.unwrap();
+        picky.caught_up().await.unwrap();
+        bus.shutdown().await.unwrap();
+        say(&store, "a", "later").await;
+        let status = place.run(&["status"]).await.fine();
+        assert!(status.contains(" stopped "), "{status}");
+        let doctor = place.run(&["doctor"]).await;
+        assert!(doctor.out.contains("and no instance leads"), "{doctor:?}");
+        let replay: &[&str] = &["dead-letters", "replay", "--subscriber", "projection:picky", "--yes", "--wait", "0"];
+        for filed in [&["rebuild", "projection:model", "--yes"], replay] {
+            let filed = place.run(filed).await;
+            assert!(filed.code == 0 && filed.err.contains("no instance leads for projection:"), "{filed:?}");
+        }
+        let paused = place.run(&["pause", "projection:model"]).await.fine();
+        assert!(paused.contains("no instance leads for it"), "{paused}");
     }
 }

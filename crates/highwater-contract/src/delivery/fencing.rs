@@ -24,6 +24,8 @@ pub(crate) async fn of_two_buses_the_newer_wins<H: Harness>(harness: Arc<H>) {
     in_state(&old_one, "the older halts", is_halted).await;
     let SubscriptionState::Halted { reason } = old_one.state() else { panic!("{:?}", old_one.state()) };
     assert!(reason.contains("fenced"), "{reason}");
+    let last_error = old_one.progress().await.expect("the store answers").last_error;
+    assert!(last_error.is_some_and(|error| error.contains("fenced")), "an operator reads it where all errors are");
     assert_eq!(new.calls(), after, "the newer resumes where the older was");
     let late = old.calls().len();
     assert!(late <= before.len() + 1, "the older is stopped by its first checkpoint");

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use highwater::backend::LeaderHold;
+use highwater::backend::{DeadLetters, LeaderHold};
 use highwater::operations::{Cause, DeadLetterQuery};
 use highwater::{BusError, Error, EventStore, FailurePolicy, GlobalSequence, Invalid, SubscriptionState};
+use uuid::Uuid;
 
 use super::instances::{instance, settled};
 use super::players::{Act, Counter, Observer, bus, end, fill, in_state, is_halted};
@@ -162,6 +163,39 @@ pub(crate) async fn a_forced_move_gets_past_what_halts<H: Harness>(harness: Arc<
         Flaky::new(store.clone(), |call| if matches!(call, Call::Request) { Verdict::Fail } else { Verdict::Through });
     let moved = within("a move", mute.repair().force().reset("projection:other")).await.expect("it is done");
     assert_eq!((moved.from, moved.to, position(&store, "projection:other").await), (3, 0, Some(0)));
+}
+
+pub(crate) async fn a_forced_move_replays_nothing<H: Harness>(harness: Arc<H>) {
+    let store = harness.fresh(Settings::default()).await;
+    // Every id is one that a stream may have.
+    let nil = fill(&store, Uuid::nil(), 1).await[0];
+    let events = fill(&store, new_stream(), 3).await;
+    let bus = instance(&*harness, &store, settled()).await;
+    let observer = Observer::new("projection:each")
+        .plays(move |event, attempt| match event.global_sequence {
+            Some(at) if at == nil && attempt == 1 => Act::GiveUp("no room"),
+            _ => Act::Take,
+        })
+        .shared();
+    bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
+    bus.wait_for("projection:each", GlobalSequence(events[2])).await.expect("it gets there");
+    let moved = within("a move", store.repair().force().set_checkpoint("projection:each", events[1])).await;
+    assert_eq!(moved.expect("it is forced").to, events[1]);
+    let name = ["projection:each".to_owned()];
+    eventually("its leader has nothing left to do", async || {
+        let open = within("requests", store.open_requests(&name)).await.expect("they can be read");
+        open.is_empty() && position(&store, "projection:each").await == Some(events[2])
+    })
+    .await;
+    let open = found(&store, &DeadLetterQuery::of("projection:each")).await;
+    assert_eq!(places(&open), [nil], "what lies before the new position is left to the operator");
+    assert_eq!(observer.taken(), [&events[..], &events[2..]].concat());
+    end(bus).await;
+    // Of this one nothing is known but that it was there: what is filed for it stays open, and no operator asked for it.
+    take_over(&store, "projection:silent", 0).await;
+    within("a move", store.repair().force().reset("projection:silent")).await.expect("it is forced");
+    let why = within("an explanation", store.explain("projection:silent")).await.expect("the store answers");
+    assert_eq!(why.subscriber.open_requests, 0, "{why}");
 }
 
 pub(crate) async fn what_cannot_be_moved_to_is_refused<H: Harness>(harness: Arc<H>) {

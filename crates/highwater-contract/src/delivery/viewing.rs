@@ -246,7 +246,7 @@ pub(crate) async fn a_view_of_a_replaced_server_is_folded_anew<H: Harness>(harne
     };
     let switched = Arc::new(AtomicBool::new(false));
     let replaced = Replaced { first, second: second.clone(), switched: Arc::clone(&switched) };
-    let bus = highwater::Bus::over(&replaced, super::players::config());
+    let bus = highwater::Bus::over(&replaced, super::players::config()).expect("its settings are good");
     let view = bus.live_view::<Deposits>().expect("it can be started");
     assert_eq!(numbers(&view, before[4]).await, before);
     switched.store(true, Ordering::SeqCst);

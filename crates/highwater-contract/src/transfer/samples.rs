@@ -127,6 +127,7 @@ impl Sample {
                     RequestKind::Discard { dead_letter: Uuid::now_v7(), reason: "no \"need\"".to_owned() },
                 ),
                 request(orders, 4, RequestKind::Rebuild),
+                request(orders, 5, RequestKind::Reread),
             ],
             records,
             dead_letters,

@@ -256,8 +256,8 @@ async fn done_or_ended(done: oneshot::Receiver<()>, thread: mpsc::Sender<Command
 }
 
 impl HeldLock for PgHeldLock {
-    fn session(&self) -> Uuid {
-        self.session
+    fn session(&self) -> Option<Uuid> {
+        Some(self.session)
     }
 
     fn is_held(&self) -> bool {

@@ -265,8 +265,8 @@ struct SqliteHeldLock {
 }
 
 impl HeldLock for SqliteHeldLock {
-    fn session(&self) -> Uuid {
-        self.session
+    fn session(&self) -> Option<Uuid> {
+        Some(self.session)
     }
 
     fn is_held(&self) -> bool {

@@ -206,7 +206,7 @@ impl<S> LiveView<S> {
     /// [`BusError::ViewNotReady`] when it is not ready within
     /// [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout); else as [`ready`](Self::ready).
     pub async fn read<T>(&self, look: impl FnOnce(&S) -> T) -> Result<T, Error> {
-        self.read_after(GlobalSequence(0), look).await
+        self.read_when(None, look).await
     }
 
     /// Looks at the state as soon as an event is in it: `&appended`, or a [`GlobalSequence`].
@@ -218,8 +218,13 @@ impl<S> LiveView<S> {
         event: impl Into<GlobalSequence>,
         look: impl FnOnce(&S) -> T,
     ) -> Result<T, Error> {
-        let (GlobalSequence(wanted), waited) = (event.into(), self.shared.bus.config.wait_timeout);
-        let there = self.wait(|status| status.ready && status.position >= wanted);
+        let GlobalSequence(event) = event.into();
+        self.read_when(Some(event), look).await
+    }
+
+    async fn read_when<T>(&self, wanted: Option<u64>, look: impl FnOnce(&S) -> T) -> Result<T, Error> {
+        let waited = self.shared.bus.config.wait_timeout;
+        let there = self.wait(|status| status.ready && wanted.is_none_or(|wanted| status.position >= wanted));
         if let Ok(there) = tokio::time::timeout(waited, there).await {
             there?;
             return self.with_snapshot(|folded| look(&folded.state));

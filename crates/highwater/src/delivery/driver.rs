@@ -30,6 +30,7 @@ use super::machine::{Inherited, Intent, Machine, Now, Policy, Reaction, Step};
 use super::status::{Rate, Status, SubscriptionState};
 use super::tail::{Slot, Tail};
 use super::writer::{Outcome, Writer};
+use crate::config::UNWANTED_INTERVAL;
 use crate::kinds::KindsOfTypes;
 use crate::subscriber::Handler;
 use crate::{
@@ -39,9 +40,6 @@ use crate::{
 
 /// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
-
-/// How long a position goes unstored at most that moved only past events the subscriber does not want.
-const UNWANTED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What people want of a subscriber, as the bus tells it.
 #[derive(Debug, Clone, Default)]
@@ -140,7 +138,7 @@ impl Driver {
             // While catching up progress is stored after each page at least.
             batch: config.checkpoint_mode.size().min(config.catch_up_batch_size),
             // A batch that is about to run out of time would be redone one by one.
-            within: config.checkpoint_mode.interval().min(config.handler_timeout.unwrap_or(Duration::MAX) / 2),
+            batch_time: config.checkpoint_mode.interval().min(config.handler_timeout.unwrap_or(Duration::MAX) / 2),
             transactional: matches!(subscriber.handler, Handler::Within(_)),
             parked_per_stream_max: config.parked_per_stream_max,
             parked_max: config.parked_max,
@@ -208,8 +206,7 @@ impl Driver {
         if !self.is_busy(&step, now) {
             self.publish(step == Step::End);
         }
-        // What goes well without the store says nothing about the store. Reading and storing say themselves when they have an
-        // answer: to ask is not to be answered.
+        // Only a step that got an answer from the store clears the error. Reading and storing do so themselves, when they get one.
         let asks_the_store = match step {
             Step::Sleep | Step::Rest | Step::Yield | Step::Read | Step::Store | Step::AwaitStore => false,
             Step::Handle { .. } => matches!(self.subscriber.handler, Handler::Within(_)),
@@ -276,10 +273,6 @@ impl Driver {
         });
         if control.resumed != self.resumed {
             self.resumed = control.resumed;
-            if self.fence.is_none() && self.machine.halted().is_some() {
-                // It was fenced. Resuming it means that it, and no other, shall lead.
-                self.machine.on_interrupted();
-            }
             self.machine.on_resumed();
         }
         self.requests = control.requests.into();
@@ -290,12 +283,7 @@ impl Driver {
             self.behind_since = None;
         }
         let overdue = self.due().is_some_and(|due| Instant::now() >= due);
-        Now {
-            overdue,
-            more: self.has_more(),
-            // Without a term nothing can be done: another instance has it.
-            asked: !self.requests.is_empty() && self.fence.is_some(),
-        }
+        Now { overdue, more: self.has_more(), asked: !self.requests.is_empty() }
     }
 
     /// When the checkpoint has lagged behind for as long as it may. Where only events were passed that it does not want, a
@@ -390,6 +378,7 @@ impl Driver {
             Reaction::Halt => {
                 self.journal.fenced(&error);
                 self.journal.halted(&error.to_string());
+                self.status_error(chain(&error).into());
                 self.trouble = None;
                 return self.release().await;
             }

@@ -29,8 +29,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What was met inside a transaction is the handler's failure, unless it is an outage of the store, which any event would
-    /// meet.
+    /// An error in the transaction is the handler's, unless the store is down.
     pub(super) fn of_handler(self) -> Result<Self, Error> {
         if self.outage {
             let source = (*self.error).into();

@@ -29,7 +29,7 @@ impl Journal {
     }
 
     pub(super) fn started(&self, term: u64, position: u64, fresh: bool) {
-        tracing::info!(parent: &self.span, term, position, fresh, "processing");
+        tracing::info!(parent: &self.span, term, position, fresh, "leading; handles the events after this position");
     }
 
     pub(super) fn catching_up(&mut self, position: u64) {
@@ -88,7 +88,7 @@ impl Journal {
     }
 
     pub(super) fn halted(&self, reason: &str) {
-        tracing::error!(parent: &self.span, reason, "halted; nothing is processed until it is resumed");
+        tracing::error!(parent: &self.span, reason, "halted; no event is handled until it is resumed");
     }
 
     pub(super) fn set_up(&self, version: u32) {
@@ -100,15 +100,15 @@ impl Journal {
     }
 
     pub(super) fn fenced(&self, error: &Error) {
-        tracing::warn!(parent: &self.span, %error, "fenced");
+        tracing::warn!(parent: &self.span, %error, "leadership lost (fenced)");
     }
 
     pub(super) fn stands_by(&self) {
-        tracing::info!(parent: &self.span, "another instance processes; standing by");
+        tracing::info!(parent: &self.span, "another instance leads; standing by");
     }
 
     pub(super) fn lost_leadership(&self, position: u64) {
-        tracing::warn!(parent: &self.span, position, "leadership lost; nothing more is processed until it is back");
+        tracing::warn!(parent: &self.span, position, "leadership lost; no event is handled until it is back");
     }
 
     pub(super) fn yielded_leadership(&self, position: u64) {

@@ -26,10 +26,14 @@ const CHUNK_MAX: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     Taking,
-    SettingUp { anew: bool },
+    SettingUp {
+        anew: bool,
+    },
     Running,
     Retrying,
     Halted(Arc<str>),
+    /// Another process has taken over, without coordination.
+    Fenced(Arc<str>),
 }
 
 /// The page being worked on.
@@ -75,7 +79,7 @@ struct Storing {
 impl Machine {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
-            batch_size: BatchSize::new(policy.batch, policy.within),
+            batch_size: BatchSize::new(policy.batch, policy.batch_time),
             policy,
             phase: Phase::Taking,
             intent: Intent::Run,
@@ -103,7 +107,10 @@ impl Machine {
                 self.settle(if self.intent == Intent::Stop { Step::End } else { Step::Rest })
             }
             Phase::SettingUp { anew } => Step::SetUp { anew },
-            Phase::Halted(_) => self.settle(if now.asked { Step::Serve } else { Step::Rest }),
+            // Without a term nothing can be done: another instance has it.
+            Phase::Fenced(_) => Step::Rest,
+            Phase::Halted(_) if now.asked && !self.is_outdated() => self.settle(Step::Serve),
+            Phase::Halted(_) => self.settle(Step::Rest),
             Phase::Retrying if now.asked => self.settle(Step::Serve),
             Phase::Retrying if self.storing.is_none() && self.unsaved > 0 => Step::Store,
             Phase::Retrying => Step::Sleep,
@@ -399,13 +406,13 @@ impl Machine {
     }
 
     /// Stops in front of the next event.
-    pub(crate) fn halt(&mut self, reason: &str) {
+    fn halt(&mut self, reason: &str) {
         self.phase = Phase::Halted(reason.into());
     }
 
     /// Another instance has taken over: what is not stored now is left to it.
     fn on_fenced(&mut self, reason: &str) {
-        self.halt(reason);
+        self.phase = Phase::Fenced(reason.into());
         self.work = None;
         (self.handled, self.unsaved, self.storing) = (self.stored, 0, None);
     }
@@ -419,10 +426,10 @@ impl Machine {
         self.intent = intent;
     }
 
-    /// Resumes after it was halted, with the event that it was halted in front of.
+    /// Resumes after it was halted, with the event that it was halted in front of. Where tables or a newer leader halted it, what
+    /// is stored is read first: the tables may be others by now, and to resume a fenced subscriber is to have it lead again.
     pub(crate) fn on_resumed(&mut self) {
-        if self.unfit().is_some() {
-            // Only if it is not so any more: that is looked up.
+        if self.unfit().is_some() || matches!(self.phase, Phase::Fenced(_)) {
             self.on_interrupted();
         } else if matches!(self.phase, Phase::Halted(_)) {
             self.phase = Phase::Running;
@@ -450,7 +457,7 @@ impl Machine {
 
     pub(crate) fn halted(&self) -> Option<&Arc<str>> {
         match &self.phase {
-            Phase::Halted(reason) => Some(reason),
+            Phase::Halted(reason) | Phase::Fenced(reason) => Some(reason),
             _ => None,
         }
     }
@@ -459,7 +466,8 @@ impl Machine {
     pub(crate) fn stays(&self) -> bool {
         self.intent != Intent::Run
             || self.failures > 0
-            || matches!(self.phase, Phase::Halted(_) | Phase::SettingUp { .. })
+            || self.halted().is_some()
+            || matches!(self.phase, Phase::SettingUp { .. })
     }
 
     pub(crate) fn is_taking(&self) -> bool {

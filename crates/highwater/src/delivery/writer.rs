@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot};
 
 use crate::lock::lock;
-use crate::{Backend, CheckpointWrite, Error, Refused};
+use crate::{Backend, CheckpointWrite, Error, Refused, SharedError};
 
 /// Checkpoints in one statement.
 const WRITES_MAX: usize = 1_000;
 
 /// What came of a checkpoint: stored, refused, or the store's error.
-pub(crate) type Outcome = Result<Option<Refused>, Arc<Error>>;
+pub(crate) type Outcome = Result<Option<Refused>, SharedError>;
 
 /// Collects checkpoints and stores them.
 #[derive(Debug, Default)]
@@ -42,11 +42,11 @@ impl Writer {
     pub(crate) async fn store_now(&self, backend: &dyn Backend, write: CheckpointWrite) -> Outcome {
         if let Ok(_writing) = self.writing.try_lock() {
             let answers = backend.store_checkpoints(std::slice::from_ref(&write)).await;
-            return answers.map(|answers| answers.into_iter().next().flatten()).map_err(Arc::new);
+            return answers.map(|answers| answers.into_iter().next().flatten()).map_err(SharedError::new);
         }
         match self.store(write).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Arc::new(Error::ShutDown)),
+            Err(_) => Err(SharedError::new(Error::ShutDown)),
         }
     }
 
@@ -65,11 +65,11 @@ impl Writer {
                     break;
                 }
                 let (writes, senders): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-                let answers = backend.store_checkpoints(&writes).await.map_err(Arc::new);
+                let answers = backend.store_checkpoints(&writes).await.map_err(SharedError::new);
                 for (at, sender) in senders.into_iter().enumerate() {
                     let answer = answers.as_ref().map(|answers| answers.get(at).copied().flatten());
                     // A subscriber that no longer waits has been stopped.
-                    drop(sender.send(answer.map_err(Arc::clone)));
+                    drop(sender.send(answer.map_err(SharedError::clone)));
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::Utc;
 
 use super::Finding;
+use crate::leadership::hold_of;
 use crate::{Backend, Error, LeaderHold, LockHolder};
 
 const TOPIC: &str = "subscribers";
@@ -22,7 +23,8 @@ const TAKEN_OVER_WITHIN: Duration = Duration::from_millis(500);
 pub async fn diagnose_subscribers(store: &dyn Backend) -> Result<Vec<Finding>, Error> {
     let checkpoints = store.checkpoints().await?;
     let ids: Vec<String> = checkpoints.iter().map(|checkpoint| checkpoint.subscriber_id.clone()).collect();
-    let (paused, leaders, head) = (store.paused(&ids).await?, store.leaders().await?, store.head().await?);
+    let (paused, head) = (store.paused(&ids).await?, store.head().await?);
+    let (leaders, reports) = (store.leaders().await?, store.reports().await?);
     let mut findings = Vec::new();
     // A lease is not behind, whatever comes into the log.
     let subscribers: Vec<_> = checkpoints.iter().filter(|checkpoint| !checkpoint.is_lease()).collect();
@@ -34,7 +36,8 @@ pub async fn diagnose_subscribers(store: &dyn Backend) -> Result<Vec<Finding>, E
             continue;
         }
         let idle = (Utc::now() - checkpoint.updated_at).to_std().unwrap_or_default();
-        let hold = leaders.iter().find(|leader| leader.subscriber_id == *id).map(|leader| leader.hold);
+        let leader = leaders.iter().find(|leader| leader.subscriber_id == *id);
+        let hold = hold_of(leader, reports.iter().find(|report| report.subscriber_id == *id));
         findings.extend(straggler(id, at, head, idle, hold));
         if let Some(event_id) = checkpoint.event_id.filter(|_| at <= head)
             && store.record(event_id).await?.is_none()
@@ -79,7 +82,7 @@ async fn held_without_leading(store: &dyn Backend, ids: Vec<String>) -> Result<V
     Ok(holders)
 }
 
-fn straggler(id: &str, at: u64, head: u64, idle: Duration, hold: Option<LeaderHold>) -> Option<Finding> {
+fn straggler(id: &str, at: u64, head: u64, idle: Duration, hold: LeaderHold) -> Option<Finding> {
     if at > head {
         let found = format!("{id:?} stands {} beyond the end of the log, and misses what comes next", at - head);
         return Some(Finding::bad(TOPIC, found, ANOTHER_LOG));
@@ -87,17 +90,17 @@ fn straggler(id: &str, at: u64, head: u64, idle: Duration, hold: Option<LeaderHo
     let (behind, stuck) = (head - at, idle > IDLE_MAX);
     let (why, advice) = match hold {
         _ if behind == 0 => return None,
-        Some(LeaderHold::Held) if stuck => {
+        LeaderHold::Held if stuck => {
             ("its leader makes no progress", "see its state and health() where it is led: a handler may fail or hang")
         }
-        Some(LeaderHold::Unknown) if stuck => (
+        LeaderHold::Unknown if stuck => (
             "it runs without coordination, if at all",
             "start the process that subscribes it, or remove() it if none does any more",
         ),
-        Some(LeaderHold::Gone) | None => {
+        LeaderHold::Gone => {
             ("no instance leads", "start an instance that subscribes it, or remove() it if none does any more")
         }
-        Some(_) => return None,
+        _ => return None,
     };
     let found = format!("{id:?} is up to {behind} events behind, has not moved for {} s, and {why}", idle.as_secs());
     Some(Finding::warning(TOPIC, found, advice))
@@ -110,12 +113,12 @@ mod tests {
     #[test]
     fn who_is_led_and_moves_may_be_behind() {
         let (short, long) = (Duration::from_secs(1), Duration::from_secs(90));
-        assert!(straggler("s", 7, 7, long, None).is_none());
-        assert!(straggler("s", 0, 7, short, Some(LeaderHold::Held)).is_none());
-        assert!(straggler("s", 0, 7, short, Some(LeaderHold::Unknown)).is_none());
-        for hold in [Some(LeaderHold::Held), Some(LeaderHold::Unknown), Some(LeaderHold::Gone), None] {
+        assert!(straggler("s", 7, 7, long, LeaderHold::Gone).is_none());
+        assert!(straggler("s", 0, 7, short, LeaderHold::Held).is_none());
+        assert!(straggler("s", 0, 7, short, LeaderHold::Unknown).is_none());
+        for hold in [LeaderHold::Held, LeaderHold::Unknown, LeaderHold::Gone] {
             assert!(straggler("s", 0, 7, long, hold).is_some(), "{hold:?}");
         }
-        assert!(straggler("s", 8, 7, short, Some(LeaderHold::Held)).is_some());
+        assert!(straggler("s", 8, 7, short, LeaderHold::Held).is_some());
     }
 }

@@ -83,13 +83,13 @@ pub enum BusError {
     /// A live view was not ready in time. It continues; read it again, or wait for it with `ready`.
     #[error(
         "the live view {view} is not ready after {waited:?}: it is folded up to {folded_to}{}",
-        if *wanted > 0 { format!(", and {wanted} is wanted") } else { String::new() }
+        wanted.map_or_else(String::new, |wanted| format!(", and {wanted} is wanted"))
     )]
     ViewNotReady {
         /// The type of its state.
         view: &'static str,
-        /// What was waited for; 0 when that is the end of the log as it was when the view started.
-        wanted: u64,
+        /// What was waited for; `None` when that is the end of the log as it was when the view started.
+        wanted: Option<u64>,
         /// Where it is.
         folded_to: u64,
         /// How long was waited.

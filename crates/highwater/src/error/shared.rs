@@ -32,7 +32,7 @@ impl SharedError {
             Error::BeingFilled { reason } => Error::BeingFilled { reason: reason.clone() },
             Error::ShutDown => Error::ShutDown,
             Error::Unavailable { action, .. } => Error::Unavailable { action, source },
-            _ => Error::Unavailable { action: "append", source },
+            _ => Error::Unavailable { action: "serve several callers at once", source },
         }
     }
 }

@@ -82,7 +82,11 @@ impl Coordinator {
     /// The same, with these settings.
     #[must_use]
     pub fn with_config(backend: &dyn Backend, config: &CoordinatorConfig) -> Self {
-        let instance = Instance::here(config.instance_label.clone());
+        Self::of(backend, Instance::here(config.instance_label.clone()), config)
+    }
+
+    /// The same for an instance whose label no application may choose.
+    pub(crate) fn of(backend: &dyn Backend, instance: Instance, config: &CoordinatorConfig) -> Self {
         let candidate = backend.candidate(&instance, &LeadershipSettings::from(config));
         let (roll, known, spread_at, attending) =
             (Arc::default(), Mutex::default(), Mutex::default(), Mutex::default());
@@ -121,8 +125,7 @@ impl Coordinator {
             let source = "the lock was lost before it could be used".into();
             return Err(Error::Unavailable { action: "take over", source });
         }
-        let (backend, claim) =
-            (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, Some(held.session())));
+        let (backend, claim) = (self.inner.backend.clone(), claim.clone().by(&self.inner.instance, held.session()));
         // To its end, also when the caller stops waiting: a term raised after the lock was released would fence the leader
         // of that moment.
         let taking = tokio::spawn(async move {

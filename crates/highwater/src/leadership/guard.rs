@@ -105,8 +105,8 @@ impl Always {
 }
 
 impl HeldLock for Always {
-    fn session(&self) -> Uuid {
-        Uuid::nil()
+    fn session(&self) -> Option<Uuid> {
+        None
     }
 
     fn is_held(&self) -> bool {

@@ -228,8 +228,8 @@ struct MemoryHeldLock {
 }
 
 impl HeldLock for MemoryHeldLock {
-    fn session(&self) -> Uuid {
-        self.session
+    fn session(&self) -> Option<Uuid> {
+        Some(self.session)
     }
 
     fn is_held(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::{Change, Repair, led};
 use crate::bus::check_text;
-use crate::{DeadLetterQuery, Error, Leader};
+use crate::{DeadLetterQuery, Error, Leader, leader_of};
 
 /// A subscriber that has been removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Repair {
         check_text("by", &self.by)?;
         self.checkpoint(subscriber_id).await?;
         let dead_letters = self.store.count_dead_letters(&DeadLetterQuery::of(subscriber_id)).await?;
-        let leader = self.leader(subscriber_id).await?;
+        let leader = leader_of(&*self.store, subscriber_id).await?;
         let removed = |checkpoint, fenced| Removed { checkpoint, dead_letters, fenced };
         if leader.is_none()
             && let Some((from, _)) = self.alone(subscriber_id, Change::Remove).await?

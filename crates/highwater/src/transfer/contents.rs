@@ -1,7 +1,6 @@
 //! Everything a store holds, page by page, in an order that is the same in every store.
 
 use chrono::SubsecRound;
-use uuid::Uuid;
 
 use super::FilledCheckpoint;
 use super::digest::Digest;
@@ -69,8 +68,10 @@ impl<'a> Contents<'a> {
     /// What tells this store from others: the name that the caller gave it, and its first event.
     pub(super) async fn identity(&self, name: &str) -> Result<String, Error> {
         let first = self.store.read_all(0, &crate::Filter::ALL, crate::ReadLimit::events(1)).await?;
-        let first = first.records.first().map_or(Uuid::nil(), |record| record.id);
-        Ok(format!("{name} (first event {first})"))
+        Ok(match first.records.first() {
+            Some(first) => format!("{name} (first event {})", first.id),
+            None => format!("{name} (no events)"),
+        })
     }
 
     /// The events after a position.

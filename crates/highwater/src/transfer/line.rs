@@ -307,6 +307,7 @@ enum RequestKindLine {
     ReplayAll,
     Discard { dead_letter: Uuid, reason: String },
     Rebuild,
+    Reread,
 }
 
 impl<'a> RequestLine<'a> {

@@ -1,5 +1,6 @@
 //! Commits and attempts that take effect late.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
@@ -82,5 +83,27 @@ async fn who_is_fenced_by_its_own_late_attempt_continues() {
     let at = say(&store, "b").await;
     bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
     assert!(!is_halted(&subscription));
+    bus.shutdown().await.unwrap();
+}
+
+/// What the server that is there now has stored counts, and not what is remembered of the one before.
+#[tokio::test]
+async fn a_checkpoint_that_meets_another_server_is_read_again() {
+    let store = MemoryEventStore::new();
+    let (replaced, taken) = (AtomicBool::new(false), Arc::new(AtomicUsize::new(0)));
+    let other = Flaky::new(store.clone(), move |call| match call {
+        Call::StoreCheckpoints(_) if !replaced.swap(true, Ordering::SeqCst) => Verdict::Interrupt,
+        _ => Verdict::Through,
+    });
+    let bus = EventBus::with_config(other, quick());
+    let counted = taken.clone();
+    let observer = observer_fn("projection:x", move |_: Event<Note>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Ok(()) }
+    });
+    bus.subscribe(observer).await.unwrap();
+    let at = say(&store, "a").await;
+    bus.wait_for("projection:x", GlobalSequence(at)).await.unwrap();
+    assert_eq!(taken.load(Ordering::SeqCst), 2, "it resumes from what is stored, which does not cover the event");
     bus.shutdown().await.unwrap();
 }

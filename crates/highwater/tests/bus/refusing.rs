@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Transactional, Wrapper};
 use highwater::prelude::*;
-use highwater::{BusError, Claim, GlobalSequence, Invalid, StartAt, SubscriptionState};
+use highwater::{Bus, BusError, Claim, CoordinatorConfig, GlobalSequence, Invalid, StartAt, SubscriptionState};
 use tracing::Level;
 
 use super::counting;
@@ -223,4 +223,23 @@ async fn a_version_that_no_database_can_store_is_refused() {
         let error = bus.subscribe(Versioned(version)).await.unwrap_err().to_string();
         assert!(error.contains("version") && error.contains("between 1 and"), "{error}");
     }
+}
+
+/// How instances share the work is nothing to a bus that shares none: set there, it would be ignored.
+#[tokio::test]
+async fn a_bus_that_coordinates_nothing_refuses_to_be_told_how() {
+    let store = MemoryEventStore::new();
+    let coordination = CoordinatorConfig { takeover_bound: Duration::from_secs(9), ..CoordinatorConfig::default() };
+    let refused =
+        |error| matches!(error, Error::Invalid(Invalid::Setting { name: "coordination" | "instance_mode", .. }));
+    for (instance_mode, refuses) in [(InstanceMode::SingleInstance, true), (InstanceMode::Coordinated, false)] {
+        let config = ReliableDeliveryConfig { instance_mode, coordination: coordination.clone(), ..quick() };
+        let bus = MemoryEventBus::with_config(store.clone(), config.clone());
+        let tried = bus.subscribe(observer_fn("projection:x", |_: Event<Note>| async { Ok(()) })).await;
+        assert_eq!(tried.is_err_and(refused), refuses, "{instance_mode:?}");
+        assert!(Bus::over(&store, config).is_err_and(refused), "nothing is led by it: {instance_mode:?}");
+        bus.shutdown().await.unwrap();
+    }
+    let led_elsewhere = Bus::over(&store, quick()).unwrap();
+    assert!(led_elsewhere.subscriptions().is_empty());
 }

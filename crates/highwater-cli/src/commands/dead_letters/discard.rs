@@ -42,7 +42,7 @@ impl Discard {
         } else {
             self.several.dead_letters.clone()
         };
-        let bus = bus(store);
+        let bus = bus(store)?;
         let queue = bus.dead_letters().by(&self.asking.by);
         // All of them are checked before any request is filed.
         for dead_letter in &self.several.dead_letters {

@@ -50,7 +50,7 @@ impl Replay {
     }
 
     async fn these(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
-        let bus = bus(store);
+        let bus = bus(store)?;
         let queue = bus.dead_letters().by(&self.asking.by);
         // All of them are checked before any request is filed.
         for dead_letter in &self.several.dead_letters {
@@ -85,7 +85,7 @@ impl Replay {
                 subscribers.extend(dead_letters.into_iter().map(|dead_letter| dead_letter.subscriber_id));
             }
         }
-        let bus = bus(store);
+        let bus = bus(store)?;
         let queue = bus.dead_letters().by(&self.asking.by);
         let mut filed = Vec::new();
         for subscriber in &subscribers {
@@ -100,7 +100,7 @@ impl Replay {
 
     /// One request for each dead letter. Those that wait behind another go with it.
     async fn picked(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
-        let bus = bus(store);
+        let bus = bus(store)?;
         let queue = bus.dead_letters().by(&self.asking.by);
         let mut pages = Pages::new(store, self.several.choice.query(store, vec![DeadLetterState::Dead]).await?);
         let mut filed = Vec::new();

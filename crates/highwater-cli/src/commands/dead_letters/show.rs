@@ -29,7 +29,7 @@ impl Show {
     }
 
     async fn on(&self, store: &dyn Backend, global: &Global) -> Result<(), Failure> {
-        let detail = bus(store).dead_letters().show(self.dead_letter).await?;
+        let detail = bus(store)?.dead_letters().show(self.dead_letter).await?;
         let mut out = global.output();
         match global.json {
             true => out.value(&self::json(&detail)?)?,

@@ -88,8 +88,8 @@ impl Nothing {
 }
 
 impl HeldLock for Nothing {
-    fn session(&self) -> Uuid {
-        Uuid::nil()
+    fn session(&self) -> Option<Uuid> {
+        Some(Uuid::nil())
     }
 
     fn is_held(&self) -> bool {

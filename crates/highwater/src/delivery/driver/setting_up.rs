@@ -9,8 +9,8 @@ use super::{Driver, Inherited, Trouble};
 use crate::delivery::handling::{Failure, call, call_within};
 use crate::subscriber::Handler;
 use crate::{
-    Begun, Checkpoint, Closing, Error, Fence, LeaderHold, OpenTx, Opening, Report, Request, RequestKind, StartAt,
-    SubscriptionState, Taken,
+    Begun, Checkpoint, Closing, Error, Fence, OpenTx, Opening, Report, Request, RequestKind, StartAt,
+    SubscriptionState, Taken, leader_of,
 };
 
 /// In whose name a subscriber rebuilds itself.
@@ -113,8 +113,8 @@ impl Driver {
         !taken.fresh && (taken.checkpoint.event_id.is_some() || moved)
     }
 
-    /// The tables are not those that the code is written for. One that can be rebuilt leads on, because who leads is asked for
-    /// that, and may have been asked already; an instance of an older program leaves the subscriber to newer ones.
+    /// The tables are not those that the code is written for. It keeps leadership, because only the leader can carry out the
+    /// rebuild, which may be requested already; an instance of an older program leaves the subscriber to newer ones.
     pub(super) async fn unfit(&mut self, reason: &str) -> Result<(), Trouble> {
         if !self.machine.is_outdated() {
             self.requests = self.shared.backend.open_requests(&[self.subscriber.id.to_string()]).await?.into();
@@ -143,7 +143,7 @@ impl Driver {
         let Some(version) = self.subscriber.version else { return Ok(false) };
         let found = self.shared.backend.checkpoint(&self.subscriber.id).await?;
         let Some(found) = found.filter(|found| found.setup_version > Some(version)) else { return Ok(false) };
-        if !self.is_led_elsewhere(found.term.number).await? {
+        if leader_of(&*self.shared.backend, &self.subscriber.id).await?.is_none() {
             return Ok(false);
         }
         let Checkpoint { global_sequence, setup_version, .. } = found;
@@ -152,21 +152,6 @@ impl Driver {
             self.unfit(&reason).await?;
         }
         Ok(true)
-    }
-
-    async fn is_led_elsewhere(&self, term: u64) -> Result<bool, Trouble> {
-        let (backend, id) = (&self.shared.backend, &*self.subscriber.id);
-        let leaders = backend.leaders().await?;
-        match leaders.iter().find(|leader| leader.subscriber_id == id).map(|leader| leader.hold) {
-            None | Some(LeaderHold::Gone) => Ok(false),
-            Some(LeaderHold::Held) => Ok(true),
-            // Without coordination only its last words tell that it has ended.
-            Some(LeaderHold::Unknown) => {
-                let reports = backend.reports().await?;
-                let last = reports.iter().find(|report| report.subscriber_id == id && report.term == term);
-                Ok(last.is_none_or(|report| report.state != SubscriptionState::Stopped))
-            }
-        }
     }
 
     /// Leaves the reason where operators look for it: who leads nothing reports nothing.

@@ -120,8 +120,8 @@ mod tests {
     struct Told(watch::Sender<bool>);
 
     impl HeldLock for Told {
-        fn session(&self) -> Uuid {
-            Uuid::nil()
+        fn session(&self) -> Option<Uuid> {
+            None
         }
 
         fn is_held(&self) -> bool {

@@ -1,6 +1,5 @@
 //! What is stored: checkpoints and dead letters.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
@@ -9,7 +8,9 @@ use uuid::Uuid;
 use super::{Driver, Trouble};
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
-use crate::{CheckpointWrite, Closing, DeadLetter, DeadLetterQuery, DeadLetterState, Error, NewDeadLetter, Record};
+use crate::{
+    CheckpointWrite, Closing, DeadLetter, DeadLetterQuery, DeadLetterState, Error, NewDeadLetter, Record, SharedError,
+};
 
 /// For how long what is known of parked streams is believed: to count them takes longer the more there are.
 const PARKED_FOR: Duration = Duration::from_secs(1);
@@ -43,7 +44,7 @@ impl Driver {
                 Ok(())
             }
             Ok(Some(refused)) => Err(refused.into_error(&self.subscriber.id)),
-            Err(error) => Err(Error::Unavailable { action: "store the checkpoint", source: Box::new(error) }),
+            Err(error) => Err(error.for_caller()),
         }
     }
 
@@ -144,14 +145,14 @@ pub(super) fn answered(storing: &mut Option<oneshot::Receiver<Outcome>>) -> Opti
     match storing.as_mut()?.try_recv() {
         Ok(outcome) => Some(outcome),
         Err(TryRecvError::Empty) => None,
-        Err(TryRecvError::Closed) => Some(Err(Arc::new(Error::ShutDown))),
+        Err(TryRecvError::Closed) => Some(Err(SharedError::new(Error::ShutDown))),
     }
 }
 
 /// Waits for the checkpoint that is being stored. Never, when there is none.
 pub(super) async fn arrived(storing: &mut Option<oneshot::Receiver<Outcome>>) -> Outcome {
     match storing {
-        Some(receiver) => receiver.await.unwrap_or_else(|_| Err(Arc::new(Error::ShutDown))),
+        Some(receiver) => receiver.await.unwrap_or_else(|_| Err(SharedError::new(Error::ShutDown))),
         None => std::future::pending().await,
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Policy {
     /// Events that may be delivered again after a crash: the size of a batch.
     pub(crate) batch: usize,
     /// How long a transaction should take, at most.
-    pub(crate) within: Duration,
+    pub(crate) batch_time: Duration,
     /// Events and checkpoint are one transaction.
     pub(crate) transactional: bool,
     pub(crate) parked_per_stream_max: u64,

@@ -116,7 +116,7 @@ impl Machine {
 
     /// Why no event may be handed over: the tables are not those that the code is written for.
     pub(crate) fn unfit(&self) -> Option<&Arc<str>> {
-        self.halted().filter(|_| !self.is_set_up())
+        self.halted().filter(|_| !self.is_set_up() && !matches!(self.phase, Phase::Fenced(_)))
     }
 
     /// Whether only instances of a newer program can process.

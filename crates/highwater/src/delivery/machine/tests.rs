@@ -1,5 +1,6 @@
 //! The machine by itself.
 
+mod lives;
 mod tables;
 mod world;
 
@@ -12,7 +13,7 @@ fn policy() -> Policy {
         on_failure: FailurePolicy::DeadLetter,
         max_retries: 2,
         batch: 1,
-        within: Duration::from_secs(1),
+        batch_time: Duration::from_secs(1),
         transactional: false,
         parked_per_stream_max: 100,
         parked_max: 1_000,
@@ -317,4 +318,7 @@ fn who_is_fenced_stores_nothing_any_more() {
     assert_eq!(machine.on_error(&Error::Interrupted { reason: String::new() }, false), Reaction::Reread);
     assert_eq!(machine.on_error(&fenced(Some(2)), false), Reaction::Halt);
     assert_eq!((machine.step(NOW), machine.handled()), (Step::Rest, 0));
+    assert_eq!(machine.step(Now { asked: true, ..NOW }), Step::Rest, "requests are for the new leader");
+    machine.on_resumed();
+    assert_eq!(machine.step(NOW), Step::Take, "it is to lead again, from what the other one has stored");
 }

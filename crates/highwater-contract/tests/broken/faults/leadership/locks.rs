@@ -40,8 +40,8 @@ pub(super) struct Odd {
 }
 
 impl HeldLock for Odd {
-    fn session(&self) -> Uuid {
-        self.lock.as_ref().map_or(Uuid::nil(), |lock| lock.session())
+    fn session(&self) -> Option<Uuid> {
+        self.lock.as_ref().and_then(|lock| lock.session())
     }
 
     fn is_held(&self) -> bool {
@@ -178,8 +178,8 @@ impl Expiring {
 }
 
 impl HeldLock for Expiring {
-    fn session(&self) -> Uuid {
-        self.lock.lock().expect("nobody panics with it").as_ref().map_or(Uuid::nil(), |lock| lock.session())
+    fn session(&self) -> Option<Uuid> {
+        self.lock.lock().expect("nobody panics with it").as_ref().and_then(|lock| lock.session())
     }
 
     fn is_held(&self) -> bool {
