@@ -113,10 +113,7 @@ ALTER TABLE {schema}.events
         CHECK (created_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange) NOT VALID,
     -- Rows that are there are not looked at.
     ADD CONSTRAINT events_sizes_check CHECK (
-        octet_length(stream_name) <= 1000
-        AND CASE WHEN coalesce(pg_column_compression(data), pg_column_compression(metadata)) IS NULL
-            THEN pg_column_size(data) + pg_column_size(metadata) <= 67108872
-            ELSE octet_length(data::text) + octet_length(metadata::text) <= 67108864 END) NOT VALID;
+        octet_length(stream_name) <= 1000 AND pg_column_size(data) + pg_column_size(metadata) <= 67108872) NOT VALID;
 
 CREATE INDEX IF NOT EXISTS events_stream_name_idx ON {schema}.events (stream_name COLLATE "C", stream_id)
     WHERE stream_version = 1 AND stream_name IS NOT NULL;

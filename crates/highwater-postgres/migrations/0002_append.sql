@@ -39,9 +39,10 @@ BEGIN
     IF EXISTS (
         SELECT FROM (
             SELECT v.version, pg_catalog.row_number() OVER (PARTITION BY v.stream_id ORDER BY v.n) AS wanted
-            FROM ROWS FROM (pg_catalog.unnest(stream_ids), pg_catalog.unnest(versions))
-                WITH ORDINALITY AS v (stream_id, version, n)) e
-        WHERE (e.version OPERATOR(pg_catalog.=) e.wanted) IS NOT TRUE) OR names IS NOT NULL AND EXISTS (
+            FROM (
+                SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(versions) AS version,
+                    pg_catalog.generate_subscripts(stream_ids, 1) AS n) v) e
+        WHERE e.version IS NULL OR e.version OPERATOR(pg_catalog.<>) e.wanted) OR names IS NOT NULL AND EXISTS (
         SELECT FROM (
             SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(names) COLLATE pg_catalog."C" AS name) e
         GROUP BY e.stream_id

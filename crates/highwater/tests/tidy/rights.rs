@@ -6,7 +6,7 @@ use crate::source::{names, read};
 /// Types that PostgreSQL's grammar knows, so that nothing else can be meant.
 const TYPES: [&str; 8] = ["bigint", "boolean", "integer", "numeric", "real", "smallint", "timestamp", "varchar"];
 /// What may stand before a parenthesis without being a function.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
     "ALL",
     "AND",
     "ANY",
@@ -19,6 +19,7 @@ const WORDS: [&str; 16] = [
     "NOT",
     "OPERATOR",
     "OR",
+    "OVER",
     "VALUES",
     "WHEN",
     "RETURNING",

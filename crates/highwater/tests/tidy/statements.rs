@@ -81,7 +81,7 @@ const ONLY_SQLITE: Reasons = &[
     ),
     ("a transaction has no id, so it writes itself down and looks for that", &["fence_opened"]),
     ("triggers are dropped by name", &["filling_unguard"]),
-    ("the database is a file", &["backup", "claim_file", "data_version", "file", "wal"]),
+    ("the database is a file", &["backup", "claim_file", "data_version", "file", "wal", "write_ahead_back"]),
     (
         "a file has pages and a journal that can be wrong",
         &[
