@@ -36,13 +36,21 @@ RETURNS void
 LANGUAGE plpgsql
 AS $highwater$
 BEGIN
+    -- Mostly each version follows the one before it or begins a stream, which is seen without sorting.
     IF EXISTS (
+        SELECT FROM (
+            SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(versions) AS version,
+                pg_catalog.unnest(pg_catalog.array_prepend(NULL, stream_ids)) AS stream_before,
+                pg_catalog.unnest(pg_catalog.array_prepend(NULL, versions)) AS version_before) e
+        WHERE e.version OPERATOR(pg_catalog.<>) CASE
+            WHEN e.stream_id OPERATOR(pg_catalog.=) e.stream_before THEN e.version_before OPERATOR(pg_catalog.+) 1
+            ELSE 1 END) AND EXISTS (
         SELECT FROM (
             SELECT v.version, pg_catalog.row_number() OVER (PARTITION BY v.stream_id ORDER BY v.n) AS wanted
             FROM (
                 SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(versions) AS version,
                     pg_catalog.generate_subscripts(stream_ids, 1) AS n) v) e
-        WHERE e.version IS NULL OR e.version OPERATOR(pg_catalog.<>) e.wanted) OR names IS NOT NULL AND EXISTS (
+        WHERE e.version OPERATOR(pg_catalog.<>) e.wanted) OR names IS NOT NULL AND EXISTS (
         SELECT FROM (
             SELECT pg_catalog.unnest(stream_ids) AS stream_id, pg_catalog.unnest(names) COLLATE pg_catalog."C" AS name) e
         GROUP BY e.stream_id
