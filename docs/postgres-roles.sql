@@ -8,8 +8,9 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA highwater FROM PUBLIC;
 CREATE ROLE highwater_reader NOLOGIN;
 GRANT USAGE ON SCHEMA highwater TO highwater_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA highwater TO highwater_reader;
--- Which life of the server it is. Every role may ask, unless default privileges of yours say otherwise.
-GRANT EXECUTE ON FUNCTION highwater.life, highwater.insist_on_life TO highwater_reader;
+-- Which life of the server it is, and how far the order is settled: the function proves that itself. Every role may ask, unless
+-- default privileges of yours say otherwise.
+GRANT EXECUTE ON FUNCTION highwater.life, highwater.insist_on_life, highwater.settle TO highwater_reader;
 -- Readers look at where the sequence stands; they cannot draw from it. Who looks through pg_sequences rather than by SELECT
 -- FROM the sequence, and leaves that transaction open, holds all readers back as a writer does.
 GRANT SELECT ON SEQUENCE highwater.events_global_sequence_seq TO highwater_reader;

@@ -10,9 +10,9 @@ FROM (
     FROM unnest(ARRAY['events', 'event_bus_checkpoints', 'event_bus_pauses', 'event_bus_dlq', 'event_bus_dlq_attempts',
         'event_bus_requests', 'event_bus_leaders', 'event_bus_instances']) AS t (name)
     UNION ALL
-    SELECT 1, 'read', 'table', 'server_life', 'SELECT'
+    SELECT 1, 'read', 'table', t.name, 'SELECT' FROM unnest(ARRAY['server_life', 'settled']) AS t (name)
     UNION ALL
-    SELECT 1, 'read', 'function', f.name, 'EXECUTE' FROM unnest(ARRAY['life', 'insist_on_life']) AS f (name)
+    SELECT 1, 'read', 'function', f.name, 'EXECUTE' FROM unnest(ARRAY['life', 'insist_on_life', 'settle']) AS f (name)
     UNION ALL
     SELECT 1, 'read', 'sequence', 'events_global_sequence_seq', 'SELECT'
     UNION ALL

@@ -16,7 +16,7 @@ use highwater::Error;
 use highwater::backend::{BoxFuture, Diagnose, Finding, Planned, chain, diagnose_kinds, diagnose_subscribers};
 use sqlx::Row;
 
-use crate::error::{failed, in_time};
+use crate::error::{failed, in_time, sqlstate};
 use crate::own_pool::{ANSWER_TIMEOUT, DoneInTime, InTime};
 use crate::row::unsigned;
 use crate::store::PgEventStore;
@@ -149,13 +149,27 @@ impl PgEventStore {
         }
         let highest = unsigned(row.try_get("highest").map_err(read_failed)?);
         let last_value = unsigned(row.try_get("last_value").map_err(read_failed)?);
-        if last_value < highest {
+        let settled = self.settled_to().await?;
+        if last_value < highest.max(settled) {
+            let below = match highest < settled {
+                true => format!("{settled}, which readers have passed"),
+                false => format!("the highest event {highest}"),
+            };
             problems.push(format!(
-                "the sequence stands at {last_value}, below the highest event {highest}: while nothing writes, \
-                 SELECT setval('{}', {highest})",
+                "the sequence stands at {last_value}, below {below}: while nothing writes, SELECT setval('{}', {})",
                 self.inner.schema.render("{schema_text}.events_global_sequence_seq"),
+                highest.max(settled),
             ));
         }
         if problems.is_empty() { Ok(()) } else { Err(Error::Unfit { reason: problems.join("; ") }) }
+    }
+    /// What readers have proved, as far as the role may see it; 0 while what stores it is not there yet.
+    async fn settled_to(&self) -> Result<u64, Error> {
+        match sqlx::query(self.inner.sql.settled_to.clone()).fetch_one_in_time(&self.inner.own_pool).await {
+            Ok(row) => row.try_get(0).map(unsigned),
+            Err(error) if sqlstate(&error).is_some_and(|code| code.starts_with("42")) => Ok(0),
+            Err(error) => Err(error),
+        }
+        .map_err(|e| failed("see how far the order is settled", e))
     }
 }

@@ -100,10 +100,10 @@ const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 6,
         name: "life",
-        does: "creates the table that tells one life of the server from the next",
+        does: "creates the tables that tell one life of the server from the next, and how far the order is settled",
         sql: include_str!("../migrations/0006_life.sql"),
         adopt: None,
-        creates: &["server_life"],
+        creates: &["server_life", "settled"],
         oldest: 6,
     },
 ];

@@ -25,6 +25,8 @@ use crate::sql::Sql;
 const SCAN_MAX: u64 = 50_000;
 /// Records of one statement, whatever the caller asks for.
 const EVENTS_MAX: usize = 20_000;
+/// How long to wait for a proof to be stored.
+const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one statement may take, including the time in which the caller consumes what it returns.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -60,7 +62,7 @@ impl Readers {
     /// How far the order is settled; see [`highwater::backend::Log::frontier`].
     pub(crate) async fn frontier(&self) -> Result<u64, Error> {
         self.with_reader(async |reader| {
-            reader.settle(&self.sql, 0).await?;
+            reader.settle(&self.sql, reader.known.frontier.settled()).await?;
             Ok((reader.known.frontier.settled(), true))
         })
         .await
@@ -78,11 +80,35 @@ impl Readers {
         // An error, or a future that is dropped at the await above, drops the reader.
         let (found, reusable) =
             done.map_err(|elapsed| Error::Unavailable { action: "read in time", source: elapsed.into() })??;
-        self.settled.raise(reader.known.life, reader.known.frontier.settled());
-        if reusable {
+        let life = reader.known.life;
+        self.settled.raise(life, reader.known.frontier.settled());
+        if reusable && (!self.settled.is_to_be_stored(life) || self.store(reader).await) {
             lent.give_back();
         }
         Ok(found)
+    }
+
+    /// Has the database store how far the order is settled, for readers that begin later. Returns whether the reader may be used
+    /// again; a read does not fail because of it.
+    async fn store(&self, reader: &mut Reader) -> bool {
+        let life = reader.known.life;
+        let asking = sqlx::query(self.sql.settle.clone()).fetch_one(reader.connection());
+        let answer = match tokio::time::timeout(STORE_TIMEOUT, asking).await {
+            Ok(Ok(row)) => observed_in(life, &row),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot store how far the order is settled");
+                // The role may not, or only reads.
+                if sqlstate(&error).is_some_and(|code| code.starts_with("42") || code == "25006") {
+                    self.settled.stored(life, u64::MAX);
+                }
+                return error.as_database_error().is_some();
+            }
+            Err(_) => return false,
+        };
+        if let Ok(Some(to)) = answer {
+            self.settled.stored(life, unsigned(to));
+        }
+        answer.is_ok()
     }
 
     async fn open(&self) -> Result<Reader, Error> {
@@ -162,7 +188,9 @@ impl Reader {
         let row = sqlx::query(sql.last_value.clone()).fetch_one(self.connection()).await.map_err(read_failed)?;
         let last_value = unsigned(self.observed(&row)?);
         if last_value < self.known.frontier.settled() {
-            return Err(set_back(last_value, self.known.frontier.settled()));
+            let highest = sqlx::query(sql.head_up_to.clone()).bind(i64::MAX).fetch_one(self.connection()).await;
+            let highest = unsigned(self.observed(&highest.map_err(read_failed)?)?);
+            return Err(set_back(last_value, self.known.frontier.settled(), highest));
         }
         if last_value <= after {
             // Nothing beyond was ever drawn. Not an observation: the holders were not read.
@@ -174,6 +202,11 @@ impl Reader {
             let highest = sqlx::query(sql.head_up_to.clone()).bind(signed(bound)).fetch_one(self.connection()).await;
             let highest = self.observed(&highest.map_err(read_failed)?)?;
             self.known.frontier.settle(unsigned(highest));
+        } else {
+            // Held back here; others may have proved it before.
+            let (life, connection) = (self.known.life, self.connection());
+            let proved = proved(connection, sql, life).await?;
+            self.known.frontier.settle(proved);
         }
         Ok(())
     }
@@ -231,10 +264,11 @@ fn observed_in<'r, T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>>(
 }
 
 /// Numbers that were given out would be given out again, below what readers have passed.
-fn set_back(last_value: u64, settled: u64) -> Error {
+fn set_back(last_value: u64, settled: u64, highest: u64) -> Error {
     let why = format!(
         "the sequence of event numbers was set back to {last_value}, and readers have passed {settled}; stop the writers, and set \
-         it to the highest event with setval"
+         it to {} with setval",
+        settled.max(highest)
     );
     Error::Damaged { action: "read in order", source: why.into() }
 }

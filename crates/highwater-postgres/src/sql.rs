@@ -147,6 +147,7 @@ statements! {
     schema_create,
     schema_version_newest,
     session,
+    settle,
     settled_to,
     still_open,
     streams,

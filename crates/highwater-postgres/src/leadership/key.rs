@@ -33,6 +33,15 @@ impl Key {
     }
 }
 
+/// A name for a session that no other role can take: its process and its role on the server, first and last, as the statements
+/// compare them with the holder of its locks. Both keys of a leader can be read in `pg_locks`, and taken when it is gone.
+pub(super) fn session(pid: i32, role: u32) -> Uuid {
+    let mut bytes = Uuid::now_v7().into_bytes();
+    bytes[..4].copy_from_slice(&pid.to_be_bytes());
+    bytes[12..].copy_from_slice(&role.to_be_bytes());
+    Uuid::from_bytes(bytes)
+}
+
 /// The halves of many keys, for a statement.
 pub(super) fn halves(keys: &[Key]) -> (Vec<i32>, Vec<i32>) {
     keys.iter().map(|key| (key.high, key.low)).unzip()
@@ -58,6 +67,14 @@ mod tests {
         let session = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
         let (high, low) = (646_564_951, -1_209_728_159);
         assert_eq!(Key::instance("highwater", session), Key { high, low });
+    }
+
+    #[test]
+    fn a_session_is_named_after_its_process_and_its_role_and_only_once() {
+        let (one, other) =
+            (session(0x0001_f2a3, 0xfedc_0010).to_string(), session(0x0001_f2a3, 0xfedc_0010).to_string());
+        assert!(one.starts_with("0001f2a3-") && one.ends_with("fedc0010"), "{one}");
+        assert_ne!(one, other);
     }
 
     #[test]

@@ -12,10 +12,11 @@ use highwater::Error;
 use highwater::backend::{Moment, Validity};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use sqlx::postgres::types::Oid;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::key::{Key, halves};
+use super::key::{self, Key, halves};
 use crate::connect::{Connector, Kept};
 use crate::error::{failed, in_time, sqlstate};
 use crate::pooler::insist_on_session;
@@ -65,33 +66,29 @@ impl Place {
             insist_on_session(&mut connection, &self.connector, "lead", &self.sql).await?;
             self.own.store(true, Ordering::Relaxed);
         }
-        let id = Uuid::now_v7();
-        let own = Key::instance(&self.schema, id);
         let sent = Moment::now();
         let opening = sqlx::query(self.sql.lead_session.clone())
             .bind(i32::try_from(self.bound.as_millis()).unwrap_or(i32::MAX))
-            .bind(own.high)
-            .bind(own.low)
             .fetch_one(&mut connection);
         let row = answered(self.bound, opening).await?;
         let read = |e| failed("open a session for leadership", e);
-        let pid = row.try_get(0).map_err(read)?;
-        if !row.try_get::<bool, _>(8).map_err(read)? {
-            return Err(lost("the lock of a session that is new is held by another"));
-        }
-        Ok(Session {
+        let (pid, role): (i32, Oid) = (row.try_get(0).map_err(read)?, row.try_get(1).map_err(read)?);
+        let id = key::session(pid, role.0);
+        let mut session = Session {
             id,
             kept: Kept::new(connection, ()),
             pid,
-            own,
+            own: Key::instance(&self.schema, id),
             sql: self.sql.clone(),
             bound: self.bound,
             validity: Arc::new(Validity::new(sent, self.bound)),
             held: HashMap::new(),
-            shown: true,
+            shown: false,
             asked: sent,
             looked: sent,
-        })
+        };
+        session.show(true).await?;
+        if session.shown { Ok(session) } else { Err(lost("the lock of a session that is new cannot be taken")) }
     }
 
     /// Whether the server may have been replaced since a session was opened.

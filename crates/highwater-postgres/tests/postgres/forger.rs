@@ -46,9 +46,35 @@ impl Forger {
 
     /// Takes the lock of a subscriber as soon as it is free, and says on which process of the server.
     pub async fn lock(&self, connection: &mut PgConnection, subscriber_id: &str) -> i32 {
-        let (high, low) = self.key(subscriber_id);
-        sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(high).bind(low).execute(&mut *connection).await.unwrap();
+        self.take(connection, &[self.key(subscriber_id)]).await;
         sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()
+    }
+
+    /// The advisory locks of a process of the server: every role sees them.
+    pub async fn locks_of(&self, connection: &mut PgConnection, pid: i32) -> Vec<(i32, i32)> {
+        let seen = "SELECT classid::bigint::bit(32)::integer, objid::bigint::bit(32)::integer FROM pg_locks
+            WHERE locktype = 'advisory' AND granted AND pid = $1";
+        sqlx::query_as(seen).bind(pid).fetch_all(connection).await.unwrap()
+    }
+
+    /// Takes the lock that the others see an instance by, as soon as that is gone.
+    pub async fn lock_instance(&self, connection: &mut PgConnection, session: Uuid) {
+        self.take(connection, &[self.key(&format!("/{session}"))]).await;
+    }
+
+    /// Takes locks as soon as they are free.
+    pub async fn take(&self, connection: &mut PgConnection, keys: &[(i32, i32)]) {
+        for (high, low) in keys {
+            let taking = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(high).bind(low);
+            taking.execute(&mut *connection).await.unwrap();
+        }
+    }
+
+    /// Whether it waits for a lock by now.
+    pub async fn waits(&self, admin: &mut PgConnection) -> bool {
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+            WHERE l.locktype = 'advisory' AND NOT l.granted AND a.usename = $1)";
+        sqlx::query_scalar(waits).bind(&self.role).fetch_one(admin).await.unwrap()
     }
 
     /// After its connections were closed.

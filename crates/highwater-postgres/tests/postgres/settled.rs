@@ -73,6 +73,62 @@ async fn a_reader_with_a_filter_gets_old_events_beside_one_that_has_read_them_wh
     assert_eq!(all_of(&store, &EventTypes::only(["Noted"])).await.len(), 100);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_without_a_subscriber_has_proved_counts_for_all_that_read_later() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 1).await;
+    assert_eq!(all_of(&store, &EventTypes::All).await.len(), 1, "so much it knows, and does not read for a while");
+    hole(&db).await;
+    say_many(&store, 1_000).await;
+    assert_eq!(all_of(&db.store().await, &EventTypes::only(["Noted"])).await.len(), 1_001);
+    let _stranger = stranger(&db).await;
+    for types in [EventTypes::All, EventTypes::only(["Noted"])] {
+        assert_eq!(all_of(&db.store().await, &types).await.len(), 1_001, "{types:?}");
+    }
+    // Also for one that was there before, and for whatever begins on it.
+    let head = store.head().await.unwrap();
+    assert_eq!(store.frontier().await.unwrap(), head);
+    let bus = PgEventBus::with_config(store, quick());
+    let recorder = Recorder::new("projection:new");
+    bus.subscribe(recorder.clone()).await.unwrap();
+    bus.wait_for("projection:new", GlobalSequence(head)).await.unwrap();
+    assert_eq!(recorder.sequences().len(), 1_001);
+    bus.shutdown().await.unwrap();
+}
+
+/// The rule by which the database proves it, with other transactions open all the time.
+#[tokio::test]
+async fn what_was_drawn_before_the_database_looked_is_settled_once_those_that_were_open_have_ended() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut asks = db.connection().await;
+    let mut settle = async || -> i64 { sqlx::query_scalar("SELECT settle()").fetch_one(&mut asks).await.unwrap() };
+    say_many(&store, 1).await;
+    assert_eq!(page(&store, 0).await.complete_to, 1);
+    let (mut early, mut late) = (db.connection().await, db.connection().await);
+    db.execute(&mut early, &format!("BEGIN; {INSERT}")).await; // draws 2
+    say_many(&store, 3).await;
+    assert_eq!(settle().await, 1, "2 may still come");
+    db.execute(&mut late, &format!("BEGIN; {INSERT}")).await; // draws 6
+    say_many(&store, 2).await;
+    assert_eq!(settle().await, 1, "2 may still come, though another has been seen since");
+    db.execute(&mut early, "COMMIT; BEGIN; SELECT nextval('events_global_sequence_seq')").await;
+    assert_eq!(settle().await, 5, "6 may still come");
+    // What is open keeps its name, and the numbers begin anew.
+    db.execute(&mut early, "ROLLBACK").await;
+    db.execute(&mut late, "ROLLBACK").await;
+    db.execute(&mut db.connection().await, "TRUNCATE {s}.events RESTART IDENTITY").await;
+    db.execute(&mut late, &format!("BEGIN; {INSERT}")).await;
+    let store = db.store().await;
+    say_many(&store, 1).await;
+    // The number of a new life is drawn by a reader.
+    assert_eq!(numbers(&page(&store, 0).await), [0_u64; 0]);
+    assert_eq!(settle().await, 0);
+    db.execute(&mut late, "COMMIT").await;
+    assert_eq!(settle().await, 2);
+}
+
 #[tokio::test]
 async fn a_subscriber_that_was_started_somewhere_by_hand_proves_nothing() {
     let db = Db::new();
@@ -141,8 +197,37 @@ async fn a_sequence_that_was_set_back_is_an_error_for_readers() {
     // Also one that only knows what others have proved.
     for store in [store, PgEventStore::connect_with(&db.url, db.config()).await.unwrap()] {
         let told = store.frontier().await.unwrap_err();
-        assert!(matches!(told, Error::Damaged { .. }) && format!("{told:?}").contains("setval"), "{told:?}");
+        assert!(matches!(told, Error::Damaged { .. }), "{told:?}");
+        assert!(format!("{told:?}").contains("set it to 10 with setval"), "{told:?}");
     }
+}
+
+/// Where events were deleted, the highest that is left is too low.
+#[tokio::test]
+async fn where_a_sequence_that_was_set_back_has_to_be_is_said_and_helps() {
+    let db = Db::new();
+    let store = db.store().await;
+    say_many(&store, 10).await;
+    follow(&db, StartAt::Beginning).await;
+    let mut admin = db.connection().await;
+    db.execute(&mut admin, "DELETE FROM {s}.events WHERE global_sequence > 7").await;
+    db.execute(&mut admin, "SELECT setval('{s}.events_global_sequence_seq', 7)").await;
+    let fresh = PgEventStore::connect_with(&db.url, db.config()).await.unwrap();
+    let told = fresh.frontier().await.unwrap_err();
+    assert!(format!("{told:?}").contains("set it to 10 with setval"), "{told:?}");
+    let unfit = fresh.verify().await.unwrap_err().to_string();
+    let advice = unfit.split_once("SELECT ").expect("it says what to do").1;
+    assert!(unfit.contains("below 10, which readers have passed"), "{unfit}");
+    db.execute(&mut admin, &format!("SELECT {advice}")).await;
+    fresh.verify().await.unwrap();
+    fresh.repair().reset("projection:each").await.unwrap();
+    say_many(&fresh, 1).await;
+    let recorder = Recorder::new("projection:each");
+    let bus = PgEventBus::with_config(fresh, quick());
+    bus.subscribe(recorder.clone()).await.unwrap();
+    bus.wait_for("projection:each", GlobalSequence(11)).await.unwrap();
+    assert_eq!(recorder.sequences(), [1, 2, 3, 4, 5, 6, 7, 11]);
+    bus.shutdown().await.unwrap();
 }
 
 /// Numbers were issued again up to the checkpoint and beyond: nothing but the event that it names tells.

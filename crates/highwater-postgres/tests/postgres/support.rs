@@ -92,7 +92,7 @@ const UNDO: [&str; 4] = [
         {s}.event_bus_requests; DROP SEQUENCE {s}.event_bus_terms",
     "DROP TABLE {s}.event_bus_leaders, {s}.event_bus_instances, {s}.event_bus_reports; DROP FUNCTION {s}.session_is_gone",
     "DROP TABLE {s}.filling; DROP FUNCTION {s}.refuse_while_filling, {s}.filling_guard",
-    "DROP TABLE {s}.server_life; DROP FUNCTION {s}.life, {s}.insist_on_life",
+    "DROP TABLE {s}.server_life, {s}.settled; DROP FUNCTION {s}.life, {s}.insist_on_life, {s}.settle",
 ];
 
 /// One event in a fresh stream.

@@ -94,8 +94,6 @@ pub(crate) struct Driver {
     /// Since when the checkpoint lags behind.
     behind_since: Option<Instant>,
     retry_at: Option<tokio::time::Instant>,
-    /// When the parked streams were last checked.
-    parked_at: Instant,
     /// The failure of the event in front.
     failure: Option<Failure>,
     pub(super) signals: Signals,
@@ -165,7 +163,6 @@ impl Driver {
             storing: None,
             behind_since: None,
             retry_at: None,
-            parked_at: Instant::now(),
             failure: None,
             signals: Signals::new(control),
             stands_by: false,

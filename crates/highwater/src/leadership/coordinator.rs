@@ -243,7 +243,8 @@ impl Inner {
         // A subscriber that would not be released counts, but no other instance can get it: another one moves in its place.
         let stays = self.roll.stays();
         for other in view.members.iter_mut().filter(|member| member.session != own) {
-            other.wants.retain(|want| !stays.contains(&*want.subscriber_id));
+            let collects = self.roll.collects(other.session);
+            other.wants.retain(|want| collects && !stays.contains(&*want.subscriber_id));
         }
         let mut planned = HashSet::new();
         // The instance that leads most comes first in it; the others wait for their turn.

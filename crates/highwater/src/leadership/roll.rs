@@ -15,7 +15,8 @@ use crate::lock::lock;
 
 /// How long something is led before it may be moved on: what moves must not move back and forth.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long a leader that was asked and did not release is left alone.
+/// How long a leader that was asked and did not release is left alone, and an instance that did not collect what was released
+/// for it.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long an instance that released stands back, so that the intended one gets it.
 const STAND_BACK: Duration = Duration::from_secs(2);
@@ -32,6 +33,10 @@ struct RollState {
     wanted: HashMap<Name, Wanting>,
     led: HashMap<Name, Led>,
     stands_back: HashMap<Name, Instant>,
+    /// What was released last for which session, and when.
+    released: HashMap<Name, (Uuid, Instant)>,
+    /// Sessions that did not collect what was released for them, and until when nothing is.
+    idle: HashMap<Uuid, Instant>,
 }
 
 #[derive(Debug)]
@@ -99,6 +104,13 @@ impl Roll {
         self.state().led.iter().filter(|(_, led)| stays(led)).map(|(name, _)| name.clone()).collect()
     }
 
+    /// Whether a session collects what is released for it, as far as is known.
+    pub(super) fn collects(&self, session: Uuid) -> bool {
+        let mut state = self.state();
+        state.idle.retain(|_, until| *until > Instant::now());
+        !state.idle.contains_key(&session)
+    }
+
     /// Requests that a subscriber is released, if it is led here and has been for a while. Returns whether it was asked.
     pub(super) fn ask(&self, name: &str, to: Uuid) -> bool {
         let state = self.state();
@@ -128,10 +140,14 @@ impl Wanted {
     pub(super) fn led(self) -> Entry {
         let asked = watch::Sender::new(None);
         let heard = asked.subscribe();
-        self.roll
-            .state()
-            .led
-            .insert(self.name.clone(), Led { since: Instant::now(), stays: false, busy_until: None, asked });
+        let mut state = self.roll.state();
+        let now = Instant::now();
+        if let Some((to, _)) = state.released.remove(&self.name).filter(|(_, at)| *at + 2 * STAND_BACK > now) {
+            // So soon again: no other instance has had it.
+            state.idle.insert(to, now + BUSY);
+        }
+        state.led.insert(self.name.clone(), Led { since: now, stays: false, busy_until: None, asked });
+        drop(state);
         self.roll.changed.notify_one();
         Entry { wanted: self, heard }
     }
@@ -184,13 +200,15 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let yielded = self.yields_to().is_some();
+        let yielded = self.yields_to();
         let mut state = self.wanted.roll.state();
         if state.led.get(&self.wanted.name).is_some_and(|led| self.is(led)) {
             state.led.remove(&self.wanted.name);
         }
-        if yielded {
-            state.stands_back.insert(self.wanted.name.clone(), Instant::now() + STAND_BACK);
+        if let Some(to) = yielded {
+            let now = Instant::now();
+            state.stands_back.insert(self.wanted.name.clone(), now + STAND_BACK);
+            state.released.insert(self.wanted.name.clone(), (to, now));
         }
     }
 }
@@ -214,6 +232,25 @@ mod tests {
         assert!(roll.stands_back("a").is_none(), "for a while");
         drop(roll.want(&Claim::of("b")).led());
         assert!(roll.stands_back("b").is_none(), "what was released for nobody is free for all");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_more_is_released_for_an_instance_that_does_not_collect_it_for_a_while() {
+        let (roll, to) = (Arc::new(Roll::default()), Uuid::now_v7());
+        let yielded = async || {
+            let entry = roll.want(&Claim::of("a")).led();
+            tokio::time::advance(SETTLED).await;
+            assert!(roll.ask("a", to) && entry.yields_to() == Some(to));
+        };
+        yielded().await;
+        assert!(roll.collects(to), "it has a while to do so");
+        tokio::time::advance(STAND_BACK).await;
+        yielded().await;
+        assert!(!roll.collects(to), "it came back at once");
+        tokio::time::advance(BUSY).await;
+        assert!(roll.collects(to), "it may be well again");
+        yielded().await;
+        assert!(roll.collects(to), "others have had it meanwhile");
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ const ONLY_POSTGRES: Reasons = &[
     ("functions in the database append, and one call stores a whole group", &["append_group", "append_new"]),
     (
         "several transactions write at once, so readers look who may still bring a number",
-        &["basis", "head_up_to", "holders", "last_value", "open_writers", "probe", "settled_to"],
+        &["basis", "head_up_to", "holders", "last_value", "open_writers", "probe", "settle", "settled_to"],
     ),
     (
         "a server is restarted, recovers and is replaced, each time beginning a new life",

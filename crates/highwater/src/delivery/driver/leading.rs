@@ -1,7 +1,7 @@
 //! Acquiring, losing and releasing leadership.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Driver, Inherited, Trouble};
 use crate::{Backoff, Checkpoint, Claim, Error, LeadershipGuard, Taken, chain};
@@ -38,7 +38,6 @@ impl Driver {
         };
         // Loaded after the term was raised, so no other instance can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
-        self.parked_at = Instant::now();
         self.fence = Some(taken.checkpoint.fence());
         if !taken.fresh {
             self.is_of_this_log(&taken).await?;

@@ -1,6 +1,6 @@
 //! What is stored: checkpoints and dead letters.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use uuid::Uuid;
@@ -11,9 +11,6 @@ use crate::delivery::writer::Outcome;
 use crate::{
     CheckpointWrite, Closing, DeadLetter, DeadLetterQuery, DeadLetterState, Error, NewDeadLetter, Record, SharedError,
 };
-
-/// For how long what is known of parked streams is believed: to count them takes longer the more there are.
-const PARKED_FOR: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Has the checkpoint stored: at once where everything waits for it, and else while the next events are handled.
@@ -113,11 +110,11 @@ impl Driver {
     }
 
     /// Whether one more event may be parked. What is remembered may be out of date, because dead letters can be deleted by
-    /// hand at any time: it is checked again now and then, and before the subscriber is halted for it.
+    /// hand at any time: it is checked again before the subscriber is halted for it. Otherwise the event is parked, and found to
+    /// wait behind nothing.
     async fn may_park(&mut self) -> Result<bool, Trouble> {
-        if self.parked_at.elapsed() > PARKED_FOR || self.machine.parking_limit().is_some() {
+        if self.machine.parking_limit().is_some() {
             let parked = self.shared.backend.parked(&self.subscriber.id).await?;
-            self.parked_at = Instant::now();
             self.machine.on_parked(parked.into_iter().collect());
         }
         let may = self.machine.may_park();
