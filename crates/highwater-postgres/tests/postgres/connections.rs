@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::Utc;
 use highwater::backend::{
-    BoxFuture, Checkpoints, DeadLetters, Diagnose, Leadership, Log, ReadLimit, Request, RequestKind, StreamRead,
-    Transfer,
+    BoxFuture, Checkpoints, DeadLetters, Diagnose, Leadership, Log, ReadLimit, Request, RequestKind, Requests,
+    StreamRead, Transfer,
 };
 use highwater::operations::DeadLetterQuery;
 use highwater::{Append, Claim, Error, EventStore, ExpectedVersion};

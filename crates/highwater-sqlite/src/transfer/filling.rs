@@ -12,9 +12,9 @@ use sqlx::{Arguments, Row};
 use uuid::Uuid;
 
 use crate::checkpoints::draw_term;
-use crate::dead_letters::filing;
 use crate::error::{Code, code, commit_failed, failed};
 use crate::leadership::Lock;
+use crate::requests::filing;
 use crate::row::{self, micros, now, signed};
 use crate::sql::{self, Inserts};
 use crate::store::SqliteEventStore;
