@@ -1,7 +1,7 @@
 //! For authors of backends: the contracts, what they speak of, and what all backends share.
 //!
-//! [`Backend`] is all contracts together, and the fenced transaction, whose parts are in `transactions.rs`. Applications use
-//! what is at the root of the crate.
+//! [`Backend`] is all contracts together, and the fenced transaction, whose parts are in `transactions.rs`. Of all this, an
+//! application needs only [`Transactional`], and that where it is generic over its store.
 
 pub mod columns;
 pub mod rows;

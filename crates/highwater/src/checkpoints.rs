@@ -252,8 +252,7 @@ impl<'a> StateColumns<'a> {
 
     /// The state of a leader; `None` for one that only a newer version knows: it informs, so it is no reason to show nothing at
     /// all.
-    #[must_use]
-    pub fn read(&self, term: u64, last_error: Option<&str>) -> Option<SubscriptionState> {
+    pub(crate) fn read(&self, term: u64, last_error: Option<&str>) -> Option<SubscriptionState> {
         let error = || Arc::from(last_error.unwrap_or_default());
         Some(match self.state {
             "catching_up" => SubscriptionState::CatchingUp { term },

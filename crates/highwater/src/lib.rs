@@ -130,7 +130,7 @@ pub(crate) use operations::*;
 /// Everything an application usually needs, in one `use`.
 pub mod prelude {
     // What applications call on a store, whatever the contract is called.
-    pub use crate::backend::{Log as _, Wakeups as _};
+    pub use crate::backend::Log as _;
     pub use crate::codec::OneOf;
     pub use crate::{
         Append, Appended, BoxError, CheckpointMode, Claim, Coordinator, Error, Event, EventBus, EventStore, Evolve,

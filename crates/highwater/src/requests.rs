@@ -136,8 +136,7 @@ impl<'a> From<&'a RequestKind> for RequestColumns<'a> {
 
 impl RequestColumns<'_> {
     /// What is asked for; `None` when the columns do not say.
-    #[must_use]
-    pub fn read(&self) -> Option<RequestKind> {
+    pub(crate) fn read(&self) -> Option<RequestKind> {
         Some(match (self.kind, self.dead_letter, self.stream_id, self.reason) {
             ("replay", Some(dead_letter), ..) => RequestKind::Replay { dead_letter },
             ("replay_stream", _, Some(stream_id), _) => RequestKind::ReplayStream { stream_id },

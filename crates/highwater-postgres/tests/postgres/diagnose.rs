@@ -365,7 +365,7 @@ async fn a_pooler_in_the_way_is_found() {
     assert_found(&store, Severity::Bad, "pooler", "leadership_url", "session mode").await;
     let pooler = ThrowawayPgBouncer::start(&server, PoolMode::Session).unwrap();
     let store = PgEventStore::connect_with(&pooler.url(), db.config()).await.unwrap();
-    assert_eq!(find(&store, "pooler", "session of its own").await.severity, Severity::Good);
+    assert_eq!(find(&store, "pooler", "dedicated session").await.severity, Severity::Good);
 }
 
 #[tokio::test]

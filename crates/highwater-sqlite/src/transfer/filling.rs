@@ -200,7 +200,7 @@ async fn end(tx: SqliteTx, done: Result<(), Error>) -> Result<(), Error> {
     match done {
         Ok(()) => tx.commit().await.map_err(|e| commit_failed("fill the store", e)),
         Err(error) => {
-            tx.take_back().await;
+            tx.roll_back().await;
             Err(error)
         }
     }
