@@ -94,8 +94,8 @@ fn log(sendings: &mut [(Sending, bool)]) -> Vec<Logged> {
 /// A subscriber's deliveries in order: the old leader up to the middle and some more, then the new one from the middle on.
 fn deliveries(role: &Role, wanted: &[&Logged], dead_letters: &[DeadLetter], kill: u64) -> (Vec<Effect>, Vec<Audited>) {
     let place = ROLES.iter().position(|other| other.id == role.id).unwrap();
-    let lettered: HashSet<u64> = dead_letters.iter().map(|dead_letter| dead_letter.global_sequence).collect();
-    let plain: Vec<&&Logged> = wanted.iter().filter(|event| !lettered.contains(&event.global_sequence)).collect();
+    let dead_lettered: HashSet<u64> = dead_letters.iter().map(|dead_letter| dead_letter.global_sequence).collect();
+    let plain: Vec<&&Logged> = wanted.iter().filter(|event| !dead_lettered.contains(&event.global_sequence)).collect();
     let middle = plain.len() / 2;
     let ahead = (middle + role.batch.min(20)).min(plain.len());
     let spread = STEP / 2;

@@ -119,7 +119,7 @@ struct Replayed {
     versions: u64,
     last_version: u64,
     /// A dead letter was written: what was handled last need not be the last event.
-    lettered: bool,
+    dead_lettered: bool,
 }
 
 fn tallied(facts: &Facts<'_>, role: &'static Role, first: &[Option<&Row>], tallies: &[&Tally]) -> Option<Violation> {
@@ -127,7 +127,7 @@ fn tallied(facts: &Facts<'_>, role: &'static Role, first: &[Option<&Row>], talli
     let mut replayed: BTreeMap<Uuid, Replayed> = BTreeMap::new();
     for (event, row) in facts.evidence.log.iter().zip(first) {
         if duties.dead_letter(event.global_sequence).is_some() {
-            replayed.entry(event.stream_id).or_default().lettered = true;
+            replayed.entry(event.stream_id).or_default().dead_lettered = true;
         }
         // What was discarded, and came anew with a rebuild, has a row.
         if row.is_some() || duties.is_due(event) {
@@ -146,7 +146,7 @@ fn tallied(facts: &Facts<'_>, role: &'static Role, first: &[Option<&Row>], talli
     }
     for (stream_id, wanted) in &replayed {
         let found = seen.get(stream_id).map_or((0, 0, 0), |tally| (tally.events, tally.versions, tally.last_version));
-        let last_counts = !wanted.lettered;
+        let last_counts = !wanted.dead_lettered;
         if (found.0, found.1) != (wanted.events, wanted.versions) || last_counts && found.2 != wanted.last_version {
             let wanted = (wanted.events, wanted.versions, wanted.last_version);
             finding.line(|| {

@@ -18,9 +18,9 @@ use crate::{times, words};
 /// How long to wait before looking again: at first, and at most.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
 
-/// How to ask, and how long to wait.
+/// Who files a request, and how long to wait for it.
 #[derive(Debug, Args)]
-pub(crate) struct Asking {
+pub(crate) struct RequestOptions {
     /// How long to wait for it to be done; 0 does not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = times::seconds())]
     pub(crate) wait: u64,
@@ -39,7 +39,7 @@ pub(crate) fn bus(store: &dyn Backend) -> Result<Bus, Error> {
     Bus::over(store, ReliableDeliveryConfig::default())
 }
 
-impl Asking {
+impl RequestOptions {
     /// Waits for what was filed, and says what came of it.
     pub(crate) async fn finish(
         &self,

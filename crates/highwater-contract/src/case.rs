@@ -7,7 +7,8 @@ use std::time::Duration;
 use highwater::backend::BoxFuture;
 
 use crate::{
-    Harness, checkpoints, dead_letters, delivery, diagnose, leadership, log, support, transactions, transfer, wakeups,
+    Harness, checkpoints, dead_letters, delivery, diagnose, leadership, log, requests, support, transactions, transfer,
+    wakeups,
 };
 
 /// How long a case may take before it counts as hanging.

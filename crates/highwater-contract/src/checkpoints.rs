@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use highwater::backend::{
-    Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Opening, Refused, Report, Taken, Term,
+    Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Opening, Refused, Report, Requests, Taken, Term,
 };
 use highwater::{Claim, Error, SubscriptionState};
 use uuid::Uuid;
@@ -213,25 +213,6 @@ pub(crate) async fn checkpoints_are_there_when_a_log_is_opened_again<H: Harness>
         !taken.fresh && taken.checkpoint.global_sequence == 77 && taken.checkpoint.term.number > fence.term.number,
         "{taken:?}"
     );
-}
-
-pub(crate) async fn pauses_are_kept<H: Harness>(harness: Arc<H>) {
-    let store = harness.fresh(Settings::default()).await;
-    let names = ["projection:a", "projection:b", "projection:none"].map(str::to_owned);
-    for name in &names[..2] {
-        take_over(&store, name, 0).await;
-    }
-    let paused = async |store: &H::Store| store.paused(&names).await.expect("pauses can be read");
-    assert_eq!(paused(&store).await, [""; 0]);
-    assert!(store.set_paused("projection:b", true).await.expect("it can be paused"));
-    assert!(store.set_paused("projection:b", true).await.expect("twice is once"));
-    assert_eq!(paused(&store).await, ["projection:b"]);
-    let again = harness.reopen(&store, Settings::default()).await;
-    take_over(&again, "projection:b", 0).await;
-    assert_eq!(paused(&again).await, ["projection:b"], "taking over ends no pause");
-    assert_eq!(again.paused(&names[..1]).await.expect("pauses can be read"), [""; 0], "only those asked about");
-    assert!(again.set_paused("projection:b", false).await.expect("it can be resumed"));
-    assert_eq!(paused(&store).await, [""; 0]);
 }
 
 /// A time that every backend can hold: to the microsecond.

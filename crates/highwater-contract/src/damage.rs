@@ -212,11 +212,11 @@ fn checkpoint<D: ByHand>(id: &str, at: i64, term: i64) -> String {
     )
 }
 
-fn request<D: ByHand>(id: u128, ask: &str) -> String {
+fn request<D: ByHand>(id: u128, kind: &str) -> String {
     let (loose, now, id) = (D::LOOSE, D::NOW, D::id(Uuid::from_u128(id)));
     format!(
-        "{loose}; INSERT INTO event_bus_requests (id, subscriber_id, ask, requested_by, requested_at)
-         VALUES ({id}, 'projection:x', '{ask}', 'me', {now})"
+        "{loose}; INSERT INTO event_bus_requests (id, subscriber_id, kind, requested_by, requested_at)
+         VALUES ({id}, 'projection:x', '{kind}', 'me', {now})"
     )
 }
 
@@ -247,8 +247,8 @@ pub async fn damaged_rows_beside_the_log_are_named<D: ByHand>() {
         (checkpoint::<D>("projection:x", 99, 1), "94 beyond the end of the log", Bad),
         (checkpoint::<D>("projection:x", 1, -4), its_term.as_str(), Bad),
         (checkpoint::<D>("projection:x", 1, i64::MAX), "was never given", Bad),
-        (request::<D>(0, "dance"), "what 'dance' asks for is not known", Warning),
-        (request::<D>(0, "discard"), "or not said", Warning),
+        (request::<D>(0, "dance"), "its kind 'dance' is not known", Warning),
+        (request::<D>(0, "discard"), "or lacks a detail", Warning),
         (dead_letter::<D>(0, "lost"), "its state 'lost' is not known", Warning),
         (dead_letter::<D>(0, "dead"), "is not in the log", Warning),
         (report::<D>("projection:x", 1, "dreaming"), "its state 'dreaming' is not known", Note),
@@ -272,7 +272,7 @@ macro_rules! damage_suite {
             missing_events_are_missed
             a_stream_that_cannot_be_counted_on_from_says_so_and_others_continue
             damaged_rows_beside_the_log_are_named
-            a_dead_letter_of_no_known_state_is_an_error_where_it_is_asked_for
+            a_damaged_dead_letter_is_an_error_where_it_is_asked_for
             a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_continue
             an_event_whose_content_is_damaged_goes_to_the_dead_letters
             a_checkpoint_that_cannot_be_read_is_never_0

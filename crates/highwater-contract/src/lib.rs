@@ -85,6 +85,7 @@ mod list;
 mod log;
 mod memory;
 pub mod notes;
+mod requests;
 mod support;
 mod transactions;
 mod transfer;

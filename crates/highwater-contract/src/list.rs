@@ -176,7 +176,6 @@ macro_rules! for_each_case {
                 a_missing_checkpoint_is_fenced [17];
                 positions_of_another_life_write_nothing [17];
                 checkpoints_are_there_when_a_log_is_opened_again [16, 17];
-                pauses_are_kept [25];
                 reports_come_back_as_they_were_made [32];
                 a_former_leader_says_nothing_any_more [32];
             }
@@ -200,8 +199,11 @@ macro_rules! for_each_case {
                 what_is_done_with_a_dead_letter_is_recorded [24];
                 parked_streams_are_counted [23, 24];
                 beginning_tells_whether_a_dead_letter_is_open [18, 24];
-                requests_stay_open_until_they_are_finished [24];
                 only_what_was_resolved_long_ago_is_purged [24];
+            }
+            requests {
+                pauses_are_kept [25];
+                requests_stay_open_until_they_are_finished [24];
             }
             transfer {
                 a_store_is_filled_with_everything_as_it_is [34];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use highwater::backend::{
     Backend, Batch, Checkpoints, DeadLetterDetail, DeadLetterQuery, DeadLetterState, DeadLetters, Diagnose, Filling,
-    Log, Record, Request, RequestKind, Severity, Transfer,
+    Log, Record, Request, RequestKind, Requests, Severity, Transfer,
 };
 use highwater::{Claim, Error, EventStore, transfer};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
--- Appending. Four functions, owned by whoever owns the table and run with the owner's rights: roles that may call them need no
+-- Appending. Four functions, owned by the table's owner and run with that role's rights: roles that may call them need no
 -- INSERT. Versions are handed out and numbers drawn here and nowhere else. What is stored is compared with what was sent, because
 -- a trigger or a rule on the table may drop or change rows without a word; and versions are checked, so that no caller can make a
 -- hole in a stream. Either raises an error, and nothing is stored.

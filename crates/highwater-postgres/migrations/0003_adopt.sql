@@ -25,7 +25,7 @@ BEGIN
     IF to_regclass('{schema_text}.event_bus_dlq') IS NULL THEN
         RETURN;
     END IF;
-    -- What older letters do not say, the log does. One whose event is gone belongs to no stream: it cannot be replayed, but it
+    -- What older dead letters do not say, the log does. One whose event is gone belongs to no stream: it cannot be replayed, but it
     -- can still be seen and discarded.
     UPDATE {schema}.event_bus_dlq d
     SET stream_id = coalesce(d.stream_id, e.stream_id, '00000000-0000-0000-0000-000000000000'),
@@ -33,7 +33,7 @@ BEGIN
     FROM {schema}.event_bus_dlq o LEFT JOIN {schema}.events e ON e.id = o.event_id
     WHERE o.id = d.id AND (d.stream_id IS NULL OR d.event_type IS NULL);
 
-    -- Writing a letter again rests on it.
+    -- Writing a dead letter again rests on it.
     IF NOT EXISTS (
         SELECT FROM pg_index i
         WHERE i.indrelid = '{schema_text}.event_bus_dlq'::regclass AND i.indisunique AND i.indpred IS NULL

@@ -1,4 +1,4 @@
--- Delivery: where subscribers have got to, and what they could not take in. Checkpoints and dead letters may be there already: then
+-- Delivery: where subscribers are, and what they could not handle. Checkpoints and dead letters may be there already: then
 -- 0003_adopt has brought them into this form.
 
 -- Terms are drawn from here, and not counted up in the rows: a table that was emptied by hand must not bring one back.
@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS {schema}.event_bus_checkpoints (
     nonce uuid NOT NULL DEFAULT gen_random_uuid(),
     -- How far the readers of a subscriber's process have proved the order to be settled: nothing can appear at or below that any
     -- more. A fact about the numbers of one sequence (settled_in), and not about where the subscriber is, which may have been
-    -- started anywhere by hand. Whoever begins to read begins with the highest of these, whatever transactions are open.
+    -- started anywhere by hand. A new reader begins with the highest of these, whatever transactions are open.
     settled_to bigint NOT NULL DEFAULT 0,
     settled_in bigint,
     -- Which version of a read model's tables a projection has set up, beside the checkpoint that it is committed with; NULL where
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS {schema}.event_bus_checkpoints (
     fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000);
 
--- Apart from the checkpoints, so that whoever pauses a subscriber never waits for its transaction.
+-- Apart from the checkpoints, so that an operator who pauses a subscriber never waits for its transaction.
 CREATE TABLE {schema}.event_bus_pauses (
     subscriber_id varchar(255) PRIMARY KEY,
     paused_at timestamptz NOT NULL DEFAULT now()
@@ -57,20 +57,20 @@ CREATE INDEX event_bus_dlq_open ON {schema}.event_bus_dlq (subscriber_id, stream
 
 CREATE TABLE {schema}.event_bus_dlq_attempts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    letter uuid NOT NULL REFERENCES {schema}.event_bus_dlq ON DELETE CASCADE,
+    dead_letter_id uuid NOT NULL REFERENCES {schema}.event_bus_dlq ON DELETE CASCADE,
     attempted_at timestamptz NOT NULL DEFAULT now(),
     attempted_by text NOT NULL,
     outcome text NOT NULL,
     detail text
 );
-CREATE INDEX event_bus_dlq_attempts_letter ON {schema}.event_bus_dlq_attempts (letter);
+CREATE INDEX event_bus_dlq_attempts_dead_letter ON {schema}.event_bus_dlq_attempts (dead_letter_id);
 
--- What people ask for. Whoever processes for the subscriber does it.
+-- What operators ask for. The subscriber's leader does it.
 CREATE TABLE {schema}.event_bus_requests (
     id uuid PRIMARY KEY,
     subscriber_id varchar(255) NOT NULL,
-    ask text NOT NULL,
-    letter uuid,
+    kind text NOT NULL,
+    dead_letter_id uuid,
     stream_id uuid,
     reason text,
     requested_by text NOT NULL,
@@ -79,12 +79,12 @@ CREATE TABLE {schema}.event_bus_requests (
     done bigint NOT NULL DEFAULT 0,
     failed bigint NOT NULL DEFAULT 0,
     error text,
-    CONSTRAINT event_bus_requests_ask_check CHECK (
-        CASE ask
-            WHEN 'replay' THEN letter IS NOT NULL
+    CONSTRAINT event_bus_requests_kind_check CHECK (
+        CASE kind
+            WHEN 'replay' THEN dead_letter_id IS NOT NULL
             WHEN 'replay_stream' THEN stream_id IS NOT NULL
             WHEN 'replay_all' THEN true
-            WHEN 'discard' THEN letter IS NOT NULL AND reason IS NOT NULL
+            WHEN 'discard' THEN dead_letter_id IS NOT NULL AND reason IS NOT NULL
             WHEN 'rebuild' THEN true
             WHEN 'reread' THEN true
             ELSE false

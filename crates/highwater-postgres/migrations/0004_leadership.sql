@@ -1,4 +1,4 @@
--- Leadership: who processes for a subscriber, and which instances there are. What is written here informs; whether somebody
+-- Leadership: which instances there are, and which of them leads a subscriber. What is written here informs; whether an instance
 -- still leads, or is still there, is told by the locks that its session holds.
 
 CREATE TABLE {schema}.event_bus_leaders (
@@ -40,7 +40,7 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $highwater$;
 
--- What leaders say of themselves, one row a subscriber, for whoever looks from outside. It informs and decides nothing: it is
+-- What leaders say of themselves, one row a subscriber, for observers outside. It informs and decides nothing: it is
 -- believed while its term is the checkpoint's, and its leader still leads.
 CREATE TABLE {schema}.event_bus_reports (
     subscriber_id varchar(255) PRIMARY KEY,
@@ -49,7 +49,7 @@ CREATE TABLE {schema}.event_bus_reports (
     -- Up to where everything has been handled.
     global_sequence bigint NOT NULL,
     rate double precision NOT NULL,
-    -- Of an event that is being tried again.
+    -- Of an event that is being retried.
     failing bigint,
     failures bigint,
     next_at timestamptz,

@@ -1,5 +1,5 @@
 -- Filling a store with what another one holds. While that is not finished there is a row here, and triggers that keep
--- everybody else from writing, whoever connected when. They are made when a filling begins and dropped when it ends:
+-- every other session from writing, also those that connected before. They are made when a filling begins and dropped when it ends:
 -- otherwise nobody pays for them.
 
 CREATE TABLE {schema}.filling (
@@ -7,7 +7,7 @@ CREATE TABLE {schema}.filling (
     source text NOT NULL,
     since timestamptz NOT NULL DEFAULT now(),
     filled_to bigint NOT NULL DEFAULT 0,
-    -- True only inside the transactions of whoever fills: nobody else ever sees it so.
+    -- True only inside the transactions of the session that fills: no other ever sees it so.
     open boolean NOT NULL DEFAULT false
 );
 

@@ -1,9 +1,9 @@
-WITH letter AS (
+WITH resolved AS (
     UPDATE {schema}.event_bus_dlq SET state = 'discarded', resolved_at = now(), resolved_by = $3, reason = $4
     WHERE id = $1 AND subscriber_id = $2 AND state IN ('dead', 'parked')
     RETURNING id, stream_id
 ), attempt AS (
-    INSERT INTO {schema}.event_bus_dlq_attempts (letter, attempted_by, outcome, detail)
-    SELECT l.id, $3, 'discarded', $4 FROM letter l
+    INSERT INTO {schema}.event_bus_dlq_attempts (dead_letter_id, attempted_by, outcome, detail)
+    SELECT l.id, $3, 'discarded', $4 FROM resolved l
 )
-SELECT stream_id FROM letter
+SELECT stream_id FROM resolved

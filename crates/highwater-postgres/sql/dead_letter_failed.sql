@@ -1,10 +1,10 @@
-WITH letter AS (
+WITH failed AS (
     UPDATE {schema}.event_bus_dlq
     SET state = 'dead', error_message = $4, retry_count = retry_count + 1, last_retry_at = now()
     WHERE id = $1 AND subscriber_id = $2 AND state IN ('dead', 'parked')
     RETURNING id, stream_id
 ), attempt AS (
-    INSERT INTO {schema}.event_bus_dlq_attempts (letter, attempted_by, outcome, detail)
-    SELECT l.id, $3, 'failed', $4 FROM letter l
+    INSERT INTO {schema}.event_bus_dlq_attempts (dead_letter_id, attempted_by, outcome, detail)
+    SELECT l.id, $3, 'failed', $4 FROM failed l
 )
-SELECT stream_id FROM letter
+SELECT stream_id FROM failed

@@ -18,8 +18,8 @@ FROM (
         ('state', ARRAY['text']), ('parks', ARRAY['boolean'])) AS c (name, types)
     UNION ALL
     SELECT 'event_bus_requests', c.name, c.types, c.filled FROM (VALUES
-        ('id', ARRAY['uuid'], true), ('subscriber_id', ARRAY['character varying'], true), ('ask', ARRAY['text'], true),
-        ('letter', ARRAY['uuid'], false), ('stream_id', ARRAY['uuid'], false), ('reason', ARRAY['text'], false),
+        ('id', ARRAY['uuid'], true), ('subscriber_id', ARRAY['character varying'], true), ('kind', ARRAY['text'], true),
+        ('dead_letter_id', ARRAY['uuid'], false), ('stream_id', ARRAY['uuid'], false), ('reason', ARRAY['text'], false),
         ('finished_at', ARRAY['timestamp with time zone'], false)) AS c (name, types, filled)
     UNION ALL
     SELECT 'event_bus_reports', c.name, c.types, true FROM (VALUES

@@ -10,7 +10,7 @@ FROM (VALUES
     ('events', 'CHECK ((json_typeof(metadata) = ''object''::text))'),
     ('events', 'CHECK ((created_at <@ ''["0001-01-01 00:00:00+00","10000-01-01 00:00:00+00")''::tstzrange))'),
     ('event_bus_dlq', 'CHECK ((state = ANY (ARRAY[''dead''::text, ''parked''::text, ''replayed''::text, ''discarded''::text, ''archived''::text])))'),
-    ('event_bus_requests', 'CHECK ( CASE ask WHEN ''replay''::text THEN (letter IS NOT NULL) WHEN ''replay_stream''::text THEN (stream_id IS NOT NULL) WHEN ''replay_all''::text THEN true WHEN ''discard''::text THEN ((letter IS NOT NULL) AND (reason IS NOT NULL)) WHEN ''rebuild''::text THEN true WHEN ''reread''::text THEN true ELSE false END)')
+    ('event_bus_requests', 'CHECK ( CASE kind WHEN ''replay''::text THEN (dead_letter_id IS NOT NULL) WHEN ''replay_stream''::text THEN (stream_id IS NOT NULL) WHEN ''replay_all''::text THEN true WHEN ''discard''::text THEN ((dead_letter_id IS NOT NULL) AND (reason IS NOT NULL)) WHEN ''rebuild''::text THEN true WHEN ''reread''::text THEN true ELSE false END)')
 ) AS w (relation, definition)
 LEFT JOIN LATERAL (
     SELECT k.conname, k.convalidated FROM pg_constraint k
@@ -20,7 +20,7 @@ LEFT JOIN LATERAL (
 ) c ON true
 WHERE c.convalidated IS NOT TRUE
 UNION ALL
-SELECT 'ALTER TABLE {schema_text}.event_bus_dlq_attempts ADD FOREIGN KEY (letter) REFERENCES {schema_text}.event_bus_dlq ON DELETE CASCADE'
+SELECT 'ALTER TABLE {schema_text}.event_bus_dlq_attempts ADD FOREIGN KEY (dead_letter_id) REFERENCES {schema_text}.event_bus_dlq ON DELETE CASCADE'
 WHERE NOT EXISTS (
     SELECT FROM pg_constraint c
     WHERE c.conrelid = to_regclass('{schema_text}.event_bus_dlq_attempts') AND c.contype = 'f' AND c.convalidated

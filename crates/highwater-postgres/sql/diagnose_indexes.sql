@@ -13,7 +13,7 @@ WITH wanted (relation, columns, is_unique, predicate) AS (VALUES
     ('event_bus_dlq', ARRAY['created_at'], false, NULL),
     ('event_bus_dlq', ARRAY['subscriber_id', 'stream_id'], false, '(state = ANY (ARRAY[''dead''::text, ''parked''::text]))'),
     ('event_bus_dlq_attempts', ARRAY['id'], true, NULL),
-    ('event_bus_dlq_attempts', ARRAY['letter'], false, NULL),
+    ('event_bus_dlq_attempts', ARRAY['dead_letter_id'], false, NULL),
     ('event_bus_requests', ARRAY['id'], true, NULL),
     ('event_bus_requests', ARRAY['subscriber_id'], false, '(finished_at IS NULL)'),
     ('event_bus_leaders', ARRAY['subscriber_id'], true, NULL),

@@ -70,13 +70,13 @@ said (kind, which, wrong) AS (
     FROM {schema}.event_bus_dlq d LEFT JOIN {schema}.events e ON e.id = d.event_id
     WHERE d.state IN ('dead', 'parked') AND e.id IS NULL LIMIT 5)
     UNION ALL
-    (SELECT 'request', r.id::text, format('what %L asks for is not known, or not said', r.ask)
+    (SELECT 'request', r.id::text, format('its kind %L is not known, or lacks a detail', r.kind)
     FROM {schema}.event_bus_requests r
-    WHERE r.finished_at IS NULL AND NOT CASE r.ask
-        WHEN 'replay' THEN r.letter IS NOT NULL
+    WHERE r.finished_at IS NULL AND NOT CASE r.kind
+        WHEN 'replay' THEN r.dead_letter_id IS NOT NULL
         WHEN 'replay_stream' THEN r.stream_id IS NOT NULL
         WHEN 'replay_all' THEN true
-        WHEN 'discard' THEN r.letter IS NOT NULL AND r.reason IS NOT NULL
+        WHEN 'discard' THEN r.dead_letter_id IS NOT NULL AND r.reason IS NOT NULL
         WHEN 'rebuild' THEN true
         WHEN 'reread' THEN true
         ELSE false

@@ -1,5 +1,5 @@
 -- Attempts go with their dead letters.
 WITH checkpoints AS (DELETE FROM {schema}.event_bus_checkpoints),
 pauses AS (DELETE FROM {schema}.event_bus_pauses),
-letters AS (DELETE FROM {schema}.event_bus_dlq)
+dead_letters AS (DELETE FROM {schema}.event_bus_dlq)
 DELETE FROM {schema}.event_bus_requests

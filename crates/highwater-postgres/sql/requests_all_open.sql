@@ -1,4 +1,5 @@
-SELECT id, subscriber_id, ask, letter, stream_id, reason, requested_by, requested_at, finished_at, done, failed, error
+SELECT id, subscriber_id, kind, dead_letter_id, stream_id, reason, requested_by, requested_at, finished_at, done,
+    failed, error
 FROM {schema}.event_bus_requests
 WHERE finished_at IS NULL AND ($1::timestamptz IS NULL OR (requested_at, id) > ($1, $2::uuid))
 ORDER BY requested_at, id LIMIT $3

@@ -1,6 +1,6 @@
 -- So many of each subscriber, so that nobody's many keep another's few waiting.
-SELECT r.id, r.subscriber_id, r.ask, r.letter, r.stream_id, r.reason, r.requested_by, r.requested_at, r.finished_at,
-    r.done, r.failed, r.error
+SELECT r.id, r.subscriber_id, r.kind, r.dead_letter_id, r.stream_id, r.reason, r.requested_by, r.requested_at,
+    r.finished_at, r.done, r.failed, r.error
 FROM unnest($1::text[]) AS s (id)
 CROSS JOIN LATERAL (
     SELECT * FROM {schema}.event_bus_requests o

@@ -109,7 +109,7 @@ impl Task<'_> {
                 biased;
                 Some(done) = busy.next() => {
                     let (answered, events) = (done.answered, done.events);
-                    self.take_back(done);
+                    self.finish(done);
                     if busy.is_empty() && answered > 1 && events < SIDE_BY_SIDE_MIN {
                         self.backlog.let_callers_run(answered).await;
                     }
@@ -144,7 +144,7 @@ impl Task<'_> {
         self.in_flight_events == 0 || events(&self.backlog.waiting) >= SIDE_BY_SIDE_MIN.max(self.in_flight_events / 2)
     }
 
-    fn take_back(&mut self, done: Done) {
+    fn finish(&mut self, done: Done) {
         for stream in done.streams {
             self.in_flight.remove(&stream);
         }

@@ -12,7 +12,7 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 
 use crate::connect::{ask_life, life};
-use crate::error::{failed, failed_in_life, in_time, sqlstate};
+use crate::error::{failed_in_life, in_time, sqlstate};
 use crate::leadership::take_over_for_good;
 use crate::own_pool::{ANSWER_TIMEOUT, InTime};
 use crate::row::{about, counted, signed};
@@ -71,23 +71,6 @@ impl Checkpoints for PgEventStore {
             let rows = sqlx::query(self.inner.sql.checkpoints.clone()).fetch_all_in_time(&self.inner.own_pool).await;
             let found = rows.and_then(|rows| rows.iter().map(checkpoint).collect());
             found.map_err(|e| failed_in_life("read checkpoints", e))
-        })
-    }
-
-    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        Box::pin(async move {
-            let statement = if paused { &self.inner.sql.pause } else { &self.inner.sql.resume };
-            let known =
-                sqlx::query_scalar(statement.clone()).bind(subscriber_id).fetch_one_in_time(&self.inner.own_pool).await;
-            known.map_err(|e| self.failed("pause or resume a subscriber", e))
-        })
-    }
-
-    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move {
-            let query = sqlx::query_scalar(self.inner.sql.paused.clone()).bind(subscriber_ids);
-            let paused = query.fetch_all_in_time(&self.inner.housekeeping).await;
-            paused.map_err(|e| failed("see which subscribers are paused", e))
         })
     }
 

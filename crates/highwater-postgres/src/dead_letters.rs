@@ -1,12 +1,8 @@
-//! Dead letters on PostgreSQL, and what is asked to be done with them.
-
-pub(crate) mod row;
+//! Dead letters on PostgreSQL.
 
 use chrono::{DateTime, Utc};
 use highwater::Error;
-use highwater::backend::{
-    BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Request, RequestColumns,
-};
+use highwater::backend::{BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, rows};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Postgres, Row, SqlStr};
@@ -14,7 +10,7 @@ use uuid::Uuid;
 
 use crate::error::failed;
 use crate::own_pool::{DoneInTime, InTime, SCAN_TIMEOUT};
-use crate::row::{counted, signed, unsigned};
+use crate::row::{counted, read, signed, unsigned};
 use crate::store::PgEventStore;
 
 impl DeadLetters for PgEventStore {
@@ -37,7 +33,7 @@ impl DeadLetters for PgEventStore {
                 .bind(i64::try_from(query.limit).unwrap_or(i64::MAX))
                 .fetch_all_in_time(&self.inner.own_pool)
                 .await;
-            let dead_letters = rows.and_then(|rows| rows.iter().map(row::dead_letter).collect());
+            let dead_letters = rows.and_then(|rows| rows.iter().map(|row| read(row, rows::dead_letter)).collect());
             dead_letters.map_err(|e| failed("list dead letters", e))
         })
     }
@@ -51,42 +47,6 @@ impl DeadLetters for PgEventStore {
 
     fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move { self.detail(id).await.map_err(|e| failed("read a dead letter", e)) })
-    }
-
-    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let columns = RequestColumns::from(&request.kind);
-            let filed = sqlx::query(self.inner.sql.request_file.clone())
-                .bind(request.id)
-                .bind(&request.subscriber_id)
-                .bind(columns.kind)
-                .bind(columns.dead_letter)
-                .bind(columns.stream_id)
-                .bind(columns.reason)
-                .bind(&request.requested_by)
-                .bind(request.requested_at)
-                .execute_in_time(&self.inner.own_pool)
-                .await;
-            filed.map(|_| ()).map_err(|e| self.failed("file a request", e))
-        })
-    }
-
-    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(async move {
-            let query = sqlx::query(self.inner.sql.requests_open.clone()).bind(subscriber_ids);
-            let rows = query.fetch_all_in_time(&self.inner.housekeeping).await;
-            let requests = rows.and_then(|rows| row::readable_requests(&rows));
-            requests.map_err(|e| failed("list requests", e))
-        })
-    }
-
-    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
-        Box::pin(async move {
-            let query = sqlx::query(self.inner.sql.request.clone()).bind(id);
-            let row = query.fetch_optional_in_time(&self.inner.own_pool).await;
-            let request = row.and_then(|row| row.as_ref().map(row::request).transpose());
-            request.map_err(|e| failed("read a request", e))
-        })
     }
 
     fn purge_dead_letters<'a>(
@@ -109,10 +69,10 @@ impl PgEventStore {
         let Some(found) = sqlx::query(sql.dead_letter.clone()).bind(id).fetch_optional_in_time(pool).await? else {
             return Ok(None);
         };
-        let dead_letter = row::dead_letter(&found)?;
+        let dead_letter = read(&found, rows::dead_letter)?;
         let record = self.find(dead_letter.event_id).await?;
         let attempts = sqlx::query(sql.dead_letter_attempts.clone()).bind(id).fetch_all_in_time(pool).await?;
-        let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
+        let attempts = attempts.iter().map(|row| read(row, rows::attempt)).collect::<Result<_, _>>()?;
         Ok(Some(DeadLetterDetail { dead_letter, record, attempts }))
     }
 }

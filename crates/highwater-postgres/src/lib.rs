@@ -42,6 +42,7 @@ mod migrate;
 mod own_pool;
 mod pooler;
 mod reader;
+mod requests;
 mod row;
 mod schema;
 mod settled;

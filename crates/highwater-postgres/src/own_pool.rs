@@ -60,7 +60,7 @@ impl OwnPool {
     /// Does something on a connection, within the time.
     pub(crate) async fn ask<T>(
         &self,
-        asking: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+        question: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
         let answering = async {
             let _turn = match &self.turn {
@@ -68,7 +68,7 @@ impl OwnPool {
                 None => None,
             };
             let mut lent = self.lend().await.map_err(ours)?;
-            let answer = asking(lent.kept.connection()).await;
+            let answer = question(lent.kept.connection()).await;
             if !answer.as_ref().is_err_and(is_lost) {
                 lent.give_back();
             }

@@ -84,11 +84,11 @@ pub(crate) async fn session(
     let mut second = way.connect(purpose, None).await?;
     let asking = async {
         let found = is_own_session(first, &mut second, sql).await;
-        let found = found.map_err(|e| failed("see whether a connection is a session of its own", e))?;
+        let found = found.map_err(|e| failed("see whether a connection is a dedicated session", e))?;
         second.close().await.map_err(|e| failed("close a connection", e))?;
         Ok(found)
     };
-    in_time(way.timeout(), "see in time whether a connection is a session of its own", asking).await
+    in_time(way.timeout(), "see in time whether a connection is a dedicated session", asking).await
 }
 
 /// Refuses a connection that a pooler lends out: what is locked on it would soon be another client's, and nobody would know.

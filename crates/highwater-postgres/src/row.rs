@@ -2,10 +2,11 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
-use highwater::StreamName;
 use highwater::backend::columns;
 pub(crate) use highwater::backend::columns::{Stopped, signed, unsigned};
+use highwater::backend::rows::StoredRow;
 use highwater::backend::{ReadLimit, Record};
+use highwater::{BoxError, StreamName};
 use sqlx::postgres::PgRow;
 use sqlx::{Row, ValueRef};
 use uuid::Uuid;
@@ -95,6 +96,40 @@ pub(crate) fn about<T>(read: Result<T, sqlx::Error>, row: impl FnOnce() -> Strin
         }
         other => other,
     })
+}
+
+/// A row whose columns are read by their names.
+pub(crate) struct Named<'r>(pub(crate) &'r PgRow);
+
+impl StoredRow for Named<'_> {
+    fn id(&self, column: &str) -> Result<Option<Uuid>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn text(&self, column: &str) -> Result<Option<String>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn number(&self, column: &str) -> Result<Option<i64>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn real(&self, column: &str) -> Result<Option<f64>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn flag(&self, column: &str) -> Result<Option<bool>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn time(&self, column: &str) -> Result<Option<DateTime<Utc>>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+}
+
+/// Reads a row by the names of its columns; see [`highwater::backend::rows`].
+pub(crate) fn read<T>(row: &PgRow, of: fn(&dyn StoredRow) -> Result<T, BoxError>) -> Result<T, sqlx::Error> {
+    of(&Named(row)).map_err(sqlx::Error::Decode)
 }
 
 /// Takes records as they arrive; see [`columns::take_page`].

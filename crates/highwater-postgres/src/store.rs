@@ -28,9 +28,10 @@ const APPLICATION: &str = "application";
 
 /// An event store on PostgreSQL. Clones share everything.
 ///
-/// It keeps two connections for appending, a few for reading in order, a pool for the transactions of delivery, a small one
-/// for the application and another for the rest, and one each for checkpoints and for sending and receiving wake-ups; all are
-/// opened when they are first needed, and opened again when they are lost.
+/// It keeps two connections for appending, a few for reading in order, a pool for the transactions of delivery and one for
+/// those without a handler, a small one for the application and another for the rest, and one each for checkpoints and for
+/// sending and receiving wake-ups. A coordinator adds one that holds its locks and one that watches its neighbour; several hosts
+/// add one that watches the primary. All are opened when they are first needed, and opened again when they are lost.
 #[derive(Clone)]
 pub struct PgEventStore {
     pub(crate) inner: Arc<Inner>,

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use highwater::Error;
-use highwater::backend::{BoxFuture, Filling, Request, Transfer, Unfinished};
+use highwater::backend::{BoxFuture, Filling, Transfer, Unfinished};
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
 
-use crate::dead_letters::row;
 use crate::error::{failed, sqlstate};
 use crate::own_pool::{InTime, SCAN_TIMEOUT};
 use crate::pooler::insist_on_session;
@@ -54,23 +53,6 @@ impl Transfer for PgEventStore {
             let query = sqlx::query_scalar(self.inner.sql.events_count.clone()).bind(signed(up_to));
             let count = query.fetch_one_in_time(&self.inner.own_pool.within(SCAN_TIMEOUT)).await;
             Ok(unsigned(count.map_err(|e| failed("count events", e))?))
-        })
-    }
-
-    fn all_open_requests<'a>(
-        &'a self,
-        after: Option<&'a Request>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(async move {
-            let rows = sqlx::query(self.inner.sql.requests_all_open.clone())
-                .bind(after.map(|after| after.requested_at))
-                .bind(after.map(|after| after.id))
-                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-                .fetch_all_in_time(&self.inner.own_pool)
-                .await;
-            let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
-            requests.map_err(|e| failed("list requests", e))
         })
     }
 }

@@ -1,4 +1,4 @@
--- Delivery: where subscribers have got to, what they could not take in, and what people ask for. The names are the same as
+-- Delivery: where subscribers are, what they could not handle, and what operators ask for. The names are the same as
 -- on PostgreSQL.
 CREATE TABLE event_bus_checkpoints (
     subscriber_id TEXT PRIMARY KEY,
@@ -7,7 +7,7 @@ CREATE TABLE event_bus_checkpoints (
     updated_at INTEGER NOT NULL,
     term INTEGER NOT NULL,
     nonce BLOB NOT NULL,
-    -- The transaction that has this row in hand, by a number of its own; its last statement takes it back. So that
+    -- The open transaction that has locked this row, by a random number; its last statement removes it. So that
     -- statement does nothing when what a handler did has ended the transaction before.
     opened INTEGER,
     -- Which version of a read model's tables a projection has set up, beside the checkpoint that it is committed with; NULL where
@@ -51,19 +51,19 @@ CREATE INDEX event_bus_dlq_open ON event_bus_dlq (subscriber_id, stream_id) WHER
 
 CREATE TABLE event_bus_dlq_attempts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    letter BLOB NOT NULL REFERENCES event_bus_dlq (id) ON DELETE CASCADE,
+    dead_letter_id BLOB NOT NULL REFERENCES event_bus_dlq (id) ON DELETE CASCADE,
     attempted_at INTEGER NOT NULL,
     attempted_by TEXT NOT NULL,
     outcome TEXT NOT NULL,
     detail TEXT
 ) STRICT;
-CREATE INDEX event_bus_dlq_attempts_letter ON event_bus_dlq_attempts (letter);
+CREATE INDEX event_bus_dlq_attempts_dead_letter ON event_bus_dlq_attempts (dead_letter_id);
 
 CREATE TABLE event_bus_requests (
     id BLOB PRIMARY KEY,
     subscriber_id TEXT NOT NULL,
-    ask TEXT NOT NULL,
-    letter BLOB,
+    kind TEXT NOT NULL,
+    dead_letter_id BLOB,
     stream_id BLOB,
     reason TEXT,
     requested_by TEXT NOT NULL,
@@ -72,12 +72,12 @@ CREATE TABLE event_bus_requests (
     done INTEGER NOT NULL DEFAULT 0,
     failed INTEGER NOT NULL DEFAULT 0,
     error TEXT,
-    CONSTRAINT event_bus_requests_ask_check CHECK (
-        CASE ask
-            WHEN 'replay' THEN letter IS NOT NULL
+    CONSTRAINT event_bus_requests_kind_check CHECK (
+        CASE kind
+            WHEN 'replay' THEN dead_letter_id IS NOT NULL
             WHEN 'replay_stream' THEN stream_id IS NOT NULL
             WHEN 'replay_all' THEN 1
-            WHEN 'discard' THEN letter IS NOT NULL AND reason IS NOT NULL
+            WHEN 'discard' THEN dead_letter_id IS NOT NULL AND reason IS NOT NULL
             WHEN 'rebuild' THEN 1
             WHEN 'reread' THEN 1
             ELSE 0

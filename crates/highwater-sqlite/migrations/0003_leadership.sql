@@ -1,4 +1,4 @@
--- Leadership: who processes for a subscriber, and which instances there are. What is written here informs; whether somebody
+-- Leadership: which instances there are, and which of them leads a subscriber. What is written here informs; whether an instance
 -- still leads, or is still there, is told by the locks on the files beside the database.
 CREATE TABLE event_bus_leaders (
     subscriber_id TEXT PRIMARY KEY,
@@ -25,7 +25,7 @@ CREATE TABLE event_bus_instances (
     since INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What leaders say of themselves, one row a subscriber, for whoever looks from outside. It informs and decides nothing: it is
+-- What leaders say of themselves, one row a subscriber, for observers outside. It informs and decides nothing: it is
 -- believed while its term is the checkpoint's, and its leader still leads.
 CREATE TABLE event_bus_reports (
     subscriber_id TEXT PRIMARY KEY,
@@ -34,7 +34,7 @@ CREATE TABLE event_bus_reports (
     -- Up to where everything has been handled.
     global_sequence INTEGER NOT NULL,
     rate REAL NOT NULL,
-    -- Of an event that is being tried again.
+    -- Of an event that is being retried.
     failing INTEGER,
     failures INTEGER,
     next_at INTEGER,

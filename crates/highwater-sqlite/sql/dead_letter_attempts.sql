@@ -1,1 +1,1 @@
-SELECT attempted_at, attempted_by, outcome, detail FROM event_bus_dlq_attempts WHERE letter = $1 ORDER BY id
+SELECT attempted_at, attempted_by, outcome, detail FROM event_bus_dlq_attempts WHERE dead_letter_id = $1 ORDER BY id

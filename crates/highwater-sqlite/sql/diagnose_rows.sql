@@ -66,12 +66,12 @@ said (kind, which, wrong) AS (
     FROM event_bus_dlq d
     WHERE state IN ('dead', 'parked') AND NOT EXISTS (SELECT 1 FROM events e WHERE e.id = d.event_id)
     UNION ALL
-    SELECT 'request', lower(hex(id)), 'what ' || quote(ask) || ' asks for is not known, or not said'
-    FROM event_bus_requests WHERE finished_at IS NULL AND NOT CASE ask
-        WHEN 'replay' THEN letter IS NOT NULL
+    SELECT 'request', lower(hex(id)), 'its kind ' || quote(kind) || ' is not known, or lacks a detail'
+    FROM event_bus_requests WHERE finished_at IS NULL AND NOT CASE kind
+        WHEN 'replay' THEN dead_letter_id IS NOT NULL
         WHEN 'replay_stream' THEN stream_id IS NOT NULL
         WHEN 'replay_all' THEN 1
-        WHEN 'discard' THEN letter IS NOT NULL AND reason IS NOT NULL
+        WHEN 'discard' THEN dead_letter_id IS NOT NULL AND reason IS NOT NULL
         WHEN 'rebuild' THEN 1
         WHEN 'reread' THEN 1
         ELSE 0

@@ -1,2 +1,3 @@
-SELECT id, subscriber_id, ask, letter, stream_id, reason, requested_by, requested_at, finished_at, done, failed, error
+SELECT id, subscriber_id, kind, dead_letter_id, stream_id, reason, requested_by, requested_at, finished_at, done,
+    failed, error
 FROM event_bus_requests WHERE id = $1

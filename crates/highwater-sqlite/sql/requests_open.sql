@@ -1,5 +1,6 @@
 -- So many of each subscriber, so that nobody's many keep another's few waiting.
-SELECT id, subscriber_id, ask, letter, stream_id, reason, requested_by, requested_at, finished_at, done, failed, error
+SELECT id, subscriber_id, kind, dead_letter_id, stream_id, reason, requested_by, requested_at, finished_at, done,
+    failed, error
 FROM (
     SELECT r.*, row_number() OVER (PARTITION BY r.subscriber_id ORDER BY r.requested_at, r.id) AS place
     FROM event_bus_requests r

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use highwater::backend::{
-    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, StateColumns, Taken, Term,
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, StateColumns, Taken, Term, rows,
 };
 use highwater::{Claim, Error};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use crate::error::failed;
-use crate::row::{about, array, counted, micros, now, signed, time, time_if_any, unsigned};
+use crate::row::{Named, about, counted, micros, now, signed, time, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 
@@ -51,23 +51,6 @@ impl Checkpoints for SqliteEventStore {
         })
     }
 
-    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        Box::pin(self.write("pause or resume a subscriber", PATIENCE, async move |tx| {
-            match paused {
-                true => sqlx::query(sql::pause).bind(subscriber_id).bind(now()).execute(&mut *tx).await?,
-                false => sqlx::query(sql::resume).bind(subscriber_id).execute(&mut *tx).await?,
-            };
-            sqlx::query_scalar(sql::known).bind(subscriber_id).fetch_one(&mut *tx).await
-        }))
-    }
-
-    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move {
-            let query = sqlx::query_scalar(sql::paused).bind(array(subscriber_ids));
-            query.fetch_all(&self.inner.pool).await.map_err(|e| failed("see which subscribers are paused", e))
-        })
-    }
-
     fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.write_lightly("store reports", PATIENCE, async move |tx| {
             for report in reports {
@@ -80,10 +63,8 @@ impl Checkpoints for SqliteEventStore {
     fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>> {
         Box::pin(async move {
             let rows = sqlx::query(sql::reports).fetch_all(&self.inner.pool).await;
-            let found = rows.and_then(|rows| {
-                rows.iter().map(report).filter(|read| !is_damaged(read)).collect::<Result<Vec<_>, _>>()
-            });
-            Ok(found.map_err(|e| failed("read reports", e))?.into_iter().flatten().collect())
+            let rows = rows.map_err(|e| failed("read reports", e))?;
+            Ok(rows::readable_reports(rows.iter().map(Named)))
         })
     }
 }
@@ -104,34 +85,6 @@ async fn store_report(tx: &mut SqliteConnection, report: &Report) -> Result<(), 
         .bind(&report.push_degraded)
         .bind(micros(report.reported_at));
     query.execute(tx).await.map(drop)
-}
-
-/// Reports inform: one that cannot be read says nothing, and keeps no other from being read.
-fn is_damaged<T>(read: &Result<T, sqlx::Error>) -> bool {
-    matches!(read, Err(sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }))
-}
-
-/// `None` for a state that only a newer version knows.
-fn report(row: &SqliteRow) -> Result<Option<Report>, sqlx::Error> {
-    let columns = StateColumns {
-        state: row.try_get("state")?,
-        failing: row.try_get::<Option<i64>, _>("failing")?.map(counted).transpose()?,
-        failures: row.try_get("failures")?,
-        next_at: time_if_any(row.try_get("next_at")?)?,
-        reason: row.try_get("reason")?,
-    };
-    let (term, last_error) = (counted(row.try_get("term")?)?, row.try_get::<Option<String>, _>("last_error")?);
-    let Some(state) = columns.read(term, last_error.as_deref()) else { return Ok(None) };
-    Ok(Some(Report {
-        subscriber_id: row.try_get("subscriber_id")?,
-        term,
-        state,
-        position: counted(row.try_get("global_sequence")?)?,
-        rate: row.try_get("rate")?,
-        last_error,
-        push_degraded: row.try_get("push_degraded")?,
-        reported_at: time(row.try_get("reported_at")?)?,
-    }))
 }
 
 async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sqlx::Error> {

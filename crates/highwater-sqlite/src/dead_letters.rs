@@ -1,12 +1,8 @@
-//! Dead letters on SQLite, and what is asked to be done with them.
-
-pub(crate) mod row;
+//! Dead letters on SQLite.
 
 use chrono::{DateTime, Utc};
 use highwater::Error;
-use highwater::backend::{
-    BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Request, RequestColumns,
-};
+use highwater::backend::{BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, rows};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Row, Sqlite};
@@ -14,7 +10,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::PATIENCE;
 use crate::error::failed;
-use crate::row::{array, counted, micros, signed, unsigned};
+use crate::row::{array, counted, micros, read, signed, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 
@@ -37,7 +33,7 @@ impl DeadLetters for SqliteEventStore {
                 .bind(i64::try_from(query.limit).unwrap_or(i64::MAX))
                 .fetch_all(&self.inner.pool)
                 .await;
-            let dead_letters = rows.and_then(|rows| rows.iter().map(row::dead_letter).collect());
+            let dead_letters = rows.and_then(|rows| rows.iter().map(|row| read(row, rows::dead_letter)).collect());
             dead_letters.map_err(|e| failed("list dead letters", e))
         })
     }
@@ -51,29 +47,6 @@ impl DeadLetters for SqliteEventStore {
 
     fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>> {
         Box::pin(async move { self.detail(id).await.map_err(|e| failed("read a dead letter", e)) })
-    }
-
-    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.write("file a request", PATIENCE, async move |tx| {
-            filing(sql::request_file, request).execute(tx).await.map(drop)
-        }))
-    }
-
-    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(async move {
-            let query = sqlx::query(sql::requests_open).bind(array(subscriber_ids));
-            let rows = query.fetch_all(&self.inner.pool).await;
-            let requests = rows.and_then(|rows| row::readable_requests(&rows));
-            requests.map_err(|e| failed("list requests", e))
-        })
-    }
-
-    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
-        Box::pin(async move {
-            let row = sqlx::query(sql::request).bind(id).fetch_optional(&self.inner.pool).await;
-            let request = row.and_then(|row| row.as_ref().map(row::request).transpose());
-            request.map_err(|e| failed("read a request", e))
-        })
     }
 
     fn purge_dead_letters<'a>(
@@ -94,26 +67,12 @@ impl SqliteEventStore {
     async fn detail(&self, id: Uuid) -> Result<Option<DeadLetterDetail>, sqlx::Error> {
         let pool = &self.inner.pool;
         let Some(found) = sqlx::query(sql::dead_letter).bind(id).fetch_optional(pool).await? else { return Ok(None) };
-        let dead_letter = row::dead_letter(&found)?;
+        let dead_letter = read(&found, rows::dead_letter)?;
         let record = self.find(dead_letter.event_id).await?;
         let attempts = sqlx::query(sql::dead_letter_attempts).bind(id).fetch_all(pool).await?;
-        let attempts = attempts.iter().map(row::attempt).collect::<Result<_, _>>()?;
+        let attempts = attempts.iter().map(|row| read(row, rows::attempt)).collect::<Result<_, _>>()?;
         Ok(Some(DeadLetterDetail { dead_letter, record, attempts }))
     }
-}
-
-/// A statement that stores a request.
-pub(crate) fn filing<'q>(statement: &'static str, request: &'q Request) -> Query<'q, Sqlite, SqliteArguments> {
-    let columns = RequestColumns::from(&request.kind);
-    sqlx::query(statement)
-        .bind(request.id)
-        .bind(&request.subscriber_id)
-        .bind(columns.kind)
-        .bind(columns.dead_letter)
-        .bind(columns.stream_id)
-        .bind(columns.reason)
-        .bind(&request.requested_by)
-        .bind(micros(request.requested_at))
 }
 
 /// A statement whose first arguments say which dead letters are meant.

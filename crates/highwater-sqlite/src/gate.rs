@@ -234,7 +234,7 @@ async fn file_of(connection: &mut SqliteConnection) -> Option<PathBuf> {
     match sqlx::query_scalar::<_, String>(sql::file).fetch_one(connection).await {
         Ok(file) => Some(file.into()),
         Err(error) => {
-            tracing::debug!(%error, "a connection does not tell its file");
+            tracing::debug!(%error, "cannot query which file a connection has open");
             None
         }
     }

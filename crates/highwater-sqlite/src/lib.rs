@@ -58,6 +58,7 @@ mod leadership;
 mod log;
 mod migrate;
 mod place;
+mod requests;
 mod row;
 mod sql;
 mod store;

@@ -2,11 +2,12 @@
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt};
-use highwater::StreamName;
 use highwater::backend::columns;
 use highwater::backend::columns::Stopped;
 pub(crate) use highwater::backend::columns::{signed, unsigned};
+use highwater::backend::rows::StoredRow;
 use highwater::backend::{ReadLimit, Record};
+use highwater::{BoxError, StreamName};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
@@ -60,11 +61,6 @@ pub(crate) fn time(micros: i64) -> Result<DateTime<Utc>, sqlx::Error> {
     DateTime::from_timestamp_micros(micros).ok_or_else(beyond)
 }
 
-/// A time that may be missing.
-pub(crate) fn time_if_any(micros: Option<i64>) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
-    micros.map(time).transpose()
-}
-
 pub(crate) fn counted(number: i64) -> Result<u64, sqlx::Error> {
     columns::counted(number).map_err(sqlx::Error::Decode)
 }
@@ -82,6 +78,40 @@ pub(crate) fn about<T>(read: Result<T, sqlx::Error>, row: impl FnOnce() -> Strin
         }
         other => other,
     })
+}
+
+/// A row whose columns are read by their names.
+pub(crate) struct Named<'r>(pub(crate) &'r SqliteRow);
+
+impl StoredRow for Named<'_> {
+    fn id(&self, column: &str) -> Result<Option<Uuid>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn text(&self, column: &str) -> Result<Option<String>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn number(&self, column: &str) -> Result<Option<i64>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn real(&self, column: &str) -> Result<Option<f64>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn flag(&self, column: &str) -> Result<Option<bool>, BoxError> {
+        Ok(self.0.try_get(column)?)
+    }
+
+    fn time(&self, column: &str) -> Result<Option<DateTime<Utc>>, BoxError> {
+        Ok(self.0.try_get::<Option<i64>, _>(column)?.map(time).transpose()?)
+    }
+}
+
+/// Reads a row by the names of its columns; see [`highwater::backend::rows`].
+pub(crate) fn read<T>(row: &SqliteRow, of: fn(&dyn StoredRow) -> Result<T, BoxError>) -> Result<T, sqlx::Error> {
+    of(&Named(row)).map_err(sqlx::Error::Decode)
 }
 
 /// Texts as a JSON array, for `json_each`.

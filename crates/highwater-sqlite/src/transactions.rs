@@ -53,7 +53,7 @@ impl Backend for SqliteEventStore {
                     Ok(Begun { tx: OpenTx::new(tx), global_sequence, dead_letter_open })
                 }
                 Err(error) => {
-                    tx.take_back().await;
+                    tx.roll_back().await;
                     Err(error)
                 }
             }
@@ -77,7 +77,7 @@ impl Backend for SqliteEventStore {
     fn rollback(&self, tx: OpenTx, _unsure: bool) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Ok(tx) = tx.into_inner::<SqliteTx>() {
-                tx.take_back().await;
+                tx.roll_back().await;
             }
         })
     }
@@ -117,11 +117,11 @@ impl SqliteEventStore {
                 Ok(closed)
             }
             Ok(None) => {
-                tx.take_back().await;
+                tx.roll_back().await;
                 Err(self.why_not(fence).await?)
             }
             Err(error) => {
-                tx.take_back().await;
+                tx.roll_back().await;
                 Err(error)
             }
         }

@@ -4,14 +4,13 @@
 mod filling;
 
 use highwater::Error;
-use highwater::backend::{BoxFuture, Filling, Request, Transfer, Unfinished};
+use highwater::backend::{BoxFuture, Filling, Transfer, Unfinished};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteExecutor};
 
-use crate::dead_letters::row;
 use crate::error::failed;
 use crate::leadership::{Folder, Lock};
-use crate::row::{counted, micros, signed, time, unsigned};
+use crate::row::{counted, signed, time, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 use filling::SqliteFilling;
@@ -47,23 +46,6 @@ impl Transfer for SqliteEventStore {
         Box::pin(async move {
             let count = sqlx::query_scalar(sql::events_count).bind(signed(up_to)).fetch_one(&self.inner.pool).await;
             count.map(unsigned).map_err(|e| failed("count events", e))
-        })
-    }
-
-    fn all_open_requests<'a>(
-        &'a self,
-        after: Option<&'a Request>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(async move {
-            let rows = sqlx::query(sql::requests_all_open)
-                .bind(after.map(|after| micros(after.requested_at)))
-                .bind(after.map(|after| after.id))
-                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-                .fetch_all(&self.inner.pool)
-                .await;
-            let requests = rows.and_then(|rows| rows.iter().map(row::request).collect());
-            requests.map_err(|e| failed("list requests", e))
         })
     }
 }

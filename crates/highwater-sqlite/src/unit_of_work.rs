@@ -34,7 +34,7 @@ impl SqliteTx {
     }
 
     /// Ends it explicitly: a dropped transaction only queues its ROLLBACK, and the next writer would meet it.
-    pub(crate) async fn take_back(self) {
+    pub(crate) async fn roll_back(self) {
         let Self { tx, number: _, _permit } = self;
         if let Err(error) = tx.rollback().await {
             tracing::debug!(%error, "there was nothing left to roll back");
@@ -155,7 +155,7 @@ impl UnitOfWork {
     /// transaction.
     pub async fn commit(mut self) -> Result<Vec<Appended>, Error> {
         if let Err(error) = gate::still_open(&mut self.tx).await {
-            self.tx.take_back().await;
+            self.tx.roll_back().await;
             return Err(error);
         }
         let mut done = Vec::with_capacity(self.appends.len());
@@ -167,14 +167,14 @@ impl UnitOfWork {
             match stored {
                 Ok(appended) => done.push(appended),
                 Err(error) => {
-                    self.tx.take_back().await;
+                    self.tx.roll_back().await;
                     return Err(self.store.say_what_fills(error).await);
                 }
             }
         }
         let repeated = done.iter().filter(|appended| appended.repeated).count();
         if repeated > 0 {
-            self.tx.take_back().await;
+            self.tx.roll_back().await;
             return match repeated == done.len() {
                 true => Ok(done),
                 false => Err(Error::PartlyStored { stored: repeated, total: done.len() }),

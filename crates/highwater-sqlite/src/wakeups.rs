@@ -93,7 +93,7 @@ async fn watch(hints: Hints, connector: Connector, interval: Duration, trouble: 
             Err::<(), sqlx::Error>(watch_version(&hints, &mut connection, &lookout).await)
         };
         let Err(error) = watching.await else { return };
-        tracing::debug!(%error, "cannot see what other processes write; trying until it works");
+        tracing::debug!(%error, "cannot see what other processes write; retrying");
         *lock(&trouble) = Some(error.to_string());
         tokio::time::sleep(REOPEN).await;
     }

@@ -1,9 +1,10 @@
 //! For authors of backends: the contracts, what they speak of, and what all backends share.
 //!
-//! [`Backend`] is all contracts together, and the fenced transaction, whose parts are in `transactions.rs`. Applications use
-//! what is at the root of the crate.
+//! [`Backend`] is all contracts together, and the fenced transaction, whose parts are in `transactions.rs`. Of all this, an
+//! application needs only [`Transactional`], and that where it is generic over its store.
 
 pub mod columns;
+pub mod rows;
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub use crate::checkpoints::{
 
 pub use crate::dead_letters::{
     DeadLetter, DeadLetterAttempt, DeadLetterCursor, DeadLetterDetail, DeadLetterQuery, DeadLetterState, DeadLetters,
-    NewDeadLetter, Request, RequestColumns, RequestKind, RequestOutcome,
+    NewDeadLetter,
 };
 #[doc(hidden)]
 pub use crate::delivery::after_commit::appended_in_handler;
@@ -38,6 +39,7 @@ pub use crate::log::{
 };
 pub use crate::prepared::Prepared;
 pub use crate::record::{NewRecord, Record};
+pub use crate::requests::{Request, RequestColumns, RequestKind, RequestOutcome, Requests};
 pub use crate::stored::already_stored;
 pub use crate::subscriber::{IntoSubscriber, ObserverFn, Subscriber};
 pub use crate::transactions::{Begun, Closed, Closing, OpenTx, Opening, Transactional};
@@ -60,7 +62,9 @@ use crate::Error;
 /// - `commit` checks the fence again in its last statement before the commit. Everything in the transaction becomes
 ///   visible together with the closing, or nothing does, and it survives a crash of the server.
 /// - A transaction that is dropped leaves nothing behind.
-pub trait Backend: Log + Wakeups + Checkpoints + DeadLetters + Leadership + Transfer + Diagnose + 'static {
+pub trait Backend:
+    Log + Wakeups + Checkpoints + DeadLetters + Requests + Leadership + Transfer + Diagnose + 'static
+{
     /// Another handle to the same store, for tasks that outlive the borrow.
     fn shared(&self) -> Arc<dyn Backend>;
 

@@ -1,4 +1,4 @@
-//! The contract of checkpoints: how far subscribers are, and which instance may write that.
+//! The contract of checkpoints: how far subscribers are, which instance may write that, and what that instance reports.
 
 mod lease;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use self::lease::of_a_lease;
 use crate::{BoxFuture, Error, Instance, SubscriptionState};
 
-/// How far subscribers are.
+/// How far subscribers are, and what their leaders report beside that.
 ///
 /// # Contract
 ///
@@ -42,12 +42,6 @@ pub trait Checkpoints: Send + Sync {
 
     /// All checkpoints, by subscriber.
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>>;
-
-    /// Pauses or resumes a subscriber, durably and for all instances. `Ok(false)`: there is no such subscriber.
-    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>>;
-
-    /// Which of these subscribers are paused.
-    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
     /// Stores leaders' reports, at most one per subscriber. One of an older term than what is stored is ignored silently. It
     /// may lose reports when the *server* crashes.
@@ -258,8 +252,7 @@ impl<'a> StateColumns<'a> {
 
     /// The state of a leader; `None` for one that only a newer version knows: it informs, so it is no reason to show nothing at
     /// all.
-    #[must_use]
-    pub fn read(&self, term: u64, last_error: Option<&str>) -> Option<SubscriptionState> {
+    pub(crate) fn read(&self, term: u64, last_error: Option<&str>) -> Option<SubscriptionState> {
         let error = || Arc::from(last_error.unwrap_or_default());
         Some(match self.state {
             "catching_up" => SubscriptionState::CatchingUp { term },

@@ -234,8 +234,7 @@ pub enum InstanceMode {
 #[non_exhaustive]
 pub enum CheckpointMode {
     /// After every event: after a crash one event is delivered again at most. A transactional projection gets a
-    /// transaction for each event. Catching up costs a statement for each event: for effects that must not happen twice
-    /// and cannot tell.
+    /// transaction for each event. Catching up costs a statement for each event. For effects that are not idempotent.
     Synchronous,
     /// After so many events, or so long after the first that is not covered yet, and at once when there is nothing more to
     /// do: after a crash `size` events are delivered again at most. A transactional projection gets a transaction for up

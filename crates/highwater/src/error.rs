@@ -137,9 +137,8 @@ pub enum Error {
         reason: String,
     },
 
-    /// The server behind the connection is another one than before (a failover or a restore), so positions remembered
-    /// from it may mean other events now. Start again from the stored checkpoint.
-    #[error("the log was interrupted: {reason}; start again from the stored position")]
+    /// The server was replaced or restored, so remembered positions are invalid. Read the checkpoint again.
+    #[error("the log was interrupted: {reason}; read the checkpoint again")]
     Interrupted {
         /// What changed.
         reason: String,

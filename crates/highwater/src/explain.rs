@@ -102,7 +102,7 @@ pub enum Cause {
         /// The last leader; `None` when none is known.
         last: Option<Leader>,
         /// The time of its last report or checkpoint.
-        heard_of: DateTime<Utc>,
+        last_seen: DateTime<Utc>,
     },
     /// A session holds its lock and does not lead, which keeps every instance from leading.
     LockHeld {
@@ -130,7 +130,7 @@ pub enum Cause {
         /// The leader.
         leader: Leader,
         /// The time of its last report or checkpoint.
-        heard_of: DateTime<Utc>,
+        last_seen: DateTime<Utc>,
     },
     /// Its leader is behind, and makes no progress.
     NotMoving {
@@ -232,7 +232,7 @@ fn causes(overview: &Overview, subscriber: &SubscriberOverview, open: &[DeadLett
     causes
 }
 
-fn heard_of(subscriber: &SubscriberOverview) -> DateTime<Utc> {
+fn last_seen(subscriber: &SubscriberOverview) -> DateTime<Utc> {
     let reported_at = subscriber.report.as_ref().map(|report| report.reported_at);
     subscriber.checkpoint_at.max(reported_at.unwrap_or(subscriber.checkpoint_at))
 }
@@ -252,7 +252,7 @@ fn absent(subscriber: &SubscriberOverview) -> Option<Cause> {
             }
             leader => Cause::Stopped { at: *at, leader },
         },
-        _ => Cause::NobodyLeads { last: leader, heard_of: heard_of(subscriber) },
+        _ => Cause::NobodyLeads { last: leader, last_seen: last_seen(subscriber) },
     })
 }
 
@@ -271,7 +271,7 @@ fn trouble(report: &Report) -> Option<Cause> {
 
 fn uncoordinated(subscriber: &SubscriberOverview) -> Option<Cause> {
     let leader = subscriber.leader.clone().filter(|leader| leader.hold == LeaderHold::Unknown)?;
-    subscriber.is_led().then(|| Cause::Uncoordinated { leader, heard_of: heard_of(subscriber) })
+    subscriber.is_led().then(|| Cause::Uncoordinated { leader, last_seen: last_seen(subscriber) })
 }
 
 /// How far it is. For a subscriber that is behind for another reason, that reason is enough.

@@ -74,6 +74,7 @@ mod paging;
 mod prepared;
 mod record;
 mod repair;
+mod requests;
 mod store;
 mod stored;
 mod stream_id;
@@ -112,13 +113,14 @@ pub use upcast::Upcasters;
 /// Begin with [`EventStore::overview`], [`EventStore::explain`], [`EventStore::repair`] and [`Bus::dead_letters`].
 pub mod operations {
     pub use crate::bus::{DeadLetterQueue, Filed};
-    pub use crate::dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, RequestOutcome};
+    pub use crate::dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState};
     pub use crate::diagnose::{Finding, Planned, Severity};
     pub use crate::explain::{Cause, Explanation};
     pub use crate::leadership::{Instance, Leader, LeaderHold, LockHolder, leader_of};
     pub use crate::log::OpenWriter;
     pub use crate::overview::{LeaseOverview, Overview, SubscriberOverview};
     pub use crate::repair::{Moved, Removed, Repair};
+    pub use crate::requests::RequestOutcome;
 }
 
 // Inside, everything is at hand.
@@ -128,7 +130,7 @@ pub(crate) use operations::*;
 /// Everything an application usually needs, in one `use`.
 pub mod prelude {
     // What applications call on a store, whatever the contract is called.
-    pub use crate::backend::{Log as _, Wakeups as _};
+    pub use crate::backend::Log as _;
     pub use crate::codec::OneOf;
     pub use crate::{
         Append, Appended, BoxError, CheckpointMode, Claim, Coordinator, Error, Event, EventBus, EventStore, Evolve,

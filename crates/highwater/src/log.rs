@@ -66,9 +66,8 @@ pub trait Log: Send + Sync {
     /// The highest `global_sequence` of any committed event, settled or not; 0 when there is none.
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>>;
 
-    /// How far the order is settled: the highest position that [`read_all`](Self::read_all) would now report as complete,
-    /// had one read that far. Never beyond the highest committed event. Returns at once; while writers are open that it has
-    /// not seen begin, it may be as low as 0.
+    /// Everything up to here is final: [`read_all`](Self::read_all) reports no higher position as complete. May be too low, even
+    /// 0, while unknown writers are open. Returns at once.
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>>;
 
     /// The transactions that readers may have to wait for: those that are open and may have drawn a number. One that has

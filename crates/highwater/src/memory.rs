@@ -6,6 +6,7 @@ mod delivery;
 mod diagnose;
 mod leadership;
 mod log;
+mod requests;
 mod transactions;
 mod transfer;
 mod unit_of_work;

@@ -25,7 +25,7 @@ const LIMIT_FIRST: ReadLimit = ReadLimit { events: 1_024, bytes: PAGE_BYTES_MAX 
 /// After how many events handed out the page being read gets its turn.
 const EVENTS_PER_TURN: u32 = 16;
 /// How long to wait before looking again whether an open writer has ended; at first, and at most.
-pub(crate) const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
+pub(crate) const LOOK_AT_WRITERS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
 
 /// Events, as they are read: in order, with back-pressure, one page ahead of the caller at most.
 ///
@@ -238,7 +238,7 @@ pub(crate) fn records<'a, L: Log + ?Sized>(log: &'a L, after: u64, target: u64) 
 
 fn fetch_all<'a, L: Log + ?Sized>(log: &'a L, mut all: All) -> Fetch<'a> {
     Box::pin(async move {
-        let mut wait = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
+        let mut wait = Backoff::new(LOOK_AT_WRITERS.0, LOOK_AT_WRITERS.1);
         let page = loop {
             if all.after >= all.target {
                 return Ok(Fetched { records: Vec::new(), next: None });

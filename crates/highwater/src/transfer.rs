@@ -71,13 +71,6 @@ pub trait Transfer: Send + Sync {
 
     /// How many events there are up to a position.
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>>;
-
-    /// A page of all open requests, by time and then by id.
-    fn all_open_requests<'a>(
-        &'a self,
-        after: Option<&'a Request>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
 }
 
 /// A store that is being filled. Dropping it interrupts that: what was stored stays, and so does the lock.

@@ -9,8 +9,8 @@ use crate::{
     Append, Appended, Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Claim, Closed,
     Closing, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Diagnose, Error, Fence, Filling, Filter,
     Finding, Instance, Leader, Leadership, LeadershipSettings, LockHolder, Log, NamedStream, OpenTx, OpenWriter,
-    Opening, Page, Planned, ReadLimit, Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer,
-    Unfinished, Upcasters, Wakeup, Wakeups,
+    Opening, Page, Planned, ReadLimit, Record, Refused, Report, Request, Requests, StreamPage, StreamRead, Taken,
+    Transfer, Unfinished, Upcasters, Wakeup, Wakeups,
 };
 
 /// Writes every method of the contracts once: as one of [`Wrapper`] that asks the backend inside, and as that of the contract,
@@ -80,8 +80,6 @@ contracts! {
         fn store_checkpoints<'a>(&'a self, writes: &'a [CheckpointWrite]) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>>;
         fn checkpoint<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Option<Checkpoint>, Error>>;
         fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<Checkpoint>, Error>>;
-        fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>>;
-        fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>>;
         fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>>;
         fn reports(&self) -> BoxFuture<'_, Result<Vec<Report>, Error>>;
     }
@@ -90,10 +88,15 @@ contracts! {
         fn dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
         fn count_dead_letters<'a>(&'a self, query: &'a DeadLetterQuery) -> BoxFuture<'a, Result<u64, Error>>;
         fn dead_letter(&self, id: Uuid) -> BoxFuture<'_, Result<Option<DeadLetterDetail>, Error>>;
+        fn purge_dead_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
+    }
+    Requests {
+        fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>>;
+        fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>>;
         fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
         fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
+        fn all_open_requests<'a>(&'a self, after: Option<&'a Request>, limit: usize) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
         fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>>;
-        fn purge_dead_letters<'a>(&'a self, subscriber_id: &'a str, before: DateTime<Utc>) -> BoxFuture<'a, Result<u64, Error>>;
     }
     Leadership {
         fn candidate(&self, instance: &Instance, settings: &LeadershipSettings) -> Box<dyn Candidate>;
@@ -105,7 +108,6 @@ contracts! {
         fn filling(&self) -> BoxFuture<'_, Result<Option<Unfinished>, Error>>;
         fn abandon(&self) -> BoxFuture<'_, Result<bool, Error>>;
         fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>>;
-        fn all_open_requests<'a>(&'a self, after: Option<&'a Request>, limit: usize) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
     }
     Diagnose {
         fn diagnose(&self) -> BoxFuture<'_, Result<Vec<Finding>, Error>>;

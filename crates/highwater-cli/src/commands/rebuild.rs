@@ -6,7 +6,7 @@ use highwater::backend::{Backend, Request, RequestKind};
 
 use crate::arguments::Global;
 use crate::failure::{Failure, note};
-use crate::requests::{Asking, must_exist, what_it_waits_for};
+use crate::requests::{RequestOptions, must_exist, what_it_waits_for};
 use crate::terminal;
 
 /// Empty a projection's read model and let it start again from the beginning
@@ -26,7 +26,7 @@ pub(crate) struct Rebuild {
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
-    asking: Asking,
+    options: RequestOptions,
 }
 
 impl Rebuild {
@@ -45,7 +45,7 @@ impl Rebuild {
         must_exist(store, &self.subscriber).await?;
         let question = format!("Empty the read model of {} and start it again from the beginning?", self.subscriber);
         terminal::confirm(&question, self.yes || self.force)?;
-        let repair = store.repair().by(&self.asking.by);
+        let repair = store.repair().by(&self.options.by);
         let repair = if self.force { repair.force() } else { repair };
         let filed = match self.open(store).await? {
             // Done twice it would be no better.
@@ -58,11 +58,11 @@ impl Rebuild {
         };
         // A request that waits for a leader is filed, and that is all that was to be done here.
         if what_it_waits_for(store, &self.subscriber).await?.is_some() {
-            self.asking.wait = 0;
+            self.options.wait = 0;
         }
         let mut out = global.output();
         let done = format!("{} starts again from the beginning", self.subscriber);
-        self.asking.finish(store, &[filed], |_| done.clone(), &mut out).await?;
+        self.options.finish(store, &[filed], |_| done.clone(), &mut out).await?;
         out.finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater::backend::DeadLetters as _;
+use highwater::backend::Requests as _;
 use highwater::{
     BoxError, Event, EventBus, FailurePolicy, GlobalSequence, InstanceMode, Projection, ReliableDeliveryConfig,
     StateIs, SubscriptionState, observer_fn,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::backend::{Checkpoints, DeadLetterQuery, DeadLetters, Transactional};
+use highwater::backend::{Checkpoints, DeadLetterQuery, DeadLetters, Requests, Transactional};
 use highwater::{
     Error, EventBus, EventTypes, GlobalSequence, InstanceMode, Problem, ReliableDeliveryConfig, SubscriberOptions,
     Subscription, SubscriptionState,
@@ -176,9 +176,10 @@ pub async fn a_term_that_nobody_was_given_is_replaced_by_the_next_leader<D: ByHa
 
 #[doc(hidden)]
 pub async fn a_request_that_nobody_understands_keeps_no_other_waiting<D: ByHand>() {
-    let (dance, replay, report) =
-        (request::<D>(0, "dance"), request::<D>(1, "replay_all"), report::<D>("projection:y", -1, "live"));
-    let sql = format!("{dance}; {replay}; {report}");
+    let (dance, replay) = (request::<D>(0, "dance"), request::<D>(1, "replay_all"));
+    let (one, two) = (report::<D>("projection:y", -1, "live"), report::<D>("projection:z", 1, "retrying"));
+    let negative = "UPDATE event_bus_reports SET failures = -1 WHERE subscriber_id = 'projection:z'";
+    let sql = format!("{dance}; {replay}; {one}; {two}; {negative}");
     let (_by_hand, store, bus) = after::<D>(&sql, InstanceMode::SingleInstance).await;
     subscribe(&bus, "projection:x").await;
     let filed = bus.dead_letters().by("anna").replay_all("projection:x").await.expect("it can be filed");
@@ -187,7 +188,10 @@ pub async fn a_request_that_nobody_understands_keeps_no_other_waiting<D: ByHand>
     assert!(open.is_empty(), "{open:?}");
     assert_says(&store.request(Uuid::nil()).await, "dance");
     let reports = store.reports().await.expect("what can be read is read");
-    assert!(reports.iter().all(|report| report.subscriber_id != "projection:y"), "{reports:?}");
+    assert!(
+        reports.iter().all(|report| !["projection:y", "projection:z"].contains(&&*report.subscriber_id)),
+        "{reports:?}"
+    );
     end(bus).await;
 }
 
@@ -208,10 +212,17 @@ pub async fn a_replay_of_a_dead_letter_without_an_event_fails_beside_a_damaged_o
 }
 
 #[doc(hidden)]
-pub async fn a_dead_letter_of_no_known_state_is_an_error_where_it_is_asked_for<D: ByHand>() {
-    let (by_hand, store) = history::<D>().await;
-    by_hand.execute(&dead_letter::<D>(0, "lost")).await;
-    assert_says(&store.dead_letter(Uuid::nil()).await, "\"lost\"");
+pub async fn a_damaged_dead_letter_is_an_error_where_it_is_asked_for<D: ByHand>() {
+    let damages = [
+        ("state = 'lost'", "\"lost\""),
+        ("global_sequence = -1", "global_sequence: -1"),
+        ("retry_count = -1", "retry_count: -1"),
+    ];
+    for (set, why) in damages {
+        let (by_hand, store) = history::<D>().await;
+        by_hand.execute(&format!("{}; UPDATE event_bus_dlq SET {set}", dead_letter::<D>(0, "dead"))).await;
+        assert_says(&store.dead_letter(Uuid::nil()).await, why);
+    }
 }
 
 /// Checks that what cannot be read is called damaged, and why.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use highwater::backend::{
-    Backend, Closing, DeadLetterQuery, DeadLetterState, DeadLetters, Opening, Refused, Report, Request, RequestKind,
+    Backend, Closing, DeadLetterQuery, DeadLetterState, Opening, Refused, Report, Request, RequestKind, Requests,
 };
 use highwater::{BusError, Error, EventStore, GlobalSequence, StartAt, SubscriberOptions, SubscriptionState};
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater::backend::{DeadLetters, LeaderHold};
+use highwater::backend::{LeaderHold, Requests};
 use highwater::operations::{Cause, DeadLetterQuery};
 use highwater::{BusError, Error, EventStore, FailurePolicy, GlobalSequence, Invalid, SubscriptionState};
 use uuid::Uuid;

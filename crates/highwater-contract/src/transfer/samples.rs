@@ -3,7 +3,7 @@
 use chrono::{DateTime, SubsecRound, Utc};
 use highwater::backend::{
     Backend, Checkpoints, Closing, DeadLetter, DeadLetterAttempt, DeadLetterDetail, DeadLetterQuery, DeadLetterState,
-    DeadLetters, Fence, FilledCheckpoint, NewDeadLetter, Record, Request, RequestKind, RequestOutcome,
+    Fence, FilledCheckpoint, NewDeadLetter, Record, Request, RequestKind, RequestOutcome, Requests,
 };
 use uuid::Uuid;
 

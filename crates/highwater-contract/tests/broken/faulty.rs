@@ -6,7 +6,7 @@ use highwater::backend::{
     Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetterDetail,
     DeadLetterQuery, DeadLetters, Diagnose, Fence, Filling, Finding, Instance, KindsWritten, Leader, Leadership,
     LeadershipSettings, LockHolder, Log, NamedStream, NewRecord, OpenTx, Opening, Page, Planned, Prepared, ReadLimit,
-    Record, Refused, Report, Request, StreamPage, StreamRead, Taken, Transfer, Unfinished, Wakeup, Wakeups,
+    Record, Refused, Report, Request, Requests, StreamPage, StreamRead, Taken, Transfer, Unfinished, Wakeup, Wakeups,
 };
 use highwater::{
     Append, Appended, BoxError, Claim, Error, ExpectedVersion, Filter, MemoryEventStore, MemoryTx, Upcasters,

@@ -28,7 +28,7 @@ use chrono::DateTime;
 use drawn::DrawnHarness;
 use faults::transfer;
 use faulty::{Fault, FaultyHarness};
-use highwater::backend::{Checkpoints, Log, NewRecord};
+use highwater::backend::{Checkpoints, Log, NewRecord, Requests};
 use highwater::{Append, Claim, Error, MemoryEventStore};
 use highwater_contract::{Case, Harness, Settings, cases, ignore_environment};
 use uuid::Uuid;
@@ -64,10 +64,11 @@ enum Part {
 
 impl Part {
     fn of<H>(case: &Case<H>) -> Self {
-        const DELIVERY: [&str; 24] = [
+        const DELIVERY: [&str; 25] = [
             "checkpoints",
             "transactions",
             "dead_letters",
+            "requests",
             "transfer",
             "leadership",
             "following",

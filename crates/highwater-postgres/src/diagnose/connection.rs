@@ -147,7 +147,7 @@ pub(super) async fn pooler(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
         });
     }
     if findings.is_empty() {
-        findings.push(Finding::good(TOPIC, "every connection is a session of its own"));
+        findings.push(Finding::good(TOPIC, "every connection is a dedicated session"));
     }
     Ok(findings)
 }

@@ -165,8 +165,8 @@ impl GivesBack {
     fn held(&mut self, granted: Granted) -> Box<dyn HeldLock> {
         let Granted { session, number, lost, validity } = granted;
         if let Err(error) = tell(&self.commands, Command::Collected { key: self.key, number }) {
-            // It counts as left lying: the thread takes it back, and says so.
-            tracing::debug!(%error, "could not say that a lock is in hand");
+            // It counts as never collected: the thread releases it, and says so.
+            tracing::debug!(%error, "could not confirm to the lock thread that a lock was received; it releases the lock");
         }
         Box::new(PgHeldLock { key: self.key, session, number, lost, validity, release: self.release.take() })
     }

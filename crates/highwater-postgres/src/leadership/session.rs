@@ -160,7 +160,9 @@ impl Session {
         }
         match self.sweep(&[own]).await? {
             Swept::Got(got) => self.shown = got == [own],
-            Swept::Refused(error) => tracing::debug!(%error, "cannot show that this instance is there"),
+            Swept::Refused(error) => {
+                tracing::debug!(%error, "cannot acquire the lock by which other instances see this one; retrying")
+            }
         }
         Ok(())
     }

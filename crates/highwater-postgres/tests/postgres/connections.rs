@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::Utc;
 use highwater::backend::{
-    BoxFuture, Checkpoints, DeadLetters, Diagnose, Leadership, Log, ReadLimit, Request, RequestKind, StreamRead,
-    Transfer,
+    BoxFuture, Checkpoints, DeadLetters, Diagnose, Leadership, Log, ReadLimit, Request, RequestKind, Requests,
+    StreamRead, Transfer,
 };
 use highwater::operations::DeadLetterQuery;
 use highwater::{Append, Claim, Error, EventStore, ExpectedVersion};
@@ -282,7 +282,7 @@ async fn a_session_that_freezes_while_it_is_opened_is_given_up_and_replaced() {
     let through = || options.clone().host("127.0.0.1").port(proxy.port()).application_name("through");
     let store = PgEventStore::connect_to_with(through(), config()).await.unwrap();
     let bus = PgEventBus::with_config(store.clone(), coordinated());
-    // When it is asked whether it is a session of its own.
+    // When it is asked whether it is a dedicated session.
     proxy.freeze_at("lead", "pg_backend_pid()");
     let subscribing = bus.subscribe(Recorder::new("projection:a"));
     let told = tokio::time::timeout(Duration::from_secs(30), subscribing).await.expect("it is answered").map(drop);

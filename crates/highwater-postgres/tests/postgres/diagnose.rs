@@ -4,7 +4,7 @@ mod planning;
 
 use std::time::Duration;
 
-use highwater::backend::{Diagnose, Finding, Log, Severity};
+use highwater::backend::{Diagnose, Finding, Log, Requests, Severity};
 use highwater::{Claim, Error, GlobalSequence};
 use highwater_postgres::{PgConfig, PgEventBus, PgEventStore};
 use sqlx::Connection;
@@ -365,7 +365,7 @@ async fn a_pooler_in_the_way_is_found() {
     assert_found(&store, Severity::Bad, "pooler", "leadership_url", "session mode").await;
     let pooler = ThrowawayPgBouncer::start(&server, PoolMode::Session).unwrap();
     let store = PgEventStore::connect_with(&pooler.url(), db.config()).await.unwrap();
-    assert_eq!(find(&store, "pooler", "session of its own").await.severity, Severity::Good);
+    assert_eq!(find(&store, "pooler", "dedicated session").await.severity, Severity::Good);
 }
 
 #[tokio::test]
@@ -382,7 +382,7 @@ async fn dead_letters_that_wait_and_those_that_could_go_are_counted() {
     .await;
     db.execute(
         &mut admin,
-        "INSERT INTO {s}.event_bus_requests (id, subscriber_id, ask, requested_by, finished_at)
+        "INSERT INTO {s}.event_bus_requests (id, subscriber_id, kind, requested_by, finished_at)
         VALUES (gen_random_uuid(), 's', 'replay_all', 'me', now() - interval '31 days')",
     )
     .await;

@@ -2,7 +2,7 @@
 
 use highwater::backend::{
     Backend, CheckpointWrite, Checkpoints, Closing, DeadLetters, Log, NewDeadLetter, Opening, ReadLimit, Report,
-    Request, RequestKind, StreamRead,
+    Request, RequestKind, Requests, StreamRead,
 };
 use highwater::operations::DeadLetterQuery;
 use highwater::{Append, Claim, Error, EventStore, ExpectedVersion};

@@ -1,6 +1,6 @@
 //! Filling a store on PostgreSQL, and who is kept out of it meanwhile.
 
-use highwater::backend::{Batch, CheckpointWrite, Checkpoints, Log, Record, Transfer};
+use highwater::backend::{Batch, CheckpointWrite, Checkpoints, Log, Record, Requests, Transfer};
 use highwater::transfer::TransferError;
 use highwater::{Append, Claim, Error, EventStore, MemoryEventStore, Metadata, transfer};
 use highwater_postgres::PgEventStore;

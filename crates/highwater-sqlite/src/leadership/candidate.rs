@@ -172,7 +172,7 @@ impl Candidate for SqliteCandidate {
                 sqlx::query(sql::instance_leave).bind(self.keeper.session).execute(tx).await.map(drop)
             });
             if let Err(error) = left.await {
-                tracing::debug!(%error, "left without a notice; the others see that the lock is free");
+                tracing::debug!(%error, "could not delete this instance's row; the others see that its lock is free");
             }
         })
     }

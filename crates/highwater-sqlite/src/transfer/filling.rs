@@ -12,9 +12,9 @@ use sqlx::{Arguments, Row};
 use uuid::Uuid;
 
 use crate::checkpoints::draw_term;
-use crate::dead_letters::filing;
 use crate::error::{Code, code, commit_failed, failed};
 use crate::leadership::Lock;
+use crate::requests::filing;
 use crate::row::{self, micros, now, signed};
 use crate::sql::{self, Inserts};
 use crate::store::SqliteEventStore;
@@ -200,7 +200,7 @@ async fn end(tx: SqliteTx, done: Result<(), Error>) -> Result<(), Error> {
     match done {
         Ok(()) => tx.commit().await.map_err(|e| commit_failed("fill the store", e)),
         Err(error) => {
-            tx.take_back().await;
+            tx.roll_back().await;
             Err(error)
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Leadership, Log, Transfer, Wakeups};
+use highwater::backend::{Checkpoints, DeadLetters, Diagnose, Leadership, Log, Requests, Transfer, Wakeups};
 use highwater::operations::DeadLetterQuery;
 use highwater::transfer::copy;
 use highwater::{Claim, Coordinator, MemoryEventStore, ProjectorCoordinator};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Log, Opening};
+use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Log, Opening, Requests};
 use highwater::{Append, Claim, Error, ExpectedVersion};
 use highwater_sqlite::{SqliteConfig, SqliteEventStore};
 use sqlx::Connection;

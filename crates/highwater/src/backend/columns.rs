@@ -9,7 +9,7 @@ use crate::backend::{ReadLimit, Record};
 use crate::transfer::TransferError;
 use crate::{BoxError, Error};
 
-/// Numbers that only ever count up. What is negative is no 0.
+/// A counter from the database. Negative values are an error, not 0.
 ///
 /// # Errors
 /// For a negative one.

@@ -12,7 +12,7 @@ use super::{Bus, Inner};
 use crate::{Backoff, BusError, Error, Invalid, Request, RequestKind, RequestOutcome};
 
 /// How long to wait before looking at a request again: at first, and at most.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+const LOOK_AT_REQUEST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
 /// How often resolved dead letters are checked for those that have been kept long enough.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -53,7 +53,7 @@ impl Bus {
         // A subscriber that was only just subscribed here may not have its checkpoint yet.
         while !self.backend().set_paused(subscriber_id, paused).await? {
             match deadline {
-                Some(at) if Instant::now() < at => tokio::time::sleep(LOOK_AGAIN.0).await,
+                Some(at) if Instant::now() < at => tokio::time::sleep(LOOK_AT_REQUEST.0).await,
                 _ => return Err(Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned()))),
             }
             deadline = deadline.filter(|_| self.inner.entry(subscriber_id).is_some());
@@ -127,7 +127,7 @@ impl Filed<'_> {
     pub async fn done(self) -> Result<RequestOutcome, Error> {
         let timeout = self.bus.inner.config.wait_timeout;
         let deadline = Instant::now() + timeout;
-        let mut pause = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
+        let mut pause = Backoff::new(LOOK_AT_REQUEST.0, LOOK_AT_REQUEST.1);
         loop {
             let request = self.bus.backend().request(self.id).await?;
             let request = request.ok_or(Error::NotFound { what: "request", id: self.id })?;

@@ -9,7 +9,7 @@ use crate::overview::ends;
 use crate::{BusError, Error, Progress, RequestKind, SubscriptionState};
 
 /// How often to look how far another instance is.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LOOK_AT_LEADER: Duration = Duration::from_millis(20);
 
 /// A subscriber of a bus in this process. Dropping it stops nothing.
 pub struct Subscription {
@@ -88,7 +88,7 @@ impl Subscription {
                     return Err(Error::Bus(BusError::NotRunning { subscriber_id: self.entry.id.to_string(), reason }));
                 },
                 // Where another instance processes, only its checkpoint tells.
-                () = tokio::time::sleep(LOOK_AGAIN), if elsewhere => {}
+                () = tokio::time::sleep(LOOK_AT_LEADER), if elsewhere => {}
             }
         }
     }

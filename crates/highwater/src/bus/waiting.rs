@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+const LOOK_AT_CHECKPOINT: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// How long to wait for the first checkpoint of a subscriber that this bus does not have. One that another instance is just
 /// starting has it by then.
@@ -99,11 +99,11 @@ impl Bus {
         crate::subscriber::check_id(subscriber_id)?;
         let begun = Instant::now();
         let deadline = begun + timeout;
-        let (mut pause, mut told) = (Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1), false);
+        let (mut pause, mut told) = (Backoff::new(LOOK_AT_CHECKPOINT.0, LOOK_AT_CHECKPOINT.1), false);
         loop {
             let late = Instant::now() >= deadline;
             // The first look is not cut short: a caller with a time-out of zero still wants an answer.
-            let patience = deadline.max(Instant::now() + LOOK_AGAIN.1);
+            let patience = deadline.max(Instant::now() + LOOK_AT_CHECKPOINT.1);
             let looked = tokio::time::timeout_at(patience, self.reached(subscriber_id, global_sequence)).await;
             let looked = looked.unwrap_or_else(|elapsed| {
                 Err(Error::Unavailable { action: "read a checkpoint in time", source: elapsed.into() })

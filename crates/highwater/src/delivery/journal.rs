@@ -1,4 +1,4 @@
-//! What is logged about a subscriber: all of it here, nothing elsewhere.
+//! What a subscriber's task logs about it.
 
 use std::time::Duration;
 

@@ -130,7 +130,7 @@ impl Tail {
         let mut life = 0;
         let mut held_back = HeldBack::default();
         loop {
-            let Some((position, epoch, incarnation)) = self.seated() else {
+            let Some((position, epoch, incarnation)) = self.shared_position() else {
                 self.wanted.notified().await;
                 continue;
             };
@@ -198,7 +198,7 @@ impl Tail {
         }
     }
 
-    fn seated(&self) -> Option<(u64, u64, u64)> {
+    fn shared_position(&self) -> Option<(u64, u64, u64)> {
         let state = self.state();
         (state.slots > 0).then_some((state.position, state.epoch, state.incarnation))
     }
@@ -224,7 +224,7 @@ impl Tail {
             return true;
         }
         if page.incarnation != state.incarnation {
-            // Subscribers seated there find out at their next look; a new one starts afresh, and waits for no other.
+            // Subscribers with a slot there find out at their next look; a new one starts afresh, and waits for no other.
             *state = TailState { void_before: state.epoch + 1, ..state.next() };
         } else if page.complete_to > position {
             state.push(page, self.keep);
@@ -366,7 +366,7 @@ mod tests {
 
     /// Takes a page in as the reading task does.
     fn read(tail: &Tail, page: Page) {
-        let (position, epoch, _) = tail.seated().unwrap();
+        let (position, epoch, _) = tail.shared_position().unwrap();
         tail.keep(page, position, epoch);
     }
 

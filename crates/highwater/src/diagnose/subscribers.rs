@@ -50,7 +50,7 @@ pub async fn diagnose_subscribers(store: &dyn Backend) -> Result<Vec<Finding>, E
     findings.extend(denied(store, &ids).await?);
     if findings.is_empty() {
         let count = subscribers.len();
-        findings.push(Finding::good(TOPIC, format!("none of {count} falls behind unnoticed")));
+        findings.push(Finding::good(TOPIC, format!("all {count} subscribers are keeping up, paused, or led")));
     }
     Ok(findings)
 }

@@ -56,7 +56,7 @@ pub enum BusError {
     },
 
     /// The tables of a read model are not those that this program's code is written for, and reading them could go wrong in
-    /// silence. It is said why in the log and by `highwater why`: rebuild it, upgrade the program, or wait until it is set up.
+    /// silence. The log and `highwater why` give the reason. Rebuild it, upgrade the program, or wait until it is set up.
     #[error(
         "the tables of {subscriber_id:?} are {}, and this program is written for version {wanted}: rebuild it, or upgrade what is \
          older",

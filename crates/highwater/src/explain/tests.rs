@@ -157,7 +157,7 @@ fn what_a_leader_says_is_passed_on() {
         "{said:?}"
     );
     let said = told(100, &says(SubscriptionState::Halted { reason: "event 41 failed".into() }));
-    assert!(said[0].starts_with("It is halted: event 41 failed. Fix that"), "{said:?}");
+    assert!(said[0].starts_with("It is halted: event 41 failed. Fix the cause"), "{said:?}");
     assert!(
         told(100, &says(SubscriptionState::Disconnected { error: "no room".into() }))[0]
             .contains("cannot work with the store: no room")
@@ -174,6 +174,6 @@ fn what_else_is_to_be_done_comes_last() {
     let said = told(40, &others);
     assert_eq!(said.len(), 5);
     assert!(said[1].starts_with("2 streams wait behind an event") && said[2].starts_with("1 dead letter is open"));
-    assert!(said[3].starts_with("3 requests wait to be done"), "{said:?}");
+    assert!(said[3].starts_with("3 requests (replay, discard, rebuild) wait for the leader."), "{said:?}");
     assert!(said[4].contains("polling alone: a pooler."), "{said:?}");
 }

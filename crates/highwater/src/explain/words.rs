@@ -46,18 +46,18 @@ impl fmt::Display for Cause {
             Self::NobodyLeads { last: None, .. } => f.write_str(
                 "No instance processes for it, and none is known to have. Start an instance that subscribes it.",
             ),
-            Self::NobodyLeads { last: Some(leader), heard_of } => write!(
+            Self::NobodyLeads { last: Some(leader), last_seen } => write!(
                 f,
-                "Nobody processes for it. {} did so last, since {}, and was last heard of {}: it ended without a word, or \
+                "Nobody processes for it. {} did so last, since {}, and was last seen {}: it ended without a word, or \
                  could not be reached any more. Start an instance that subscribes it, and look why that one ended.",
                 Who(leader),
                 When(leader.since),
-                Ago(*heard_of),
+                Ago(*last_seen),
             ),
             Self::LockHeld { holders } => write!(
                 f,
-                "Nobody can lead: {} has its lock and does not lead. If that is an instance, it is about to, or cannot: look at \
-                 what it says. Otherwise end it.",
+                "Nobody can lead: {} has its lock and does not lead. An instance may be about to lead, or be stuck: check its log. \
+                 End any other session.",
                 named(holders),
             ),
             Self::MovedByHand { checkpoint, at, leader } => write!(
@@ -72,12 +72,12 @@ impl fmt::Display for Cause {
                 let who = leader.as_ref().map_or_else(|| "Its leader".to_owned(), |leader| Who(leader).to_string());
                 write!(f, "{who} stopped it in good order {}. Start an instance that subscribes it.", Ago(*at))
             }
-            Self::Uncoordinated { leader, heard_of } => write!(
+            Self::Uncoordinated { leader, last_seen } => write!(
                 f,
-                "{} processes for it without coordination, so it cannot be told whether it still runs; it was last heard of \
+                "{} processes for it without coordination, so it cannot be told whether it still runs; it was last seen \
                  {}. Look at that process, or run it with InstanceMode::Coordinated.",
                 Who(leader),
-                Ago(*heard_of),
+                Ago(*last_seen),
             ),
             Self::NotMoving { since, lag_events, leader } => {
                 let who = leader.as_ref().map_or_else(|| "Its leader".to_owned(), |leader| Who(leader).to_string());
@@ -96,12 +96,9 @@ impl fmt::Display for Cause {
                 When(*next_at),
                 shown(error.as_deref().unwrap_or("no error was told")),
             ),
-            Self::Halted { reason } => write!(
-                f,
-                "It is halted: {}. Fix that; if it does not continue by itself then, resume it where it runs or restart that \
-                 process.",
-                shown(reason)
-            ),
+            Self::Halted { reason } => {
+                write!(f, "It is halted: {}. Fix the cause, then resume it or restart the process.", shown(reason))
+            }
             Self::Paused => f.write_str("An operator paused it. Resume it, and it continues from where it is."),
             Self::Disconnected { error } => write!(
                 f,
@@ -118,9 +115,8 @@ impl fmt::Display for Cause {
             Self::DeadLetters { count, first } => dead_letters(f, *count, first.as_deref()),
             Self::OpenRequests { count } => write!(
                 f,
-                "{count} {} to be done: what was asked for, as replays, discards and rebuilds are. Its leader does \
-                 that, as soon as there is one and it is not paused.",
-                plural(*count, "request waits", "requests wait"),
+                "{count} {} for the leader. It begins once an instance leads and no pause holds.",
+                plural(*count, "request (replay, discard, rebuild) waits", "requests (replay, discard, rebuild) wait"),
             ),
             Self::PushDegraded { reason } => write!(
                 f,

@@ -255,7 +255,7 @@ impl Inner {
             }
             if planned.insert(plan.subscriber_id.clone()) && self.roll.ask(&plan.subscriber_id, plan.to) {
                 let (id, to) = (&plan.subscriber_id, plan.to);
-                tracing::debug!(subscriber_id = id, session = %to, "should be led by another instance");
+                tracing::debug!(subscriber_id = id, session = %to, "to be handed over to another instance, for balance");
             }
         }
     }

@@ -26,9 +26,7 @@ impl LocalCoordinator {
     async fn grant(&self, claim: &Claim) -> Result<LeadershipGuard, Error> {
         crate::subscriber::check_id(&claim.subscriber_id)?;
         self.told.call_once(|| {
-            tracing::info!(
-                "instance_mode is SingleInstance: no lock is taken, so run one instance, or Coordinated ones"
-            );
+            tracing::info!("instance_mode is SingleInstance: no lock is taken. Run one instance, or set Coordinated.");
         });
         let claim = claim.clone().by(&self.instance, None);
         let taken = self.backend.take_over(&claim).await?;

@@ -63,29 +63,6 @@ impl Checkpoints for MemoryEventStore {
         })
     }
 
-    fn set_paused<'a>(&'a self, subscriber_id: &'a str, paused: bool) -> BoxFuture<'a, Result<bool, Error>> {
-        Box::pin(async move {
-            let mut state = self.delivery.state();
-            self.filling.check()?;
-            if !state.checkpoints.contains_key(subscriber_id) {
-                return Ok(false);
-            }
-            if paused {
-                state.paused.insert(subscriber_id.to_owned());
-            } else {
-                state.paused.remove(subscriber_id);
-            }
-            Ok(true)
-        })
-    }
-
-    fn paused<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move {
-            let state = self.delivery.state();
-            Ok(subscriber_ids.iter().filter(|id| state.paused.contains(*id)).cloned().collect())
-        })
-    }
-
     fn store_reports<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let mut state = self.delivery.state();

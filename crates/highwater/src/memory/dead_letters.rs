@@ -4,10 +4,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::MemoryEventStore;
-use crate::{BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Error, Request};
-
-/// Requests of one subscriber that are returned at once.
-const REQUESTS_MAX: usize = 100;
+use crate::{BoxFuture, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetters, Error};
 
 impl DeadLetters for MemoryEventStore {
     fn parked<'a>(&'a self, subscriber_id: &'a str) -> BoxFuture<'a, Result<Vec<(Uuid, u64)>, Error>> {
@@ -56,34 +53,6 @@ impl DeadLetters for MemoryEventStore {
             dead_letter.stream_name = record.as_ref().and_then(|record| record.stream_name.clone());
             Ok(Some(DeadLetterDetail { dead_letter, record, attempts }))
         })
-    }
-
-    fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let mut state = self.delivery.state();
-            self.filling.check()?;
-            if state.requests.iter().all(|filed| filed.id != request.id) {
-                state.requests.push(request.clone());
-            }
-            Ok(())
-        })
-    }
-
-    fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(async move {
-            let state = self.delivery.state();
-            let open = |id: &String| {
-                let of = move |request: &&Request| request.outcome.is_none() && request.subscriber_id == *id;
-                state.requests.iter().filter(of).take(REQUESTS_MAX).cloned().collect::<Vec<_>>()
-            };
-            let mut requests: Vec<Request> = subscriber_ids.iter().flat_map(open).collect();
-            requests.sort_by_key(|request| request.requested_at);
-            Ok(requests)
-        })
-    }
-
-    fn request(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Request>, Error>> {
-        Box::pin(async move { Ok(self.delivery.state().requests.iter().find(|request| request.id == id).cloned()) })
     }
 
     fn purge_dead_letters<'a>(

@@ -116,23 +116,6 @@ impl Transfer for MemoryEventStore {
     fn count_events(&self, up_to: u64) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move { Ok(self.log.state().count(up_to) as u64) })
     }
-
-    fn all_open_requests<'a>(
-        &'a self,
-        after: Option<&'a Request>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Request>, Error>> {
-        Box::pin(async move {
-            let place = |request: &Request| (request.requested_at, request.id);
-            let open = |request: &&Request| {
-                request.outcome.is_none() && after.is_none_or(|after| place(request) > place(after))
-            };
-            let mut requests: Vec<Request> = self.delivery.state().requests.iter().filter(open).cloned().collect();
-            requests.sort_by_key(place);
-            requests.truncate(limit);
-            Ok(requests)
-        })
-    }
 }
 
 struct MemoryFilling {

@@ -4,7 +4,7 @@ use chrono::SubsecRound;
 
 use super::FilledCheckpoint;
 use super::digest::Digest;
-use crate::paging::{self, LOOK_AGAIN};
+use crate::paging::{self, LOOK_AT_WRITERS};
 use crate::{
     Backend, Backoff, BoxFuture, DeadLetterCursor, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, Record,
     Request,
@@ -125,7 +125,7 @@ async fn refuse_half(store: &dyn Backend) -> Result<(), Error> {
 
 /// Waits until nothing can appear any more up to a position. A rollback sends no hint, so we look again.
 async fn settled(store: &dyn Backend, position: u64) -> Result<(), Error> {
-    let mut wait = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
+    let mut wait = Backoff::new(LOOK_AT_WRITERS.0, LOOK_AT_WRITERS.1);
     while store.frontier().await? < position {
         tokio::time::sleep(wait.next_delay()).await;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Transactional, Wrapper};
+use highwater::backend::{Backend, CheckpointWrite, Checkpoints, Transactional, Wakeups, Wrapper};
 use highwater::prelude::*;
 use highwater::{Bus, BusError, Claim, CoordinatorConfig, GlobalSequence, Invalid, StartAt, SubscriptionState};
 use tracing::Level;

@@ -3,8 +3,8 @@
 use crate::source::{RUST, read, root};
 
 /// `transactions` is the fenced transaction.
-const ROWS: [&str; 8] =
-    ["log", "wakeups", "checkpoints", "leadership", "dead_letters", "transfer", "diagnose", "transactions"];
+const ROWS: [&str; 9] =
+    ["log", "wakeups", "checkpoints", "leadership", "dead_letters", "requests", "transfer", "diagnose", "transactions"];
 
 const COLUMNS: [&str; 5] = [
     "crates/highwater/src",
@@ -15,12 +15,13 @@ const COLUMNS: [&str; 5] = [
 ];
 
 /// Where the contracts are, by the names of their traits.
-const TRAITS: [(&str, &str); 8] = [
+const TRAITS: [(&str, &str); 9] = [
     ("Log", "log"),
     ("Wakeups", "wakeups"),
     ("Checkpoints", "checkpoints"),
     ("Leadership", "leadership"),
     ("DeadLetters", "dead_letters"),
+    ("Requests", "requests"),
     ("Transfer", "transfer"),
     ("Diagnose", "diagnose"),
     ("Backend", "backend"),

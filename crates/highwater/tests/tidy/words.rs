@@ -12,7 +12,6 @@ const WORDS: [&str; 31] = [
     "taking in",
     "took in",
     "mend",
-    "mended",
     "does without",
     "done without",
     "go on",
@@ -28,6 +27,8 @@ const WORDS: [&str; 31] = [
     "somebody",
     "one's own",
     "of its own accord",
+    // It is dedicated.
+    "session of its own",
     "does not get on",
     "mouth",
     "ear",
@@ -43,7 +44,11 @@ const WORDS: [&str; 31] = [
 ];
 
 /// What types and fields are not called, though verbs and texts may be.
-const NOUNS: [&str; 2] = ["ask", "holding"];
+const NOUNS: [&str; 3] = ["ask", "asking", "holding"];
+
+/// How words end that are listed without an ending: nouns, and verbs as well.
+const PLURALS: &[&str] = &["", "s"];
+const FORMS: &[&str] = &["", "s", "es", "ed", "ing"];
 
 /// Where a word means something else: that one, or what begins so.
 const MEANT: &[(&str, &str)] = &[
@@ -67,13 +72,15 @@ fn texts_and_names_are_in_plain_words() {
     let (mut found, mut meant) = (Vec::new(), BTreeSet::new());
     for Text { path, line, text, nouns } in texts() {
         let small = text.to_lowercase();
-        let begins = |phrase: &&&str| phrase.split(' ').next().is_some_and(|word| small.contains(word));
-        let candidates: Vec<_> = WORDS.iter().chain(NOUNS.iter().filter(|_| nouns)).filter(begins).collect();
+        let begins = |phrase: &&str| phrase.split(' ').next().is_some_and(|word| small.contains(word));
+        let listed =
+            WORDS.iter().map(|word| (word, FORMS)).chain(NOUNS.iter().filter(|_| nouns).map(|noun| (noun, PLURALS)));
+        let candidates: Vec<_> = listed.filter(|(word, _)| begins(word)).collect();
         if candidates.is_empty() {
             continue;
         }
         let words = words(&text);
-        for word in candidates.into_iter().filter(|word| contains(&words, word)) {
+        for (word, _) in candidates.into_iter().filter(|(word, ends)| contains(&words, word, ends)) {
             match MEANT.iter().find(|(other, place)| word.starts_with(other) && path.starts_with(place)) {
                 Some(known) => _ = meant.insert(known),
                 None => found.push(format!("{word:?} in {path}:{line}: {}", words.join(" "))),
@@ -89,11 +96,11 @@ struct Text {
     path: String,
     line: usize,
     text: String,
-    /// It is the name of a type or a field.
+    /// It is the name of a type or a field, or SQL.
     nouns: bool,
 }
 
-/// Everything that people read: documents, comments, what programs say, and names.
+/// Everything that people read: documents, comments, what programs say, and names, those of columns included.
 fn texts() -> Vec<Text> {
     let mut texts = Vec::new();
     for file in with_ending(".md") {
@@ -103,10 +110,10 @@ fn texts() -> Vec<Text> {
             line += paragraph.matches('\n').count() + 2;
         }
     }
-    for file in with_ending(".sql").into_iter().filter(|file| !file.path.contains("/migrations/")) {
-        for (line, text) in comments(&file.text, &["--"]) {
-            texts.push(Text { path: file.path.clone(), line, text, nouns: false });
-        }
+    for file in with_ending(".sql") {
+        let mut add = |(line, text), nouns| texts.push(Text { path: file.path.clone(), line, text, nouns });
+        comments(&file.text, &["--"]).into_iter().for_each(|text| add(text, false));
+        code(&file.text).into_iter().for_each(|text| add(text, true));
     }
     for file in RUST.iter().filter(|file| !file.is_tidy()) {
         let mut add = |(line, text): (usize, String), nouns| {
@@ -143,24 +150,25 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether a phrase stands in a text, also in the plural or the third person.
-fn contains(words: &[String], phrase: &str) -> bool {
+/// Whether a phrase stands in a text, its words with one of these endings.
+fn contains(words: &[String], phrase: &str, ends: &[&str]) -> bool {
     let parts: Vec<&str> = phrase.split(' ').collect();
     (0..words.len()).any(|at| {
         let dead = phrase.starts_with("letter") && at > 0 && words[at - 1] == "dead";
-        !dead && begins(&words[at..], &parts)
+        !dead && begins(&words[at..], &parts, ends)
     })
 }
 
-fn begins(words: &[String], parts: &[&str]) -> bool {
+fn begins(words: &[String], parts: &[&str], ends: &[&str]) -> bool {
     match (parts, words) {
         ([], _) => true,
         (["…", rest @ ..], _) => (0..=2.min(words.len())).any(|skip| {
-            words[..skip].iter().all(|word| word.chars().all(char::is_alphanumeric)) && begins(&words[skip..], rest)
+            words[..skip].iter().all(|word| word.chars().all(char::is_alphanumeric))
+                && begins(&words[skip..], rest, ends)
         }),
         ([part, rest @ ..], [word, others @ ..]) => {
-            let same = word.strip_prefix(part).is_some_and(|end| ["", "s", "es"].contains(&end));
-            same && begins(others, rest)
+            let same = word.strip_prefix(part).is_some_and(|end| ends.contains(&end));
+            same && begins(others, rest, ends)
         }
         (_, []) => false,
     }
@@ -180,6 +188,12 @@ fn comments(text: &str, marks: &[&str]) -> Vec<(usize, String)> {
         last = Some(at);
     }
     blocks
+}
+
+/// SQL without its comments and quotes: statements name columns in texts, too.
+fn code(text: &str) -> Vec<(usize, String)> {
+    let lines = text.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code));
+    lines.enumerate().map(|(at, code)| (at + 1, code.replace('\'', " "))).collect()
 }
 
 /// What is declared: items, fields and variants, by how their lines begin. True where it is a type's, a field's or a
@@ -241,12 +255,14 @@ fn texts_are_found_where_they_stand() {
     let found: Vec<_> = names(text).into_iter().map(|(line, name, noun)| format!("{line} {name} {noun}")).collect();
     assert_eq!(found, ["3 DeadLetterQueue true", "5 A true", "6 Letter true", "8 let_go false"]);
     assert_eq!(of(literals(text)), ["9\"one  two \""]);
+    assert_eq!(of(code("-- a\n    'ask' text, -- b")), ["1", "2     ask  text, "]);
 }
 
 #[test]
 fn phrases_are_found_in_texts_and_names() {
-    let has = |text: &str, phrase: &str| contains(&words(text), phrase);
+    let has = |text: &str, phrase: &str| contains(&words(text), phrase, FORMS);
     assert!(has("two wishes", "wish") && !has("wishful", "wish") && !has("whoever", "who"));
+    assert!(has("nobody wished", "wish") && has("seated()", "seat") && !has("wishful", "wish"));
     assert!(has("it lets some go", "let … go") && has("let_go", "let … go") && has("LetGo", "let … go"));
     assert!(
         !has("let x = a; go", "let … go") && !has("where it goes. On Linux", "go on") && has("it goes on", "go on")

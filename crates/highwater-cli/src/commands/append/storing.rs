@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use highwater::backend::Backend;
+use highwater::backend::{Backend, Backoff};
 use highwater::{Append, Appended, Error, ExpectedVersion};
 use serde_json::json;
 
@@ -18,9 +18,10 @@ use crate::failure::{Exit, Failure, note};
 use crate::progress::Progress;
 use crate::words;
 
-/// How often an append is sent that may not have arrived, and how long to wait before the second time.
+/// How often an append is sent that may not have arrived.
 const SENDS_MAX: u32 = 5;
-const SEND_AGAIN: Duration = Duration::from_millis(250);
+/// How long to wait before it is sent again: at first, and at most.
+const SEND_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 
 /// What has been done.
 #[derive(Default)]
@@ -183,10 +184,10 @@ pub(super) struct Unsent {
 
 /// Sends an append, and again when it may not have arrived: its ids make sure that it is stored once.
 pub(super) async fn send(store: &dyn Backend, append: &Append) -> Result<Appended, Unsent> {
-    insist(SEND_AGAIN, async || store.append(append).await).await
+    insist(Backoff::new(SEND_AGAIN.0, SEND_AGAIN.1), async || store.append(append).await).await
 }
 
-async fn insist<T>(mut pause: Duration, mut send: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Unsent> {
+async fn insist<T>(mut pause: Backoff, mut send: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Unsent> {
     let (mut sends, mut unknown) = (0, false);
     loop {
         let error = match send().await {
@@ -203,8 +204,7 @@ async fn insist<T>(mut pause: Duration, mut send: impl AsyncFnMut() -> Result<T,
         if !again || sends >= SENDS_MAX {
             return Err(Unsent { error, unknown });
         }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
+        tokio::time::sleep(pause.next_delay()).await;
     }
 }
 
@@ -247,7 +247,9 @@ mod tests {
 
     async fn sent(answers: Vec<Result<u64, Error>>) -> (Result<u64, Unsent>, usize) {
         let mut left = answers.into_iter();
-        let done = insist(Duration::ZERO, async || left.next().unwrap_or_else(|| Err(away()))).await;
+        let done =
+            insist(Backoff::new(Duration::ZERO, Duration::ZERO), async || left.next().unwrap_or_else(|| Err(away())))
+                .await;
         (done, left.len())
     }
 

@@ -6,7 +6,7 @@ use highwater::backend::Backend;
 use super::choice::{OPEN, Pages, Several, count};
 use crate::arguments::Global;
 use crate::failure::Failure;
-use crate::requests::{Asking, bus};
+use crate::requests::{RequestOptions, bus};
 use crate::{terminal, words};
 
 const EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ pub(crate) struct Discard {
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
-    asking: Asking,
+    options: RequestOptions,
 }
 
 impl Discard {
@@ -43,7 +43,7 @@ impl Discard {
             self.several.dead_letters.clone()
         };
         let bus = bus(store)?;
-        let queue = bus.dead_letters().by(&self.asking.by);
+        let queue = bus.dead_letters().by(&self.options.by);
         // All of them are checked before any request is filed.
         for dead_letter in &self.several.dead_letters {
             queue.show(*dead_letter).await?;
@@ -53,7 +53,7 @@ impl Discard {
             filed.push(queue.discard(dead_letter, &self.reason).await?.id());
         }
         let mut out = global.output();
-        self.asking
+        self.options
             .finish(store, &filed, |done| format!("{} discarded", words::count(done, "dead letter")), &mut out)
             .await?;
         out.finish()

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::choice::{OPEN, Pages, Several, count};
 use crate::arguments::Global;
 use crate::failure::Failure;
-use crate::requests::{Asking, bus};
+use crate::requests::{RequestOptions, bus};
 use crate::{terminal, words};
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ pub(crate) struct Replay {
     #[command(flatten)]
     several: Several,
     #[command(flatten)]
-    asking: Asking,
+    options: RequestOptions,
 }
 
 impl Replay {
@@ -43,7 +43,7 @@ impl Replay {
         let filed =
             if self.several.dead_letters.is_empty() { self.many(store).await? } else { self.these(store).await? };
         let mut out = global.output();
-        self.asking
+        self.options
             .finish(store, &filed, |done| format!("{} replayed", words::count(done, "dead letter")), &mut out)
             .await?;
         out.finish()
@@ -51,7 +51,7 @@ impl Replay {
 
     async fn these(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store)?;
-        let queue = bus.dead_letters().by(&self.asking.by);
+        let queue = bus.dead_letters().by(&self.options.by);
         // All of them are checked before any request is filed.
         for dead_letter in &self.several.dead_letters {
             queue.show(*dead_letter).await?;
@@ -86,7 +86,7 @@ impl Replay {
             }
         }
         let bus = bus(store)?;
-        let queue = bus.dead_letters().by(&self.asking.by);
+        let queue = bus.dead_letters().by(&self.options.by);
         let mut filed = Vec::new();
         for subscriber in &subscribers {
             let request = match stream {
@@ -101,7 +101,7 @@ impl Replay {
     /// One request for each dead letter. Those that wait behind another go with it.
     async fn picked(&self, store: &dyn Backend) -> Result<Vec<Uuid>, Failure> {
         let bus = bus(store)?;
-        let queue = bus.dead_letters().by(&self.asking.by);
+        let queue = bus.dead_letters().by(&self.options.by);
         let mut pages = Pages::new(store, self.several.choice.query(store, vec![DeadLetterState::Dead]).await?);
         let mut filed = Vec::new();
         while let Some(dead_letters) = pages.next().await? {

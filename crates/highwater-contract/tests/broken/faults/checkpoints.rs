@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use chrono::Utc;
 use highwater::backend::{
-    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closing, Fence, Log, Refused, Report, Taken, Term,
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Closing, Fence, Log, Refused, Report, Requests, Taken, Term,
 };
 use highwater::{Claim, Error};
 use uuid::Uuid;

@@ -1,8 +1,6 @@
 //! Faults of removing subscribers, and of telling leases from them.
 
-use highwater::backend::{
-    BoxFuture, CheckpointWrite, Checkpoints, Closed, Closing, DeadLetters, Fence, Refused, Taken,
-};
+use highwater::backend::{BoxFuture, CheckpointWrite, Checkpoints, Closed, Closing, Fence, Refused, Requests, Taken};
 use highwater::{Claim, Error};
 use uuid::Uuid;
 

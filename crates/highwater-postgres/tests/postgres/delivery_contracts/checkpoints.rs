@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use highwater::backend::Refused;
+use highwater::backend::{Refused, Requests};
 use sqlx::postgres::PgConnectOptions;
 use throwaway_postgres::ThrowawayPostgres;
 

@@ -2,7 +2,7 @@
 
 use chrono::{TimeDelta, Utc};
 use highwater::Append;
-use highwater::backend::{Log, Opening, Request, RequestKind};
+use highwater::backend::{Log, Opening, Request, RequestKind, Requests};
 use highwater::operations::RequestOutcome;
 
 use super::*;

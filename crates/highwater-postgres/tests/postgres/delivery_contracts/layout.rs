@@ -119,9 +119,9 @@ async fn what_is_not_a_request_or_a_state_cannot_be_stored_by_hand() {
     db.store().await;
     let mut connection = db.connection().await;
     for sql in [
-        "INSERT INTO {s}.event_bus_requests (id, subscriber_id, ask, requested_by)
+        "INSERT INTO {s}.event_bus_requests (id, subscriber_id, kind, requested_by)
          VALUES (gen_random_uuid(), 's', 'dance', 'me')",
-        "INSERT INTO {s}.event_bus_requests (id, subscriber_id, ask, requested_by)
+        "INSERT INTO {s}.event_bus_requests (id, subscriber_id, kind, requested_by)
          VALUES (gen_random_uuid(), 's', 'replay', 'me')",
         "INSERT INTO {s}.event_bus_dlq (subscriber_id, event_id, global_sequence, stream_id, event_type, state)
          VALUES ('s', gen_random_uuid(), 1, gen_random_uuid(), 'x', 'undead')",

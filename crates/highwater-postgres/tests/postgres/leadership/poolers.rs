@@ -9,7 +9,7 @@ use super::{coordinated, leader};
 use crate::bus::{Recorder, say};
 use crate::support::{Db, Note, eventually};
 
-/// A store that goes directly, but for what needs a session of its own.
+/// A store that goes directly, but for what needs a dedicated session.
 async fn by_way_of(db: &Db, pooler: &ThrowawayPgBouncer) -> Result<PgEventStore, Error> {
     let config = PgConfig { leadership_url: Some(pooler.url()), ..db.config() };
     PgEventStore::connect_with(&db.url, config).await

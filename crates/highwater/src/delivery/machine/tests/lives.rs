@@ -220,7 +220,7 @@ fn survive(seed: u64) {
                 machine.on_not_leading();
                 world.order.clear();
             }
-            Step::End => unreachable!("nobody wished for it"),
+            Step::End => unreachable!("nothing asks for an end"),
         }
         let open = |record: &&Record| record.global_sequence <= world.checkpoint && !world.is_done(record, &policy);
         assert!(
