@@ -205,6 +205,7 @@ impl Inner {
 
     async fn attend_once(&self) -> Result<(), Error> {
         let view = self.candidate.view(&self.roll.wants()).await?;
+        view.members.iter().for_each(|member| self.roll.seen_leading(member.session, &member.leads));
         if self.is_out_of_date(&view) {
             let leaders = self.backend.leaders().await?;
             self.known().learn(leaders, self.roll.awaited());

@@ -15,8 +15,9 @@ use crate::lock::lock;
 
 /// How long something is led before it may be moved on: what moves must not move back and forth.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long a leader that was asked and did not release is left alone, and an instance that did not collect what was released
-/// for it.
+/// How long an instance that did not collect what was released for it is left alone: it may only be late.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long a leader that was asked and did not release is left alone.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long an instance that released stands back, so that the intended one gets it.
 const STAND_BACK: Duration = Duration::from_secs(2);
@@ -33,7 +34,7 @@ struct RollState {
     wanted: HashMap<Name, Wanting>,
     led: HashMap<Name, Led>,
     stands_back: HashMap<Name, Instant>,
-    /// What was released last for which session, and when.
+    /// What was released for which session and when, until that is seen to lead it.
     released: HashMap<Name, (Uuid, Instant)>,
     /// Sessions that did not collect what was released for them, and until when nothing is.
     idle: HashMap<Uuid, Instant>,
@@ -104,6 +105,12 @@ impl Roll {
         self.state().led.iter().filter(|(_, led)| stays(led)).map(|(name, _)| name.clone()).collect()
     }
 
+    /// A session was seen to lead these.
+    pub(super) fn seen_leading(&self, session: Uuid, leads: &[String]) {
+        let collected = |name: &Name, to: Uuid| to == session && leads.iter().any(|led| **led == **name);
+        self.state().released.retain(|name, (to, _)| !collected(name, *to));
+    }
+
     /// Whether a session collects what is released for it, as far as is known.
     pub(super) fn collects(&self, session: Uuid) -> bool {
         let mut state = self.state();
@@ -143,8 +150,8 @@ impl Wanted {
         let mut state = self.roll.state();
         let now = Instant::now();
         if let Some((to, _)) = state.released.remove(&self.name).filter(|(_, at)| *at + 2 * STAND_BACK > now) {
-            // So soon again: no other instance has had it.
-            state.idle.insert(to, now + BUSY);
+            // So soon again, and that one was not seen to lead it.
+            state.idle.insert(to, now + IDLE);
         }
         state.led.insert(self.name.clone(), Led { since: now, stays: false, busy_until: None, asked });
         drop(state);
@@ -247,10 +254,13 @@ mod tests {
         tokio::time::advance(STAND_BACK).await;
         yielded().await;
         assert!(!roll.collects(to), "it came back at once");
-        tokio::time::advance(BUSY).await;
+        tokio::time::advance(IDLE).await;
         assert!(roll.collects(to), "it may be well again");
         yielded().await;
-        assert!(roll.collects(to), "others have had it meanwhile");
+        assert!(roll.collects(to), "that was long ago");
+        roll.seen_leading(to, &["a".to_owned()]);
+        yielded().await;
+        assert!(roll.collects(to), "it had it meanwhile");
     }
 
     #[tokio::test(start_paused = true)]
