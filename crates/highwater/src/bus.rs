@@ -35,7 +35,7 @@ pub(crate) use unled::named;
 
 pub use dead_letters::DeadLetterQueue;
 pub use health::{Health, Problem};
-pub use live_view::{LiveView, ViewSnapshot};
+pub use live_view::{LiveView, ViewOptions, ViewSnapshot};
 pub use requests::Filed;
 pub use subscription::Subscription;
 pub use waiting::Waited;

@@ -86,7 +86,9 @@ mod wakeups;
 mod wrapper;
 
 pub use append::{Append, Appended, ExpectedVersion, GlobalSequence};
-pub use bus::{Bus, EventBus, Health, LiveView, MemoryEventBus, Problem, Subscription, ViewSnapshot, Waited};
+pub use bus::{
+    Bus, EventBus, Health, LiveView, MemoryEventBus, Problem, Subscription, ViewOptions, ViewSnapshot, Waited,
+};
 pub use checkpoints::Claim;
 pub use codec::EventTypes;
 pub use config::{
