@@ -17,7 +17,7 @@ use self::follower::Follower;
 use self::status::{ViewProblem, ViewStatus};
 use super::{Bus, Inner};
 use crate::lock::read;
-use crate::{BusError, Error, Evolve, GlobalSequence, codec};
+use crate::{BusError, Error, Evolve, GlobalSequence, IntoGlobalSequence, codec};
 
 pub use self::options::ViewOptions;
 pub use self::snapshot::ViewSnapshot;
@@ -163,12 +163,8 @@ impl<S> LiveView<S> {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn read_after<T>(
-        &self,
-        event: impl Into<GlobalSequence>,
-        look: impl FnOnce(&S) -> T,
-    ) -> Result<T, Error> {
-        let GlobalSequence(event) = event.into();
+    pub async fn read_after<T>(&self, event: impl IntoGlobalSequence, look: impl FnOnce(&S) -> T) -> Result<T, Error> {
+        let GlobalSequence(event) = event.into_global_sequence();
         self.read_when(Some(event), look).await
     }
 

@@ -12,7 +12,7 @@ use super::{ViewOptions, ViewSnapshot};
 use crate::bus::Inner;
 use crate::delivery::catch_up::CatchUp;
 use crate::delivery::tail::{Slot, TURNED_AWAY, TailRead};
-use crate::kinds::KindsOfTypes;
+use crate::kinds::{KindsOfTypes, warn_of_missing_kinds};
 use crate::lock::write;
 use crate::{Backoff, Error, Event, EventTypes, Evolve, Filter, ReadLimit, Record, chain, codec};
 
@@ -25,6 +25,8 @@ pub(super) struct Follower<S> {
     types: EventTypes,
     filter: Arc<Filter>,
     kinds: KindsOfTypes,
+    /// Whether there are streams of the kinds that it asks for was checked.
+    looked_for_kinds: bool,
     /// Everything up to here has been folded.
     position: u64,
     /// The life of the server that what is folded comes from. None: nothing is folded yet.
@@ -78,6 +80,7 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
             types,
             filter,
             kinds: KindsOfTypes::default(),
+            looked_for_kinds: false,
             position,
             life: None,
             aside: Some(aside),
@@ -133,6 +136,9 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
                 Ok(slot) => slot,
                 Err(ended) => return ended,
             };
+            if !std::mem::replace(&mut self.looked_for_kinds, true) {
+                warn_of_missing_kinds(type_name::<S>(), &*self.bus.shared.backend, &self.filter).await;
+            }
             // If not, it has fallen behind the tail, and reads by itself again.
             if let Some(ended) = self.live(slot).await {
                 return ended;
