@@ -320,6 +320,7 @@ macro_rules! for_each_case {
                 a_view_starts_from_a_snapshot_of_this_log [37];
                 a_view_of_some_kinds_leaves_out_the_rest [37, 39];
                 a_view_that_cannot_fold_says_so [37];
+                a_view_that_skips_failures_continues_and_counts_them [37];
                 a_view_waits_while_the_store_does_not_answer [37];
                 a_view_of_a_replaced_server_is_folded_anew [37];
                 a_view_ends_with_its_bus [37];

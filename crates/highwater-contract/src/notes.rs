@@ -6,7 +6,7 @@ use std::time::Duration;
 use highwater::backend::{Log, Transactional};
 use highwater::{
     Append, BoxError, CheckpointMode, Event, EventBus, EventStore, ExpectedVersion, ReliableDeliveryConfig,
-    TransactionalProjection, observer_fn,
+    TransactionalProjection, observer_fn, stream_id,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
@@ -133,6 +133,18 @@ impl tracing::Subscriber for Warnings {
     fn enter(&self, _: &tracing::span::Id) {}
 
     fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Another program has written a type to streams of one kind, and this one writes it to those of another: the warning does not need
+/// both to be written by one program. To be called on a runtime with one thread, with two stores over one log.
+pub async fn warns_of_what_another_program_wrote<B: Transactional>(other: B, this: B) {
+    let note = |kind: &str| Append::to(stream_id(kind, "1")).event(Note::Noted { text: "of one name".to_owned() });
+    other.append(&note("bike")).await.expect("it can be stored");
+    let warnings = Warnings::default();
+    let _listening = tracing::subscriber::set_default(warnings.clone());
+    this.append(&note("customer")).await.expect("it can be stored");
+    eventually("it is warned of", async || warnings.said().contains("written to streams of different kinds")).await;
+    assert!(warnings.said().contains("customer, bike"), "{}", warnings.said());
 }
 
 /// Handles everything in a transaction, and writes nothing.

@@ -88,7 +88,9 @@ impl PgEventStore {
 
     pub(crate) fn prepare(&self, append: &Append) -> Result<Prepared, Error> {
         let config = &self.inner.config;
-        Ok(Prepared::new(append, &config.limits, &config.upcasters, &self.inner.kinds)?)
+        let prepared = Prepared::new(append, &config.limits, &config.upcasters, &self.inner.kinds)?;
+        self.inner.kinds.look_back(self);
+        Ok(prepared)
     }
 
     async fn guard(&self, tx: &mut Transaction<'_, Postgres>) -> Result<(), Error> {

@@ -118,7 +118,9 @@ impl SqliteEventStore {
 
     pub(crate) fn prepare(&self, append: &highwater::Append) -> Result<Prepared, Error> {
         let config = &self.inner.config;
-        Ok(Prepared::new(append, &config.limits, &config.upcasters, &self.inner.kinds)?)
+        let prepared = Prepared::new(append, &config.limits, &config.upcasters, &self.inner.kinds)?;
+        self.inner.kinds.look_back(self);
+        Ok(prepared)
     }
 
     /// Writes something small that needs no transaction of a caller's, durably.

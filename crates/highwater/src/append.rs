@@ -9,7 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::limits::EVENT_BYTES_BOUND;
-use crate::{Event, Invalid, Limits, Metadata, NewRecord, StreamId, StreamName, codec};
+use crate::{Event, IntoStreamId, Invalid, Limits, Metadata, NewRecord, StreamName, codec};
 
 /// What an append expects of a stream before it is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -85,7 +85,7 @@ pub struct Append {
 impl Append {
     /// An append to a stream, expecting nothing of it.
     #[must_use]
-    pub fn to(stream: impl Into<StreamId>) -> Self {
+    pub fn to(stream: impl IntoStreamId) -> Self {
         let empty = Self {
             streams: Vec::new(),
             names: Vec::new(),
@@ -107,8 +107,8 @@ impl Append {
 
     /// Continues with another stream: the events that follow go there, and are stored together with those before.
     #[must_use]
-    pub fn and_to(mut self, stream: impl Into<StreamId>) -> Self {
-        let stream = stream.into();
+    pub fn and_to(mut self, stream: impl IntoStreamId) -> Self {
+        let stream = stream.into_stream_id();
         let known = self.streams.iter().position(|(id, _)| *id == stream);
         self.current = known.unwrap_or_else(|| {
             self.streams.push((stream.id(), ExpectedVersion::Any));
@@ -224,10 +224,12 @@ impl Append {
         self
     }
 
-    /// Gives all events of this append, those added before and those added later, this metadata.
+    /// Gives all events of this append, those added before and those added later, this metadata, besides what the append was given
+    /// before: of the same key the later value counts. So `in_answer_to` and an actor go together, in either order.
     #[must_use]
     pub fn metadata(mut self, metadata: &Metadata) -> Self {
-        self.metadata = metadata.to_json();
+        let before = Metadata::from_json(&self.metadata).unwrap_or_default();
+        self.metadata = before.merged(metadata).to_json();
         if let Err(invalid) = codec::check_text("the metadata", &self.metadata) {
             self.refuse(invalid);
         }
@@ -423,18 +425,6 @@ pub struct Position {
 /// A place in the log. A distinct type, so that it is not mistaken for a version of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GlobalSequence(pub u64);
-
-impl From<&Appended> for GlobalSequence {
-    fn from(appended: &Appended) -> Self {
-        Self(appended.global_sequence)
-    }
-}
-
-impl From<Position> for GlobalSequence {
-    fn from(position: Position) -> Self {
-        Self(position.global_sequence)
-    }
-}
 
 impl Appended {
     /// From the positions of an append's events, in its order. `None` when there are none.

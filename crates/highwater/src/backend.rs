@@ -28,7 +28,8 @@ pub use crate::error::{SharedError, chain};
 pub use crate::event::EventBuilder;
 pub use crate::evolve::Decision;
 pub use crate::explain::explain_with_patience;
-pub use crate::kinds::KindsWritten;
+pub use crate::into::{IntoGlobalSequence, IntoStreamId};
+pub use crate::kinds::{KindsWritten, missing_kinds};
 pub use crate::leadership::{
     Candidate, HeldLock, Instance, Leader, LeaderHold, Leadership, LeadershipSettings, LockHolder, Member, Moment,
     Seen, Validity, View, Want,

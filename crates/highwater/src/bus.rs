@@ -24,10 +24,11 @@ use self::entry::Entry;
 use crate::delivery::driver::{Control, Driver, Parts};
 use crate::delivery::status::{Short, Status};
 use crate::delivery::tail::Tail;
+use crate::kinds::warn_of_missing_kinds;
 use crate::lock::lock;
 use crate::{
-    Backend, BusError, Coordinator, Error, InstanceMode, IntoSubscriber, Invalid, LocalCoordinator, MemoryEventStore,
-    ProjectorCoordinator, ReliableDeliveryConfig, StartAt, StateIs, Subscriber, Transactional,
+    Backend, BusError, Coordinator, Error, Filter, InstanceMode, IntoSubscriber, Invalid, LocalCoordinator,
+    MemoryEventStore, ProjectorCoordinator, ReliableDeliveryConfig, StartAt, StateIs, Subscriber, Transactional,
 };
 
 pub(crate) use requests::check_text;
@@ -35,7 +36,7 @@ pub(crate) use unled::named;
 
 pub use dead_letters::DeadLetterQueue;
 pub use health::{Health, Problem};
-pub use live_view::{LiveView, ViewSnapshot};
+pub use live_view::{LiveView, ViewOptions, ViewSnapshot};
 pub use requests::Filed;
 pub use subscription::Subscription;
 pub use waiting::Waited;
@@ -171,6 +172,14 @@ impl<B: Transactional> EventBus<B> {
     }
 }
 
+/// Once a subscriber is live: whether there are streams of the kinds that it asks for. Ends with its driver.
+async fn look_for_kinds(entry: Arc<Entry>, parts: Arc<Parts>, filter: Filter) {
+    let mut status = entry.status.clone();
+    if status.wait_for(|status| status.state.is_live()).await.is_ok() {
+        warn_of_missing_kinds(&entry.id, &*parts.backend, &filter).await;
+    }
+}
+
 /// What does not depend on the type of the store's transactions.
 impl<B> Deref for EventBus<B> {
     type Target = Bus;
@@ -249,6 +258,7 @@ impl Bus {
         };
         let paused = self.backend().paused(&[id.to_string()]).await?;
         entry.control.send_modify(|control| control.paused = !paused.is_empty());
+        let kinds = subscriber.options.kinds.clone();
         let driver = Driver::new(self.inner.shared.clone(), subscriber, config, start, heard, told);
         {
             let mut state = self.inner.state();
@@ -257,6 +267,9 @@ impl Bus {
             }
             self.start_services(&mut state);
             *entry.task() = Some(tokio::spawn(driver.run()).abort_handle());
+            if kinds.is_some() {
+                tokio::spawn(look_for_kinds(entry.clone(), self.inner.shared.clone(), Filter { kinds, ..Filter::ALL }));
+            }
         }
         guard.done();
         self.inner.nudge.notify_one();

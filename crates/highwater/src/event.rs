@@ -4,7 +4,7 @@ use chrono::{DateTime, SubsecRound, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::{Invalid, Metadata, StreamId, StreamName, codec};
+use crate::{IntoStreamId, Invalid, Metadata, StreamId, StreamName, codec};
 
 /// Something that happened. `D` is the application's own enum.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,8 +137,8 @@ impl<D> EventBuilder<D> {
 
     /// The stream it belongs to. Required.
     #[must_use]
-    pub fn stream_id(mut self, stream: impl Into<StreamId>) -> Self {
-        self.stream = Some(stream.into());
+    pub fn stream_id(mut self, stream: impl IntoStreamId) -> Self {
+        self.stream = Some(stream.into_stream_id());
         self
     }
 

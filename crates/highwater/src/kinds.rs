@@ -2,10 +2,12 @@
 //! with a variant of the same name are mixed up by whatever knows that name.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+
+use uuid::Uuid;
 
 use crate::lock::lock;
-use crate::{EventTypes, Filter, Invalid, NewRecord, Record, StreamName};
+use crate::{Backend, Error, EventTypes, Filter, Invalid, Log, NamedStream, NewRecord, ReadLimit, Record, StreamName};
 
 /// Refuses what cannot be the kinds to choose from: nothing would ever come of it, in silence.
 pub(crate) fn check_kinds(kinds: Option<&[String]>) -> Result<(), Invalid> {
@@ -29,27 +31,31 @@ pub(crate) fn check_kinds(kinds: Option<&[String]>) -> Result<(), Invalid> {
 /// Types that are remembered. An application that has more is not warned about the rest.
 const TYPES_MAX: usize = 1_000;
 
-/// In which kind of stream each type occurred first.
-#[derive(Debug, Default)]
-pub(crate) struct KindsOfTypes(HashMap<String, Seen>);
+/// Kinds that are remembered of a type. It has been told by then.
+const KINDS_MAX: usize = 8;
 
-#[derive(Debug)]
-struct Seen {
-    kind: String,
-    told: bool,
-}
+/// In which kinds of streams each type occurred.
+#[derive(Debug, Default)]
+pub(crate) struct KindsOfTypes(HashMap<String, Vec<String>>);
 
 impl KindsOfTypes {
-    /// The kind that the type occurred in before, when this one is another and it was not told yet.
-    pub(crate) fn other_kind(&mut self, event_type: &str, name: &StreamName) -> Option<String> {
-        let kind = name.kind();
-        if let Some(seen) = self.0.get_mut(event_type) {
-            let new = !seen.told && seen.kind != kind;
-            seen.told |= new;
-            return new.then(|| seen.kind.clone());
+    /// Whether nothing is known of the type, and there is room for it.
+    fn is_new(&self, event_type: &str) -> bool {
+        self.0.len() < TYPES_MAX && !self.0.contains_key(event_type)
+    }
+
+    /// The kinds that the type occurred in before, when this one is another.
+    pub(crate) fn other_kinds(&mut self, event_type: &str, kind: &str) -> Option<String> {
+        if let Some(kinds) = self.0.get_mut(event_type) {
+            if kinds.len() >= KINDS_MAX || kinds.iter().any(|seen| seen == kind) {
+                return None;
+            }
+            let others = kinds.join(", ");
+            kinds.push(kind.to_owned());
+            return Some(others);
         }
         if self.0.len() < TYPES_MAX {
-            self.0.insert(event_type.to_owned(), Seen { kind: kind.to_owned(), told: false });
+            self.0.insert(event_type.to_owned(), vec![kind.to_owned()]);
         }
         None
     }
@@ -67,7 +73,7 @@ impl KindsOfTypes {
         }
         for record in records {
             if let Some(name) = &record.stream_name
-                && let Some(other) = self.other_kind(&record.event_type, name)
+                && let Some(other) = self.other_kinds(&record.event_type, name.kind())
             {
                 tracing::warn!(
                     reader,
@@ -81,9 +87,33 @@ impl KindsOfTypes {
     }
 }
 
+/// So many of the newest numbers are looked at for what was written before: a log may have a thousand million.
+pub(crate) const NEWEST_MAX: u64 = 20_000;
+
 /// What a store has written: a backend has one, and brings it to [`Prepared::new`](crate::backend::Prepared::new).
 #[derive(Debug, Default)]
-pub struct KindsWritten(Mutex<KindsOfTypes>);
+pub struct KindsWritten(Arc<Mutex<Written>>);
+
+#[derive(Debug, Default)]
+struct Written {
+    kinds: KindsOfTypes,
+    /// Types that were written for the first time, and not looked up yet.
+    new: Vec<String>,
+}
+
+impl Written {
+    /// Warns of a type that is written to streams of different kinds.
+    fn seen(&mut self, event_type: &str, kind: &str) {
+        if let Some(other) = self.kinds.other_kinds(event_type, kind) {
+            tracing::warn!(
+                event_type,
+                kinds = %format_args!("{other}, {kind}"),
+                "events of one type are written to streams of different kinds; whatever reads that type is handed both: if \
+                 they are of different enums, rename one with #[serde(rename)]"
+            );
+        }
+    }
+}
 
 impl KindsWritten {
     /// Warns of types that are written to streams of different kinds. Costs nothing where streams have no names.
@@ -95,15 +125,82 @@ impl KindsWritten {
             if last.replace((&record.event_type, name)) == Some((&record.event_type, name)) {
                 continue;
             }
-            if let Some(other) = lock(&self.0).other_kind(&record.event_type, name) {
-                tracing::warn!(
-                    event_type = record.event_type,
-                    kinds = %format_args!("{other}, {}", name.kind()),
-                    "events of one type are written to streams of different kinds; whatever reads that type is handed both: if \
-                     they are of different enums, rename one with #[serde(rename)]"
-                );
+            let mut written = lock(&self.0);
+            if written.kinds.is_new(&record.event_type) {
+                written.new.push(record.event_type.clone());
+            }
+            written.seen(&record.event_type, name.kind());
+        }
+    }
+
+    /// For a backend that other processes write to as well: compares what was written for the first time with what the log has, once
+    /// for each type. No append waits for it.
+    pub fn look_back(&self, store: &dyn Backend) {
+        let new = std::mem::take(&mut lock(&self.0).new);
+        if !new.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(compare(self.0.clone(), store.shared(), new));
+        }
+    }
+}
+
+/// That the log cannot be read says nothing about kinds, and is no trouble here.
+async fn compare(written: Arc<Mutex<Written>>, store: Arc<dyn Backend>, event_types: Vec<String>) {
+    let Ok(head) = store.head().await else { return };
+    let (mut position, filter) = (head.saturating_sub(NEWEST_MAX), Filter::from(EventTypes::only(event_types)));
+    while let Ok(page) = store.read_all(position, &filter, ReadLimit::default()).await {
+        for record in &page.records {
+            if let Some(name) = &record.stream_name {
+                lock(&written).seen(&record.event_type, name.kind());
             }
         }
+        if page.complete_to <= position || page.complete_to >= head {
+            return;
+        }
+        position = page.complete_to;
+    }
+}
+
+/// Kinds that are named when one is missing.
+const NAMED_MAX: usize = 10;
+
+/// What to say when readers ask for kinds that no stream is of, while there are streams of others: most likely they are misspelt, and
+/// nothing ever comes. `None`: they are there, or no stream has a name yet.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn missing_kinds<L: Log + ?Sized>(log: &L, wanted: &[String]) -> Result<Option<String>, Error> {
+    let mut missing = Vec::new();
+    for kind in wanted {
+        if log.streams(&format!("{kind}/"), None, 1).await?.is_empty() {
+            missing.push(kind.as_str());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    // From kind to kind: behind "order/…" comes "order0", because 0 is next to the slash.
+    let (mut there, mut after): (Vec<String>, _) = (Vec::new(), None);
+    while there.len() < NAMED_MAX
+        && let Some(first) = log.streams("", after.as_ref(), 1).await?.into_iter().next()
+    {
+        let kind = first.name.kind().to_owned();
+        let name = StreamName::from(format!("{kind}0").as_str());
+        after = Some(NamedStream { name, stream_id: Uuid::nil(), version: 0 });
+        there.push(kind);
+    }
+    let said =
+        || format!("no stream is of the kind {}; there are streams of: {}", missing.join(", "), there.join(", "));
+    Ok((!there.is_empty()).then(said))
+}
+
+/// Warns a reader that has everything there is, and asks for kinds that do not exist.
+pub(crate) async fn warn_of_missing_kinds<L: Log + ?Sized>(reader: &str, log: &L, filter: &Filter) {
+    let wanted = filter.kinds.as_deref().unwrap_or_default();
+    // That the log cannot be read is said by what reads it.
+    if let Ok(Some(said)) = missing_kinds(log, wanted).await {
+        tracing::warn!(reader, "{said}; if the spelling is right, nothing is wrong");
     }
 }
 
@@ -123,11 +220,13 @@ mod tests {
     #[test]
     fn a_type_in_streams_of_two_kinds_is_told_once() {
         let mut kinds = KindsOfTypes::default();
-        let mut other = |event_type, name: &str| kinds.other_kind(event_type, &name.into());
+        let mut other = |event_type, name: &str| kinds.other_kinds(event_type, StreamName::from(name).kind());
         assert_eq!(other("Registered", "bike/1"), None);
         assert_eq!(other("Registered", "bike/2"), None);
         assert_eq!(other("Rented", "rental/1"), None);
         assert_eq!(other("Registered", "customer/1"), Some("bike".to_owned()));
         assert_eq!(other("Registered", "customer/2"), None);
+        assert_eq!(other("Registered", "shop/1"), Some("bike, customer".to_owned()), "a third kind is news");
+        assert_eq!(other("Registered", "shop/2"), None);
     }
 }

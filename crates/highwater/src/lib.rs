@@ -61,6 +61,7 @@ mod event;
 mod evolve;
 mod explain;
 mod for_each_tx;
+mod into;
 mod kinds;
 mod leadership;
 mod limits;
@@ -86,7 +87,7 @@ mod wakeups;
 mod wrapper;
 
 pub use append::{Append, Appended, ExpectedVersion, GlobalSequence};
-pub use bus::{Bus, EventBus, Health, LiveView, MemoryEventBus, Problem, Subscription, ViewSnapshot, Waited};
+pub use bus::{Bus, EventBus, Health, LiveView, MemoryEventBus, Problem, Subscription, ViewOptions, ViewSnapshot};
 pub use checkpoints::Claim;
 pub use codec::EventTypes;
 pub use config::{
@@ -112,7 +113,7 @@ pub use upcast::Upcasters;
 ///
 /// Begin with [`EventStore::overview`], [`EventStore::explain`], [`EventStore::repair`] and [`Bus::dead_letters`].
 pub mod operations {
-    pub use crate::bus::{DeadLetterQueue, Filed};
+    pub use crate::bus::{DeadLetterQueue, Filed, Waited};
     pub use crate::dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState};
     pub use crate::diagnose::{Finding, Planned, Severity};
     pub use crate::explain::{Cause, Explanation};
@@ -136,6 +137,6 @@ pub mod prelude {
         Append, Appended, BoxError, CheckpointMode, Claim, Coordinator, Error, Event, EventBus, EventStore, Evolve,
         ExecuteError, ExpectedVersion, FailurePolicy, GlobalSequence, InstanceMode, LiveView, MemoryEventBus,
         MemoryEventStore, Metadata, Permanent, Projection, ProjectorCoordinator, ReliableDeliveryConfig, StartAt,
-        StateIs, StreamId, SubscriberOptions, TransactionalProjection, Upcasters, observer_fn, stream_id,
+        StateIs, StreamId, SubscriberOptions, TransactionalProjection, Upcasters, ViewOptions, observer_fn, stream_id,
     };
 }

@@ -65,6 +65,12 @@ impl Metadata {
         self
     }
 
+    /// With the keys of another; of the same key its value counts.
+    pub(crate) fn merged(mut self, other: &Self) -> Self {
+        self.0.extend(other.0.iter().map(|(key, value)| (key.clone(), value.clone())));
+        self
+    }
+
     /// The id that all events of one conversation share.
     #[must_use]
     pub fn correlation_id(&self) -> Option<&str> {

@@ -11,8 +11,8 @@ use crate::diagnose::Kinds;
 use crate::evolve::{self, Decision, Evolve, ExecuteError, Loaded};
 use crate::overview::PATIENCE;
 use crate::{
-    Append, Appended, Backend, Error, Event, EventStream, EventTypes, Explanation, Filter, GlobalSequence, Log,
-    Metadata, Overview, Removed, Repair, StreamId, StreamRead, codec, explain_with_patience,
+    Append, Appended, Backend, Error, Event, EventStream, EventTypes, Explanation, Filter, IntoGlobalSequence,
+    IntoStreamId, Log, Metadata, Overview, Removed, Repair, StreamRead, codec, explain_with_patience,
 };
 
 /// The typed conveniences that every [`Log`] has.
@@ -82,9 +82,9 @@ pub trait EventStore: Log {
     fn read_events_since<D: DeserializeOwned>(
         &self,
         stream: impl Into<Uuid>,
-        global_sequence: impl Into<GlobalSequence>,
+        global_sequence: impl IntoGlobalSequence,
     ) -> EventStream<'_, D> {
-        let after = global_sequence.into().0;
+        let after = global_sequence.into_global_sequence().0;
         EventStream::of_stream(self, stream.into(), StreamRead { after, ..StreamRead::forwards(1) })
     }
 
@@ -187,7 +187,7 @@ pub trait EventStore: Log {
     /// [`ExecuteError::Rejected`] with what `decide` returned, or [`ExecuteError::Store`].
     fn execute<S, F, R, E>(
         &self,
-        stream: impl Into<StreamId>,
+        stream: impl IntoStreamId,
         decide: F,
     ) -> impl Future<Output = Result<Option<Appended>, ExecuteError<E>>> + Send
     where
@@ -205,7 +205,7 @@ pub trait EventStore: Log {
     /// As [`execute`](Self::execute).
     fn execute_with<S, F, R, E>(
         &self,
-        stream: impl Into<StreamId>,
+        stream: impl IntoStreamId,
         metadata: Metadata,
         decide: F,
     ) -> impl Future<Output = Result<Option<Appended>, ExecuteError<E>>> + Send
@@ -215,7 +215,7 @@ pub trait EventStore: Log {
         R: Decision<S::Event> + Send,
         E: Send,
     {
-        evolve::execute(self, stream.into(), metadata, decide)
+        evolve::execute(self, stream.into_stream_id(), metadata, decide)
     }
 
     /// How the log and all its subscribers stand, wherever those run.

@@ -351,10 +351,10 @@ where
     }
 }
 
-/// Makes an observer of a function.
+/// Makes an observer of a function, for effects outside.
 ///
-/// On a database what the function captures is gone with the process, and the checkpoint is not: state in memory is for
-/// [`live_view`](crate::Bus::live_view).
+/// **State that the function keeps in memory is gone after a restart, and nothing refuses it here**: the checkpoint is stored, so what
+/// was handled before is not handed out again. State in memory is for [`live_view`](crate::Bus::live_view).
 ///
 /// ```
 /// # use highwater::prelude::*;

@@ -3,6 +3,8 @@
 
 #[path = "bus/itself.rs"]
 mod itself;
+#[path = "bus/kinds.rs"]
+mod kinds;
 #[path = "bus/late.rs"]
 mod late;
 #[path = "bus/panics.rs"]
@@ -406,6 +408,35 @@ async fn an_answer_carries_on_the_conversation_and_is_given_once() {
     let given: Event<Note> = store.read_last_event(stream_id("a", "1")).await.unwrap().unwrap();
     assert_eq!(given.metadata.correlation_id(), Some("order-17"));
     assert_eq!(given.metadata.causation_event(), Some(event.id));
+}
+
+#[tokio::test]
+async fn an_answer_says_who_gave_it_whatever_is_said_first() {
+    let store = MemoryEventStore::new();
+    let metadata = Metadata::new().with_correlation_id("order-17").with_actor("anna");
+    store.append(&Append::to(stream_id("q", "1")).metadata(&metadata).event(Note::Struck)).await.unwrap();
+    let event: Event<Note> = store.read_last_event(stream_id("q", "1")).await.unwrap().unwrap();
+    let actor = Metadata::new().with_actor("saga");
+    let to = |key: &str| Append::to(stream_id("a", key));
+    for (key, answer) in [
+        ("actor last", to("actor last").in_answer_to(&event, "saga/last").metadata(&actor)),
+        ("actor first", to("actor first").metadata(&actor).in_answer_to(&event, "saga/first")),
+    ] {
+        store.append(&answer.event(Note::Struck)).await.unwrap();
+        let given: Event<Note> = store.read_last_event(stream_id("a", key)).await.unwrap().unwrap();
+        assert_eq!(given.metadata.causation_event(), Some(event.id), "{key}");
+        assert_eq!(
+            (given.metadata.correlation_id(), given.metadata.actor()),
+            (Some("order-17"), Some("saga")),
+            "{key}"
+        );
+    }
+    // Of the same key the later value counts.
+    let other = Metadata::new().with_correlation_id("mine");
+    let answer = to("own").in_answer_to(&event, "saga/own").metadata(&other).event(Note::Struck);
+    store.append(&answer).await.unwrap();
+    let given: Event<Note> = store.read_last_event(stream_id("a", "own")).await.unwrap().unwrap();
+    assert_eq!((given.metadata.causation_event(), given.metadata.correlation_id()), (Some(event.id), Some("mine")));
 }
 
 /// For catching up, and for checkpoints: to ask again is not to be answered.

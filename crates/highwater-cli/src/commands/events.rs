@@ -1,10 +1,10 @@
 //! `highwater events`
 
 use clap::Args;
-use highwater::backend::Backend;
+use highwater::backend::{Backend, missing_kinds};
 
 use crate::arguments::Global;
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::reading::{Reading, Which};
 use crate::record::Listing;
 
@@ -51,6 +51,13 @@ impl Events {
             }
             out.flush()?;
         }
-        out.finish()
+        out.finish()?;
+        if left == self.limit.unwrap_or(u64::MAX)
+            && let Some(kinds) = self.which.filter().kinds
+            && let Some(said) = missing_kinds(store, &kinds).await?
+        {
+            note(&said);
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! `highwater new`
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde_json::json;
@@ -15,8 +17,9 @@ Examples:
   highwater new shop --postgres";
 
 /// Where a file goes, and what is in it: an application on SQLite, called shop.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("Cargo.toml", include_str!("../../template/Cargo.toml.txt")),
+    (".gitignore", include_str!("../../template/gitignore.txt")),
     ("README.md", include_str!("../../template/README.md")),
     ("src/main.rs", include_str!("../../template/src/main.rs")),
     ("src/order.rs", include_str!("../../template/src/order.rs")),
@@ -35,6 +38,13 @@ const ON_POSTGRES: [(&str, &str); 8] = [
     ("sqlite:shop.db", "postgres://localhost/shop"),
     ("cargo run -- place", "createdb shop                         # for its events\ncargo run -- place"),
 ];
+
+/// What the language, its own crates and the folders of what cargo builds are called: cargo refuses these names, or cannot build
+/// what has them.
+const TAKEN: &str = "abstract alloc as async await become box break build const continue core crate deps do dyn else enum examples \
+                     extern false final fn for gen if impl in incremental let loop macro match mod move mut override priv \
+                     proc-macro proc_macro pub ref return self Self static std struct super test trait true try type typeof \
+                     unsafe unsized use virtual where while yield";
 
 /// Start a new application
 ///
@@ -57,6 +67,11 @@ impl New {
         if !is_a_name(name) {
             return Err(Failure::refused(format!(
                 "{name:?} cannot be the name of an application; use letters, digits, - and _, beginning with a letter and not with \"highwater\""
+            )));
+        }
+        if is_taken(name) {
+            return Err(Failure::refused(format!(
+                "{name:?} cannot be the name of an application: Rust, cargo or a crate that it uses has that name; take another"
             )));
         }
         if self.folder.exists() {
@@ -93,8 +108,20 @@ impl New {
             }
             fs::write(self.folder.join(Path::new(path)), named(&text, name))?;
         }
+        if is_strange_to_its_workspace(&self.folder) {
+            let mut manifest = fs::OpenOptions::new().append(true).open(self.folder.join("Cargo.toml"))?;
+            manifest.write_all(b"\n[workspace] # of its own: that of a folder above does not have it as a member\n")?;
+        }
         Ok(())
     }
+}
+
+/// Whether a folder above is a workspace that does not have this one as a member: then cargo builds neither. Cargo knows; without
+/// cargo nothing is built anyway.
+fn is_strange_to_its_workspace(folder: &Path) -> bool {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["locate-project", "--workspace", "--quiet"]).current_dir(folder).stdout(Stdio::null());
+    cargo.stdin(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|ended| !ended.success())
 }
 
 /// A program that was built from a checkout names the crates beside it, so that they fit together, published or not.
@@ -131,6 +158,14 @@ fn is_a_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.len() <= 64 && name.chars().all(letters)
 }
 
+/// What has a meaning already: where this name would be built, or in the application itself.
+fn is_taken(name: &str) -> bool {
+    let (_, manifest) = FILES[0];
+    let uses = manifest.split_once("[dependencies]").map_or("", |(_, uses)| uses);
+    TAKEN.split_whitespace().any(|taken| taken == name)
+        || uses.lines().any(|line| line.split(" = ").next() == Some(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +173,10 @@ mod tests {
     #[test]
     fn names_that_cargo_would_refuse_are_refused() {
         for name in ["shop", "my-shop", "Shop_2"] {
-            assert!(is_a_name(name), "{name:?}");
+            assert!(is_a_name(name) && !is_taken(name), "{name:?}");
+        }
+        for name in ["build", "test", "core", "fn", "gen", "Self", "proc-macro", "serde", "tracing-subscriber"] {
+            assert!(is_taken(name), "{name:?}");
         }
         for name in ["", "highwater", "2shop", "-shop", "my shop", "shöp", "a\"b", ".."] {
             assert!(!is_a_name(name), "{name:?}");

@@ -114,3 +114,30 @@ async fn a_new_application_goes_into_a_new_folder_and_nowhere_else() {
     assert_eq!(std::fs::read_to_string(place.folder.join("bikes/Cargo.toml")).unwrap(), "mine");
     assert!(!place.folder.join("2bikes").exists() && !place.folder.join("highwater.db").exists());
 }
+
+#[tokio::test]
+async fn a_new_application_is_one_for_cargo_wherever_it_is() {
+    let place = Sqlite::place();
+    let cargo = |folder: &str| {
+        let mut cargo = std::process::Command::new(env!("CARGO"));
+        let seen = cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+        let seen = seen.current_dir(place.folder.join(folder)).output().unwrap();
+        assert!(seen.status.success(), "{folder}: {}", String::from_utf8_lossy(&seen.stderr));
+        String::from_utf8_lossy(&seen.stdout).contains(&format!("/{folder}\",\"metadata\""))
+    };
+    place.run(&["new", "alone"]).await.fine();
+    assert!(cargo("alone"), "it is its own root");
+    // As in a checkout, whose workspace has other members, and beside those of a workspace that wants it.
+    std::fs::write(place.folder.join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = [\"member-*\"]\n")
+        .unwrap();
+    for (name, own) in [("stranger", true), ("member-1", false)] {
+        place.run(&["new", name]).await.fine();
+        assert_eq!(cargo(name), own, "{name}");
+    }
+    let ignored = std::fs::read_to_string(place.folder.join("stranger/.gitignore")).unwrap();
+    assert_eq!(ignored, "/target\n*.db*\n");
+    let refused = place.run(&["new", "build"]).await.failed(1);
+    assert!(
+        refused.starts_with("\"build\" cannot be the name of an application: ") && !place.folder.join("build").exists()
+    );
+}

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater::backend::{Backend, BoxFuture, Page, ReadLimit, Transactional, Wrapper};
 use highwater::{
-    Append, BusError, Error, Event, Evolve, Filter, GlobalSequence, LiveView, Problem, StreamId, ViewSnapshot,
-    stream_id,
+    Append, BusError, Error, Event, Evolve, Filter, GlobalSequence, LiveView, Problem, StreamId, ViewOptions,
+    ViewSnapshot, stream_id,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -135,7 +135,7 @@ pub(crate) async fn a_view_of_some_kinds_leaves_out_the_rest<H: Harness>(harness
     one(stream_id("customer", "1")).await;
     one(new_stream().into()).await;
     let bus = bus(&log);
-    let view = bus.live_view_of_kinds::<Deposits, _>(["account"]).expect("it can be started");
+    let view = bus.live_view_of_kinds::<Deposits>(["account"]).expect("it can be started");
     within("getting ready", view.ready()).await.expect("nothing speaks against it");
     // By its id alone: it is an account all the same.
     wanted.push(one(accounts(1).id().into()).await);
@@ -169,6 +169,37 @@ pub(crate) async fn a_view_that_cannot_fold_says_so<H: Harness>(harness: Arc<H>)
         assert!(!problems.iter().any(named), "{problems:?}");
         end(bus).await;
     }
+}
+
+pub(crate) async fn a_view_that_skips_failures_continues_and_counts_them<H: Harness>(harness: Arc<H>) {
+    let log = harness.fresh(Settings::default()).await;
+    let bus = bus(&log);
+    // One of them before it starts, and one after it is ready.
+    let mut all = fill(&log, new_stream(), 2).await;
+    let bad = [undecodable(), Append::to(new_stream()).event(Ledger::Noted("poison".into()))];
+    store(&log, &bad[0]).await;
+    let options = ViewOptions::<Deposits>::default().skip_failures();
+    let view = bus.live_view_with(options).expect("it can be started");
+    all.extend(fill(&log, new_stream(), 2).await);
+    assert_eq!(numbers(&view, all[3]).await, all);
+    let last = store(&log, &bad[1]).await.global_sequence;
+    assert_eq!(numbers(&view, last).await, all, "a caller that waits for what was skipped is not kept");
+    all.extend(fill(&log, new_stream(), 1).await);
+    assert_eq!(numbers(&view, all[4]).await, all);
+    let health = bus.health().await;
+    let named = |problem: &Problem| match problem {
+        Problem::ViewSkipped { events, last: said, .. } => *events == 2 && said.contains(&format!("event {last} ")),
+        _ => false,
+    };
+    assert!(health.problems.iter().any(named), "{health:?}");
+    assert!(health.is_ready(), "it can be read: {health:?}");
+    // What was skipped is not missing for ever: a view that starts from there looks at it again, and this one stops.
+    let snapshot = within("a snapshot", view.snapshot()).await.expect("it is ready");
+    assert_eq!(snapshot.skipped, 2);
+    let strict = bus.live_view_from(snapshot).expect("it can be started");
+    let stopped = within("a view", strict.ready()).await;
+    assert!(matches!(stopped, Err(Error::Bus(BusError::ViewStopped { .. }))), "{stopped:?}");
+    end(bus).await;
 }
 
 /// A deposit of something that is no number.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use highwater::backend::{Log, NewRecord, Record, StreamRead};
-use highwater::{Append, Error, Event, EventStore, EventTypes, GlobalSequence, Metadata, StreamId, stream_id};
+use highwater::backend::{IntoStreamId, Log, NewRecord, Record, StreamRead};
+use highwater::{Append, Error, Event, EventStore, EventTypes, GlobalSequence, Metadata, stream_id};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -13,8 +13,8 @@ use crate::support::{Ledger, Reader, deposits, everything, head, new_stream, sto
 use crate::{Harness, Settings};
 
 /// A record on its way into the log, as a tool that moves events would make it.
-fn new_record(stream: impl Into<StreamId>, data: &str, metadata: &str) -> NewRecord {
-    let stream = stream.into();
+fn new_record(stream: impl IntoStreamId, data: &str, metadata: &str) -> NewRecord {
+    let stream = stream.into_stream_id();
     NewRecord {
         id: Uuid::now_v7(),
         stream_id: stream.id(),

@@ -59,7 +59,7 @@ fn every_guarantee_is_broken_by_a_backend_that_its_cases_reject() {
 /// observer appends is to the backend one append more, and the broken backends that are held against the cases of delivery
 /// append as they should. That a subscriber hangs is known here without asking the backend anything but where the log ends. What a view does with an
 /// event it cannot fold, and with a bus that ends, it does by itself.
-const ABOVE_THE_CONTRACT: [&str; 8] = [
+const ABOVE_THE_CONTRACT: [&str; 9] = [
     "types_the_reader_does_not_know_are_an_error_in_a_stream_and_skipped_in_the_log",
     "a_payload_that_does_not_fit_is_an_error",
     "versions_that_do_not_follow_each_other_are_refused",
@@ -67,6 +67,7 @@ const ABOVE_THE_CONTRACT: [&str; 8] = [
     "an_observer_may_append_while_it_handles",
     "health_names_who_does_not_even_begin",
     "a_view_that_cannot_fold_says_so",
+    "a_view_that_skips_failures_continues_and_counts_them",
     "a_view_ends_with_its_bus",
 ];
 

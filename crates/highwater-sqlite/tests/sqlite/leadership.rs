@@ -13,7 +13,7 @@ use highwater::{
     BoxError, Claim, Coordinator, Event, GlobalSequence, ProjectorCoordinator, SubscriptionState,
     TransactionalProjection, observer_fn,
 };
-use highwater_contract::notes::hands_over_without_a_warning;
+use highwater_contract::notes::{hands_over_without_a_warning, warns_of_what_another_program_wrote};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 
 use crate::support::{Folder, Note, coordinated, eventually, impatient, say, sequences, soak};
@@ -258,6 +258,12 @@ async fn two_stores_in_one_process_exclude_each_other() {
     let term = guard.term();
     drop(guard);
     assert!(next.await.unwrap() > term);
+}
+
+#[tokio::test]
+async fn a_type_that_another_program_wrote_to_streams_of_another_kind_is_warned_of() {
+    let folder = Folder::new();
+    warns_of_what_another_program_wrote(folder.store().await, folder.store().await).await;
 }
 
 #[tokio::test]

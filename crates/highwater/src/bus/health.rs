@@ -37,7 +37,13 @@ impl Health {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.problems.iter().all(|problem| {
-            matches!(problem, Problem::PushDegraded { .. } | Problem::Paused { .. } | Problem::WritersOpen { .. })
+            matches!(
+                problem,
+                Problem::PushDegraded { .. }
+                    | Problem::Paused { .. }
+                    | Problem::WritersOpen { .. }
+                    | Problem::ViewSkipped { .. }
+            )
         })
     }
 }
@@ -109,6 +115,16 @@ pub enum Problem {
         /// Which of the two, and why.
         reason: String,
     },
+    /// A [live view](crate::LiveView) is kept up to date without events that it could not fold, as it
+    /// [asked to](crate::ViewOptions::skip_failures).
+    ViewSkipped {
+        /// The type of its state.
+        view: &'static str,
+        /// How many are missing in it.
+        events: u64,
+        /// The last of them, and why.
+        last: String,
+    },
     /// A subscriber is paused.
     Paused {
         /// Which.
@@ -147,6 +163,9 @@ impl fmt::Display for Problem {
                 write!(f, "see what that is, and end it unless it is an instance that works")
             }
             Self::View { view, reason } => write!(f, "the live view {view}: {reason}"),
+            Self::ViewSkipped { view, events, last } => {
+                write!(f, "the live view {view} has skipped {events} events that it could not fold, the last: {last}")
+            }
             Self::Paused { subscriber_id } => write!(f, "{subscriber_id} is paused"),
             Self::PushDegraded { reason } => {
                 write!(f, "other processes' events are found by polling alone: {reason}")
@@ -200,8 +219,7 @@ impl Bus {
                 subscribers.push((subscriber_id, progress));
             }
         }
-        let views: Vec<_> = self.inner.state().views.values().filter_map(live_view::ViewEntry::problem).collect();
-        problems.extend(views.into_iter().map(|(view, reason)| Problem::View { view, reason }));
+        problems.extend(self.inner.state().views.values().flat_map(live_view::ViewEntry::problems));
         problems.extend(self.unled().await);
         problems.extend(push_degraded.map(|reason| Problem::PushDegraded { reason }));
         Health { problems, subscribers }

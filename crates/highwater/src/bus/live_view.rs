@@ -1,7 +1,10 @@
 //! State in memory, folded from the whole log on every instance.
 
+mod failures;
 mod follower;
+mod options;
 mod snapshot;
+mod status;
 
 use std::any::type_name;
 use std::sync::{Arc, RwLock};
@@ -11,11 +14,14 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 use self::follower::Follower;
+use self::status::{ViewProblem, ViewStatus};
 use super::{Bus, Inner};
 use crate::lock::read;
-use crate::{BusError, Error, Evolve, GlobalSequence, codec};
+use crate::{BusError, Error, Evolve, GlobalSequence, IntoGlobalSequence, codec};
 
+pub use self::options::ViewOptions;
 pub use self::snapshot::ViewSnapshot;
+pub(super) use self::status::ViewEntry;
 
 /// State that an instance keeps in memory, folded from all events that it knows, and kept up to date.
 ///
@@ -66,52 +72,6 @@ struct Handle<S> {
     task: AbortHandle,
 }
 
-/// How far a view is.
-#[derive(Debug, Clone, Default)]
-struct ViewStatus {
-    /// Everything up to here is in what readers get.
-    position: u64,
-    /// What was committed when it started is in it.
-    ready: bool,
-    /// Everything up to here has been folded: into what readers get later, while it is not ready.
-    folded_to: u64,
-    /// What keeps it from being read, or from being kept up to date.
-    problem: Option<ViewProblem>,
-}
-
-#[derive(Debug, Clone)]
-enum ViewProblem {
-    /// It cannot read the log, and retries.
-    Trouble(Arc<str>),
-    /// It could not fold an event.
-    Stopped(Arc<str>),
-    /// Its task is gone.
-    Ended,
-}
-
-/// A view, as its bus knows it.
-#[derive(Debug)]
-pub(super) struct ViewEntry {
-    name: &'static str,
-    status: watch::Receiver<ViewStatus>,
-    task: AbortHandle,
-}
-
-impl ViewEntry {
-    pub(super) fn abort(&self) {
-        self.task.abort();
-    }
-
-    /// The view, and what is wrong with it.
-    pub(super) fn problem(&self) -> Option<(&'static str, String)> {
-        match self.status.borrow().problem.clone()? {
-            ViewProblem::Trouble(reason) => Some((self.name, format!("it cannot read the log: {reason}"))),
-            ViewProblem::Stopped(reason) => Some((self.name, format!("it has stopped: {reason}"))),
-            ViewProblem::Ended => Some((self.name, "its task has ended".to_owned())),
-        }
-    }
-}
-
 impl Bus {
     /// Starts folding state from the whole log in memory, from the beginning, and keeps it up to date. Returns at once;
     /// [`LiveView::ready`] waits until everything that is committed now is in it.
@@ -123,42 +83,28 @@ impl Bus {
     where
         S: Evolve + Sync + 'static,
     {
-        self.live_view_from(ViewSnapshot::default())
+        self.live_view_with(ViewOptions::default())
     }
 
-    /// The same from streams of some kinds only: `bus.live_view_of_kinds::<Orders, _>(["order"])`. For enums that share names of
+    /// The same from streams of some kinds only: `bus.live_view_of_kinds::<Orders>(["order"])`. For enums that share names of
     /// variants with others.
     ///
     /// # Errors
     /// As [`live_view`](Self::live_view).
-    pub fn live_view_of_kinds<S, K>(&self, kinds: impl IntoIterator<Item = K>) -> Result<LiveView<S>, Error>
-    where
-        S: Evolve + Sync + 'static,
-        K: Into<String>,
-    {
-        self.live_view_of_kinds_from(kinds, ViewSnapshot::default())
-    }
-
-    /// The same from a snapshot, as [`live_view_from`](Self::live_view_from) does.
-    ///
-    /// # Errors
-    /// As [`live_view`](Self::live_view).
-    pub fn live_view_of_kinds_from<S, K>(
+    pub fn live_view_of_kinds<S>(
         &self,
-        kinds: impl IntoIterator<Item = K>,
-        snapshot: ViewSnapshot<S>,
+        kinds: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<LiveView<S>, Error>
     where
         S: Evolve + Sync + 'static,
-        K: Into<String>,
     {
-        let kinds = kinds.into_iter().map(Into::into).collect();
-        self.start_view(Some(kinds), snapshot)
+        self.live_view_with(ViewOptions::default().of_kinds(kinds))
     }
 
     /// The same from a snapshot. One whose last event the log does not have at that place belongs to another log, or to one
     /// that was restored to an earlier state: then the view starts from the beginning, and a warning is logged. So it does, and
-    /// says so, when the snapshot was folded from other types of events or other kinds of streams than the view has now.
+    /// says so, when the snapshot was folded from other types of events or other kinds of streams than the view has now, or when
+    /// events were skipped in it, which can perhaps be folded now.
     ///
     /// # Errors
     /// As [`live_view`](Self::live_view).
@@ -166,26 +112,30 @@ impl Bus {
     where
         S: Evolve + Sync + 'static,
     {
-        self.start_view(None, snapshot)
+        self.live_view_with(ViewOptions::default().snapshot(snapshot))
     }
 
-    fn start_view<S>(&self, kinds: Option<Vec<String>>, snapshot: ViewSnapshot<S>) -> Result<LiveView<S>, Error>
+    /// The same as its options say.
+    ///
+    /// # Errors
+    /// As [`live_view`](Self::live_view).
+    pub fn live_view_with<S>(&self, options: ViewOptions<S>) -> Result<LiveView<S>, Error>
     where
         S: Evolve + Sync + 'static,
     {
         self.inner.config.validate()?;
-        crate::kinds::check_kinds(kinds.as_deref())?;
+        crate::kinds::check_kinds(options.kinds.as_deref())?;
         let types = codec::event_types::<S::Event>()?;
         let folded = Arc::new(RwLock::new(ViewSnapshot::default()));
         let (sender, status) = watch::channel(ViewStatus::default());
-        let follower = Follower::new(self.inner.clone(), types, kinds, snapshot, folded.clone(), sender);
+        let follower = Follower::new(self.inner.clone(), types, options, folded.clone(), sender);
         let mut state = self.inner.state();
         if state.shut_down {
             return Err(Error::ShutDown);
         }
         self.start_services(&mut state);
         let (id, task) = (Uuid::now_v7(), tokio::spawn(follower.run()).abort_handle());
-        state.views.insert(id, ViewEntry { name: type_name::<S>(), status: status.clone(), task: task.clone() });
+        state.views.insert(id, ViewEntry::new(type_name::<S>(), status.clone(), task.clone()));
         drop(state);
         Ok(LiveView { shared: Arc::new(Handle { id, bus: self.inner.clone(), folded, status, task }) })
     }
@@ -195,7 +145,7 @@ impl<S> LiveView<S> {
     /// Waits until everything that was committed when the view started is in it, for as long as that takes.
     ///
     /// # Errors
-    /// [`BusError::ViewStopped`] when an event could not be folded; [`Error::ShutDown`] when the bus was shut down.
+    /// [`BusError::ViewStopped`] when an event could not be folded, unless such are [skipped](ViewOptions::skip_failures); [`Error::ShutDown`] when the bus was shut down.
     pub async fn ready(&self) -> Result<(), Error> {
         self.wait(|status| status.ready).await
     }
@@ -213,12 +163,8 @@ impl<S> LiveView<S> {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn read_after<T>(
-        &self,
-        event: impl Into<GlobalSequence>,
-        look: impl FnOnce(&S) -> T,
-    ) -> Result<T, Error> {
-        let GlobalSequence(event) = event.into();
+    pub async fn read_after<T>(&self, event: impl IntoGlobalSequence, look: impl FnOnce(&S) -> T) -> Result<T, Error> {
+        let GlobalSequence(event) = event.into_global_sequence();
         self.read_when(Some(event), look).await
     }
 

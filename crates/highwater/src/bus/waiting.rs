@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::{Bus, Entry};
 use crate::{
-    Backoff, BusError, Checkpoint, DeadLetter, DeadLetterQuery, DeadLetterState, Error, GlobalSequence, LeaderHold,
-    SubscriptionState,
+    Backoff, BusError, Checkpoint, DeadLetter, DeadLetterQuery, DeadLetterState, Error, GlobalSequence,
+    IntoGlobalSequence, LeaderHold, SubscriptionState,
 };
 
 /// How long to wait before looking at a checkpoint again: at first, and at most.
@@ -81,7 +81,7 @@ impl Bus {
     /// [`BusError::UnknownSubscriber`] within a second when no instance has ever started it;
     /// [`BusError::OtherTables`] after that time when it is subscribed on this bus, and its tables are of another version;
     /// [`BusError::WaitsForItself`] inside the subscriber's own handler.
-    pub async fn wait_for(&self, subscriber_id: &str, event: impl Into<GlobalSequence>) -> Result<Waited, Error> {
+    pub async fn wait_for(&self, subscriber_id: &str, event: impl IntoGlobalSequence) -> Result<Waited, Error> {
         self.wait_for_within(subscriber_id, event, self.inner.config.wait_timeout).await
     }
 
@@ -92,10 +92,10 @@ impl Bus {
     pub async fn wait_for_within(
         &self,
         subscriber_id: &str,
-        event: impl Into<GlobalSequence>,
+        event: impl IntoGlobalSequence,
         timeout: Duration,
     ) -> Result<Waited, Error> {
-        let GlobalSequence(global_sequence) = event.into();
+        let GlobalSequence(global_sequence) = event.into_global_sequence();
         crate::subscriber::check_id(subscriber_id)?;
         let begun = Instant::now();
         let deadline = begun + timeout;

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use uuid::Uuid;
 
 use super::Finding;
+use crate::kinds::NEWEST_MAX;
 use crate::{Backend, Error, Filter, Log, ReadLimit, StreamName};
 
 const TOPIC: &str = "stream names";
-/// So many of the newest numbers are looked at: a log may have a thousand million.
-const NEWEST_MAX: u64 = 20_000;
 
 /// What was found in a part of the log.
 #[derive(Debug, Default)]
@@ -88,5 +87,5 @@ fn mixed(event_type: &str, kinds: &BTreeSet<String>) -> Finding {
     let advice = "if they are of different enums, whatever knows the name is handed both: rename one with #[serde(rename)], and \
                   ask for kinds with of_kinds; if one enum writes both on purpose, leave it so, and silence the library's \
                   warning with the filter highwater::kinds=error";
-    Finding::note(TOPIC, found, advice)
+    Finding::warning(TOPIC, found, advice)
 }

@@ -18,6 +18,7 @@ const LONG: &[&str] = &[
     "crates/highwater-contract/src/delivery/instances.rs",
     "crates/highwater-contract/src/delivery/players.rs",
     "crates/highwater-contract/src/delivery/reporting.rs",
+    "crates/highwater-contract/src/delivery/viewing.rs",
     "crates/highwater-contract/src/leadership.rs",
     "crates/highwater-contract/src/list.rs",
     "crates/highwater-contract/src/log/reading.rs",

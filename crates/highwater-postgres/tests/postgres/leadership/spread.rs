@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use highwater::backend::{LeaderHold, Leadership};
-use highwater_contract::notes::hands_over_without_a_warning;
+use highwater_contract::notes::{hands_over_without_a_warning, warns_of_what_another_program_wrote};
 use highwater_postgres::{PgEventBus, PgEventStore};
 
 use super::processes::{Load, caught_up, counted};
@@ -51,6 +51,12 @@ async fn twelve_subscribers_are_spread_over_three_processes_as_they_come_and_go(
     load.end().await;
     caught_up(&store).await;
     assert_eq!(counted(&db).await, sequences(&store).await, "nothing is lost or doubled on the way");
+}
+
+#[tokio::test]
+async fn a_type_that_another_program_wrote_to_streams_of_another_kind_is_warned_of() {
+    let db = Db::new();
+    warns_of_what_another_program_wrote(db.store().await, db.store().await).await;
 }
 
 #[tokio::test]

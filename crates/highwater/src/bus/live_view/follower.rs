@@ -1,18 +1,18 @@
 //! What keeps a live view up to date.
 
 use std::any::type_name;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, RwLock};
 
 use tokio::sync::watch;
 
+use super::failures::{Failures, Stopped, evolve, unpanicked};
 use super::snapshot::{fitting, nothing};
-use super::{ViewProblem, ViewSnapshot, ViewStatus};
+use super::status::{Skipped, ViewProblem, ViewStatus};
+use super::{ViewOptions, ViewSnapshot};
 use crate::bus::Inner;
 use crate::delivery::catch_up::CatchUp;
-use crate::delivery::handling::message;
 use crate::delivery::tail::{Slot, TURNED_AWAY, TailRead};
-use crate::kinds::KindsOfTypes;
+use crate::kinds::{KindsOfTypes, warn_of_missing_kinds};
 use crate::lock::write;
 use crate::{Backoff, Error, Event, EventTypes, Evolve, Filter, ReadLimit, Record, chain, codec};
 
@@ -25,6 +25,8 @@ pub(super) struct Follower<S> {
     types: EventTypes,
     filter: Arc<Filter>,
     kinds: KindsOfTypes,
+    /// Whether there are streams of the kinds that it asks for was checked.
+    looked_for_kinds: bool,
     /// Everything up to here has been folded.
     position: u64,
     /// The life of the server that what is folded comes from. None: nothing is folded yet.
@@ -34,7 +36,7 @@ pub(super) struct Follower<S> {
     /// Where it is ready, once that is known.
     target: Option<u64>,
     folded: Arc<RwLock<ViewSnapshot<S>>>,
-    status: watch::Sender<ViewStatus>,
+    failures: Failures,
 }
 
 /// Why following ended.
@@ -55,15 +57,21 @@ impl From<Error> for Ended {
     }
 }
 
+impl From<Stopped> for Ended {
+    fn from(_: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
 impl<S: Evolve + Sync + 'static> Follower<S> {
     pub(super) fn new(
         bus: Arc<Inner>,
         types: EventTypes,
-        kinds: Option<Vec<String>>,
-        snapshot: ViewSnapshot<S>,
+        options: ViewOptions<S>,
         folded: Arc<RwLock<ViewSnapshot<S>>>,
         status: watch::Sender<ViewStatus>,
     ) -> Self {
+        let ViewOptions { kinds, snapshot, skip_failures: skip } = options;
         let filter = Arc::new(Filter { types: bus.shared.backend.upcasters().stored_types(&types), kinds });
         let aside = fitting(snapshot, &filter);
         let position = aside.global_sequence;
@@ -72,12 +80,13 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
             types,
             filter,
             kinds: KindsOfTypes::default(),
+            looked_for_kinds: false,
             position,
             life: None,
             aside: Some(aside),
             target: None,
             folded,
-            status,
+            failures: Failures { view: type_name::<S>(), skip, status },
         }
     }
 
@@ -106,15 +115,17 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
     fn start_over(&mut self) {
         (self.life, self.position, self.target) = (None, 0, None);
         self.aside = Some(nothing(&self.filter));
-        self.status.send_modify(|status| (status.position, status.folded_to) = (0, 0));
+        self.failures.status.send_modify(|status| {
+            (status.position, status.folded_to, status.skipped) = (0, 0, Skipped::default());
+        });
     }
 
     fn troubled(&self, error: &str) {
-        let first = self.status.borrow().problem.is_none();
+        let first = self.failures.status.borrow().problem.is_none();
         if first {
             tracing::warn!(view = type_name::<S>(), error, "a live view cannot read the log; retrying");
         }
-        self.status.send_modify(|status| status.problem = Some(ViewProblem::Trouble(error.into())));
+        self.failures.status.send_modify(|status| status.problem = Some(ViewProblem::Trouble(error.into())));
     }
 
     /// Catches up, and follows the shared tail from there. Ends with a reason; may be dropped at any await, because what is
@@ -125,6 +136,9 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
                 Ok(slot) => slot,
                 Err(ended) => return ended,
             };
+            if !std::mem::replace(&mut self.looked_for_kinds, true) {
+                warn_of_missing_kinds(type_name::<S>(), &*self.bus.shared.backend, &self.filter).await;
+            }
             // If not, it has fallen behind the tail, and reads by itself again.
             if let Some(ended) = self.live(slot).await {
                 return ended;
@@ -205,14 +219,11 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
         self.kinds.check_read(type_name::<S>(), &self.filter, wanted.iter().copied());
         for some in wanted.chunks(TURN) {
             // Before the lock is taken: readers wait for what is folded, and not for what is decoded.
-            let decoded = self.decode(some).map_err(|reason| self.stop(reason))?;
+            let decoded = self.decode(some)?;
             match &mut self.aside {
-                Some(aside) => evolve(aside, &decoded).map_err(|reason| self.stop(reason))?,
-                None => {
-                    let mut folded = write(&self.folded);
-                    // Under the lock, so that no reader sees an event half folded.
-                    evolve(&mut folded, &decoded).map_err(|reason| self.stop(reason))?;
-                }
+                Some(aside) => evolve(aside, &decoded, &self.failures)?,
+                // Under the lock, so that no reader sees an event half folded.
+                None => evolve(&mut *write(&self.folded), &decoded, &self.failures)?,
             }
             self.position = some.last().map_or(self.position, |last| last.global_sequence);
             // Readers, and a bus that shuts down, get a turn.
@@ -225,7 +236,7 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
             *write(&self.folded) = aside;
         }
         let (position, ready) = (self.position, self.aside.is_none());
-        self.status.send_modify(|status| {
+        self.failures.status.send_modify(|status| {
             (status.folded_to, status.problem) = (position, None);
             if ready {
                 (status.position, status.ready) = (position, true);
@@ -234,55 +245,27 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
         Ok(())
     }
 
-    fn decode(&self, records: &[&Record]) -> Result<Vec<Event<S::Event>>, String> {
+    fn decode(&self, records: &[&Record]) -> Result<Vec<Event<S::Event>>, Stopped> {
         let upcasters = self.bus.shared.backend.upcasters();
         let mut decoded = Vec::with_capacity(records.len());
         for record in records {
             let decoding = || codec::decode_kept(record, &self.types, upcasters).map_err(|error| chain(&error));
-            let event = unpanicked(decoding).map_err(|why| about(record.global_sequence, &record.event_type, &why))?;
-            decoded.extend(event);
+            match unpanicked(decoding) {
+                Ok(event) => decoded.extend(event),
+                Err(why) => self.failures.met(record.global_sequence, &record.event_type, &why)?,
+            }
         }
         Ok(decoded)
-    }
-
-    /// Says that it cannot be read any more.
-    fn stop(&self, reason: String) -> Ended {
-        tracing::error!(view = type_name::<S>(), reason, "a live view has stopped; it cannot be read any more");
-        self.status.send_modify(|status| status.problem = Some(ViewProblem::Stopped(reason.into())));
-        Ended::Stopped
     }
 }
 
 /// However its task ends, nobody is left with a view that silently stays as it is.
 impl<S> Drop for Follower<S> {
     fn drop(&mut self) {
-        self.status.send_modify(|status| {
+        self.failures.status.send_modify(|status| {
             if !matches!(status.problem, Some(ViewProblem::Stopped(_))) {
                 status.problem = Some(ViewProblem::Ended);
             }
         });
     }
-}
-
-/// Folds events, or says why that is not possible.
-fn evolve<S: Evolve>(folded: &mut ViewSnapshot<S>, events: &[Event<S::Event>]) -> Result<(), String> {
-    for event in events {
-        let number = event.global_sequence.unwrap_or_default();
-        let folding = || {
-            folded.state.evolve(event);
-            Ok(())
-        };
-        unpanicked(folding).map_err(|why| about(number, &event.event_type, &why))?;
-        (folded.global_sequence, folded.event_id) = (number, Some(event.id));
-    }
-    Ok(())
-}
-
-/// Runs the application's code, which may panic.
-fn unpanicked<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(format!("it panicked: {}", message(&*panic))))
-}
-
-fn about(number: u64, event_type: &str, why: &str) -> String {
-    format!("event {number} ({event_type}): {why}")
 }

@@ -20,11 +20,14 @@ pub struct ViewSnapshot<S> {
     pub event_types: Option<Vec<String>>,
     /// The kinds of the streams that they came from; `None`: any.
     pub kinds: Option<Vec<String>>,
+    /// How many events were [skipped](crate::ViewOptions::skip_failures). A view does not start from a snapshot without them.
+    #[serde(default)]
+    pub skipped: u64,
 }
 
 impl<S: Default> Default for ViewSnapshot<S> {
     fn default() -> Self {
-        Self { state: S::default(), global_sequence: 0, event_id: None, event_types: None, kinds: None }
+        Self { state: S::default(), global_sequence: 0, event_id: None, event_types: None, kinds: None, skipped: 0 }
     }
 }
 
@@ -44,6 +47,14 @@ pub(super) fn fitting<S: Default>(snapshot: ViewSnapshot<S>, filter: &Filter) ->
     let new: ViewSnapshot<S> = nothing(filter);
     if snapshot.global_sequence == 0 {
         return ViewSnapshot { state: snapshot.state, ..new };
+    }
+    if snapshot.skipped > 0 {
+        tracing::info!(
+            view = type_name::<S>(),
+            skipped = snapshot.skipped,
+            "events were skipped in the snapshot; the view starts from the beginning, and tries them again"
+        );
+        return new;
     }
     if (&snapshot.event_types, &snapshot.kinds) == (&new.event_types, &new.kinds) {
         return snapshot;
