@@ -415,11 +415,11 @@ async fn subscribers_that_nobody_processes_for_are_named() {
     let led = bus.subscribe(Recorder::new("projection:led")).await.unwrap();
     eventually("it is led", async || led.state().is_live()).await;
     store.take_over(&Claim::of("projection:alone")).await.unwrap();
-    find(&store, "subscribers", "none of 2").await;
+    find(&store, "subscribers", "all 2 subscribers").await;
     let at = store.append(&one()).await.unwrap().global_sequence;
     bus.wait_for("projection:led", GlobalSequence(at)).await.unwrap();
     // It may be about to.
-    find(&store, "subscribers", "none of 2").await;
+    find(&store, "subscribers", "all 2 subscribers").await;
     let long_ago = "UPDATE {s}.event_bus_checkpoints SET updated_at = now() - interval '5 minutes'";
     db.execute(&mut db.connection().await, long_ago).await;
     assert_found(&store, Severity::Warning, "subscribers", "\"projection:alone\" is up to 1 events behind", "start")
