@@ -111,6 +111,7 @@ DECLARE
     existing uuid[];
     names text[];
     locked uuid[];
+    again boolean := false;
     stored bigint;
     lock_timeout text := current_setting('lock_timeout');
 BEGIN
@@ -160,12 +161,14 @@ BEGIN
         IF conflict THEN
             RETURN;
         END IF;
-        EXIT WHEN coalesce(cardinality(existing), 0) <= coalesce(cardinality(locked), 0);
+        -- Where it still lacks a lock after a second time, the first row is gone; the unique index keeps versions apart.
+        EXIT WHEN again OR coalesce(cardinality(existing), 0) <= coalesce(cardinality(locked), 0);
         -- Another transaction has it, or has just created it.
         IF wait_ms IS NULL THEN
             held := ARRAY(SELECT unnest(existing) EXCEPT SELECT unnest(locked));
             RETURN;
         END IF;
+        again := true;
     END LOOP;
     IF wait_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', wait_ms::text, true);
