@@ -11,11 +11,14 @@ SELECT
     set_config('idle_session_timeout', '0', $2),
     -- A role's own, on servers that know it (17 and later), would end whatever waits: a handler, or for another instance's
     -- end. Of the application's transactions it is none of our business.
-    (SELECT set_config(s.name, '0', $2) FROM pg_settings s WHERE s.name = 'transaction_timeout' AND NOT $4),
+    CASE WHEN NOT $4 AND current_setting('transaction_timeout', true) IS NOT NULL
+        THEN set_config('transaction_timeout', '0', $2) END,
     set_config('lock_timeout', coalesce($1, current_setting('lock_timeout')), $2),
     set_config('idle_in_transaction_session_timeout',
-        (SELECT CASE WHEN s.setting::integer BETWEEN 1 AND $3 THEN s.setting ELSE $3::text END
-         FROM pg_settings s WHERE s.name = 'idle_in_transaction_session_timeout'), $2),
+        -- As an interval, because it is shown with a unit. pg_settings knows the number, and takes a millisecond to list all.
+        (SELECT (CASE WHEN own.ms BETWEEN 1 AND $3 THEN own.ms ELSE $3 END)::text FROM (
+            SELECT (1000 * extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval))::bigint
+        ) AS own (ms)), $2),
     set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,
         $2),
