@@ -44,3 +44,6 @@ GRANT INSERT, DELETE ON highwater.event_bus_pauses TO highwater_operator;
 --     ALTER DATABASE shop SET idle_in_transaction_session_timeout = '60s';
 -- PostgreSQL 17 and later also bound transactions that are not idle:
 --     ALTER DATABASE shop SET transaction_timeout = '1h';
+-- Until PostgreSQL 14, and in databases that came from there, every role may create functions and operators in schema public, and
+-- so change what statements of the application mean that do not name a schema. Statements of the library are not affected.
+--     REVOKE CREATE ON SCHEMA public FROM PUBLIC;

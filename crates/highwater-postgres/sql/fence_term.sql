@@ -1,1 +1,1 @@
-SELECT term FROM {schema}.event_bus_checkpoints WHERE subscriber_id = $1
+SELECT term FROM {schema}.event_bus_checkpoints WHERE subscriber_id::text = $1

@@ -234,7 +234,8 @@ pub(crate) async fn set_up(
     sql: &Sql,
     lock_timeout: Option<Duration>,
 ) -> Result<(), sqlx::Error> {
-    session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, Whose::Ours).await.map(drop)
+    session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, Whose::Ours).await?;
+    watch_client(connection, sql).await
 }
 
 /// The same for connections on which the application has its own transactions.
@@ -242,15 +243,20 @@ pub(crate) async fn set_up_for_application(connection: &mut PgConnection, sql: &
     session(connection, sql, None, IDLE_IN_TRANSACTION, Whose::Application).await.map(drop)
 }
 
-/// The same for connections on which handlers work: they may take longer, and when they are given up, the server is to
-/// notice.
+/// The same for connections on which handlers work: they may take longer.
 pub(crate) async fn set_up_for_delivery(
     connection: &mut PgConnection,
     sql: &Sql,
     lock_timeout: Duration,
     idle_in_transaction: Duration,
 ) -> Result<(), sqlx::Error> {
-    session(connection, sql, Some(lock_timeout), idle_in_transaction, Whose::Ours).await?;
+    session(connection, sql, Some(lock_timeout), idle_in_transaction, Whose::Handlers).await?;
+    watch_client(connection, sql).await
+}
+
+/// Lets the server end what waits for a lock when its client has given up: each such session would take up a connection for as long as
+/// the lock is held.
+async fn watch_client(connection: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
     match sqlx::query(sql.watch_client.clone()).execute(connection).await {
         Err(error) if error.as_database_error().is_some() => {
             tracing::debug!(%error, "the server cannot notice by itself that a client has gone");
@@ -274,6 +280,8 @@ pub(crate) async fn guard(transaction: &mut PgConnection, sql: &Sql) -> Result<(
 #[derive(Clone, Copy, PartialEq)]
 enum Whose {
     Ours,
+    /// Ours, in which handlers of the application work.
+    Handlers,
     Application,
     /// The one that is open, and no other.
     Caller,
@@ -291,7 +299,8 @@ async fn session(
         .bind(lock_timeout.map(|timeout| timeout.as_millis().to_string()))
         .bind(whose == Whose::Caller)
         .bind(i32::try_from(idle_in_transaction.as_millis()).unwrap_or(i32::MAX))
-        .bind(whose != Whose::Ours)
+        .bind(matches!(whose, Whose::Application | Whose::Caller))
+        .bind(whose == Whose::Ours)
         .fetch_one(connection)
         .await?;
     answer.try_get("isolation")

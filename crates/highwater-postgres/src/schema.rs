@@ -4,12 +4,11 @@ use highwater::Invalid;
 
 /// The number of the server's life, as a term of a statement; see `migrations/0006_life.sql`.
 const LIFE: &str = "((SELECT l.number FROM {schema}.server_life l) \
-    # (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint # {sequence})";
+    # (extract(epoch FROM pg_postmaster_start_time()) * 1000000::numeric)::bigint # {sequence})";
 
 /// Which sequence numbers come from: its file, whose path names the database. One that was restarted or recreated, or that
 /// came with a copy of the database, is another.
-const SEQUENCE: &str =
-    "hashtextextended(pg_relation_filepath('{schema_text}.events_global_sequence_seq') COLLATE \"C\", 0)";
+const SEQUENCE: &str = "hashtextextended(pg_relation_filepath('{schema_text}.events_global_sequence_seq'::regclass) COLLATE \"C\", 0::bigint)";
 
 /// The columns of an event, in the order that `row.rs` reads them, with their types. Those from [`OWN`] on are the event's
 /// own, in the order that the functions in the database take them.

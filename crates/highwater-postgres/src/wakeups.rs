@@ -15,7 +15,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
 
-use crate::connect::{Connector, Kept};
+use crate::connect::{self, Connector, Kept};
 use crate::error::{failed, in_time};
 use crate::hosts::Hosts;
 use crate::pooler::{self, Session};
@@ -335,7 +335,12 @@ impl Listener {
             return ListenError::Lost(chain(&error));
         }
         moves.mark_unchanged();
+        let sql = self.sql.clone();
         let pool = PgPoolOptions::new()
+            .after_connect(move |connection, _| {
+                let sql = sql.clone();
+                Box::pin(async move { connect::set_up(connection, &sql, None).await })
+            })
             .max_connections(1)
             .acquire_timeout(self.direct.timeout())
             .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));

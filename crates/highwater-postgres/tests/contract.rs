@@ -1,6 +1,8 @@
 //! The contract, held against PostgreSQL.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
+#[path = "contract/planted.rs"]
+mod planted;
 #[path = "postgres/support.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the other tests, which use more of it")]
 mod support;
@@ -16,8 +18,16 @@ use sqlx::AssertSqlSafe;
 use support::Db;
 
 /// A schema for every log; all are dropped with it.
-#[derive(Default)]
-struct Postgres(Mutex<Vec<Db>>);
+struct Postgres {
+    url: String,
+    logs: Mutex<Vec<Db>>,
+}
+
+impl Postgres {
+    fn on(url: String) -> Self {
+        Self { url, logs: Mutex::default() }
+    }
+}
 
 fn config(schema: &str, settings: Settings) -> PgConfig {
     let Settings { upcasters, limits } = settings;
@@ -29,16 +39,16 @@ impl Harness for Postgres {
     type Store = PgEventStore;
 
     async fn fresh(&self, settings: Settings) -> PgEventStore {
-        let db = Db::new();
+        let db = Db::on(self.url.clone());
         let store = db.store_with(config(&db.schema, settings)).await;
         let mut connection = db.connection().await;
         db.execute(&mut connection, "CREATE TABLE {s}.tallies (key text PRIMARY KEY, count bigint NOT NULL)").await;
-        self.0.lock().unwrap().push(db);
+        self.logs.lock().unwrap().push(db);
         store
     }
 
     async fn reopen(&self, store: &PgEventStore, settings: Settings) -> PgEventStore {
-        PgEventStore::connect_with(&support::url(), config(store.schema(), settings)).await.unwrap()
+        PgEventStore::connect_with(&self.url, config(store.schema(), settings)).await.unwrap()
     }
 
     async fn begin(&self, store: &PgEventStore, append: Append) -> Result<Box<dyn OpenAppend>, Error> {
@@ -74,7 +84,7 @@ impl Harness for Postgres {
     }
 
     async fn clean_up(&self) {
-        self.0.lock().unwrap().clear();
+        self.logs.lock().unwrap().clear();
     }
 }
 
@@ -104,4 +114,4 @@ impl OpenAppend for Open {
     }
 }
 
-highwater_contract::suite!(Postgres::default());
+highwater_contract::suite!(Postgres::on(support::url()));

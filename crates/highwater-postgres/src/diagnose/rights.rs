@@ -57,6 +57,11 @@ pub(super) async fn rights(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
             format!("role {role:?} does not see what transactions of other roles do, or since when they are open");
         findings.push(Finding::note(TOPIC, found, format!("GRANT pg_read_all_stats TO {role:?} if it is to operate")));
     }
+    if row.try_get("anybody_creates").map_err(read_failed)? {
+        let found = "every role may create functions and operators in schema public, and so change what the application's own \
+                     statements mean, also those of handlers";
+        findings.push(Finding::note(TOPIC, found, "REVOKE CREATE ON SCHEMA public FROM PUBLIC"));
+    }
     Ok(findings)
 }
 

@@ -305,3 +305,24 @@ async fn a_session_that_freezes_while_it_is_opened_is_given_up_and_replaced() {
     let told = initializing.expect("it is answered").unwrap_err();
     assert!(matches!(told, Error::Unavailable { .. }), "{told:?}");
 }
+
+/// Each would otherwise wait in the server for as long as the lock is held, on a connection that the client has left.
+#[tokio::test]
+async fn what_was_given_up_while_it_waited_for_a_lock_leaves_no_session_behind() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut stranger = db.connection().await;
+    db.execute(&mut stranger, "BEGIN; LOCK TABLE {s}.event_bus_checkpoints, {s}.event_bus_pauses").await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+    let mut admin = db.connection().await;
+    let mut waiting = async || {
+        let query = format!("%\"{}\".event_bus_%", db.schema);
+        sqlx::query_scalar::<_, i64>(waiting).bind(query).fetch_one(&mut admin).await.unwrap()
+    };
+    let asking = futures_util::future::join_all((0..4).map(|_| store.checkpoints()));
+    tokio::select! {
+        answered = asking => panic!("the table is locked: {answered:?}"),
+        () = eventually("all wait for the lock", async || waiting().await == 4) => {}
+    }
+    eventually("the server has ended what nobody waits for", async || waiting().await == 0).await;
+}

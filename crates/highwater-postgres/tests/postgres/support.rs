@@ -7,8 +7,8 @@ use highwater::Filter;
 use highwater::backend::{Log, ReadLimit};
 pub use highwater_contract::notes::{Note, Warnings, eventually, new, note, one, sequences, soak};
 use highwater_postgres::{PgConfig, PgEventStore};
-use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Connection};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
 /// The server for tests.
 pub fn url() -> String {
@@ -114,6 +114,29 @@ impl Drop for Db {
             });
         });
         dropped.join().unwrap();
+    }
+}
+
+/// A database of the test's own on the shared server, for what concerns a whole database.
+pub struct Database {
+    pub url: String,
+    name: String,
+}
+
+impl Database {
+    pub async fn create() -> Self {
+        let name = format!("hw_{:x}", fastrand::u64(..));
+        let url = url();
+        let mut admin = PgConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await.unwrap();
+        let options: PgConnectOptions = url.parse().unwrap();
+        Self { url: options.database(&name).to_url_lossy().to_string(), name }
+    }
+
+    pub async fn remove(self) {
+        let mut admin = PgConnection::connect(&url()).await.unwrap();
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut admin).await.unwrap();
     }
 }
 

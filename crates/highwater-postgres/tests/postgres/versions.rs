@@ -19,11 +19,10 @@ fn newest() -> Builder {
     ThrowawayPostgres::builder().major(18)
 }
 
-/// A store of another role, with names looked up in another order if one is given.
-async fn store_of(db: &Db, role: &str, search_path: Option<&str>) -> PgEventStore {
+/// A store of another role.
+async fn store_of(db: &Db, role: &str) -> PgEventStore {
     let options: PgConnectOptions = db.url.parse().unwrap();
-    let options = options.username(role).options(search_path.map(|path| ("search_path", path)));
-    PgEventStore::connect_to_with(options, db.config()).await.unwrap()
+    PgEventStore::connect_to_with(options.username(role), db.config()).await.unwrap()
 }
 
 /// What the server says about the layout and what it rests on.
@@ -35,19 +34,25 @@ async fn layout(store: &PgEventStore) -> (Severity, String) {
 
 #[tokio::test]
 async fn a_server_that_does_not_show_who_draws_numbers_is_refused() {
-    let db = Db::new();
-    db.store().await;
-    let mut connection = db.connection().await;
     // As servers do that only speak PostgreSQL's protocol: locks that nobody shows, and numbers drawn without a lock.
     let fakes = [
-        ("locks", "VIEW {f}.pg_locks AS SELECT l.* FROM pg_catalog.pg_locks l WHERE l.locktype <> 'relation'"),
-        ("numbers", "FUNCTION {f}.nextval(regclass) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'"),
+        (
+            "locks",
+            "ALTER VIEW pg_catalog.pg_locks RENAME TO pg_all_locks;
+            CREATE VIEW pg_catalog.pg_locks AS SELECT l.* FROM pg_catalog.pg_all_locks l WHERE l.locktype <> 'relation'",
+        ),
+        (
+            "numbers",
+            "ALTER FUNCTION pg_catalog.nextval(regclass) RENAME TO nextval_with_a_lock;
+            CREATE FUNCTION pg_catalog.nextval(regclass) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
+        ),
     ];
     for (name, fake) in fakes {
-        let schema = format!("{}_{name}", db.schema);
-        let fake = fake.replace("{f}", &schema);
-        db.execute(&mut connection, &format!("CREATE SCHEMA {schema}; CREATE {fake}")).await;
-        let store = store_of(&db, "highwater", Some(&format!("{schema},pg_catalog"))).await;
+        let database = Database::create().await;
+        let db = Db::on(database.url.clone());
+        let store = db.store().await;
+        let mut connection = db.connection().await;
+        db.execute(&mut connection, &format!("SET allow_system_table_mods = on; {fake}")).await;
         let refused = store.initialize().await.unwrap_err();
         assert!(
             matches!(&refused, Error::Unfit { reason } if reason.contains("does not show who draws numbers")),
@@ -57,7 +62,8 @@ async fn a_server_that_does_not_show_who_draws_numbers_is_refused() {
         let (severity, found) = layout(&store).await;
         assert_eq!(severity, Severity::Bad, "{name}: {found}");
         assert!(found.contains("does not show who draws numbers"), "{name}: {found}");
-        db.execute(&mut connection, &format!("DROP SCHEMA {schema} CASCADE")).await;
+        drop((store, db, connection));
+        database.remove().await;
     }
 }
 
@@ -77,7 +83,7 @@ async fn looking_whether_a_server_is_fit_draws_no_number_holds_no_reader_back_an
         sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_one(connection).await.unwrap()
     };
     let before = terms(&mut connection).await;
-    let reader = store_of(&db, &role, None).await;
+    let reader = store_of(&db, &role).await;
     for store in [&owner, &reader] {
         store.initialize().await.unwrap();
         store.verify().await.unwrap();
@@ -106,8 +112,8 @@ async fn a_transaction_timeout_of_the_role_ends_no_session_of_ours_and_the_appli
     let mut admin = db.connection().await;
     db.execute(&mut admin, "CREATE ROLE app LOGIN SUPERUSER; ALTER ROLE app SET transaction_timeout = '300ms'").await;
     // Two instances: one waits for the other's end, in a statement that takes as long as that lives.
-    let first = PgEventBus::with_config(store_of(&db, "app", None).await, coordinated());
-    let second = PgEventBus::with_config(store_of(&db, "app", None).await, coordinated());
+    let first = PgEventBus::with_config(store_of(&db, "app").await, coordinated());
+    let second = PgEventBus::with_config(store_of(&db, "app").await, coordinated());
     let pausing = Counting::new(
         &db,
         "projection:pausing",
@@ -157,13 +163,13 @@ async fn connections_that_are_reserved_for_others_are_not_promised() {
         let findings = store.diagnose().await.unwrap();
         findings.into_iter().find(|finding| finding.topic == "connections").unwrap()
     };
-    let app = store_of(&db, "app", None).await;
+    let app = store_of(&db, "app").await;
     let said = room(&app).await;
     assert!(said.found.contains("of the 17 connections of the server"), "{said}");
     assert_eq!(said.severity, Severity::Warning, "{said}");
     drop(app);
     // As many as it gets: with the others gone, to the last one.
-    let said = room(&store_of(&db, "trusted", None).await).await;
+    let said = room(&store_of(&db, "trusted").await).await;
     assert!(said.found.contains("of the 57 connections of the server"), "{said}");
     let said = room(&owner).await;
     assert!(said.found.contains("of the 57 connections of the server"), "{said}");

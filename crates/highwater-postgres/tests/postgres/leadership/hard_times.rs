@@ -70,6 +70,13 @@ async fn idle_connections_are_not_ended_by_a_setting_of_the_role() {
     let at = say(bus.store(), "x").await;
     bus.wait_for("projection:a", GlobalSequence(at)).await.unwrap();
     assert!(subscription.state().term().is_some());
+    let rests = "SELECT EXISTS (SELECT FROM pg_stat_activity
+        WHERE application_name = 'highwater listen' AND query LIKE '%' || $1 || '%' AND now() - state_change > interval '0.4 s')";
+    let mut admin = db.connection().await;
+    eventually("the listening connection rests for longer than the role's limit", async || {
+        sqlx::query_scalar::<_, bool>(rests).bind(&db.schema).fetch_one(&mut admin).await.unwrap()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
