@@ -88,7 +88,7 @@ impl Place {
             looked: sent,
         };
         session.show(true).await?;
-        if session.shown { Ok(session) } else { Err(lost("the lock of a session that is new cannot be taken")) }
+        if session.shown { Ok(session) } else { Err(lost("the server has no room for the lock of a new session")) }
     }
 
     /// Whether the server may have been replaced since a session was opened.
@@ -159,7 +159,9 @@ impl Session {
             return self.unlock(&[own]).await;
         }
         match self.sweep(&[own]).await? {
-            Swept::Got(got) => self.shown = got == [own],
+            Swept::Got(got) if got == [own] => self.shown = true,
+            // Without it the others would take this one for gone, with everything that it leads. A new session has another key.
+            Swept::Got(_) => return Err(lost("another session has the lock by which instances see this one")),
             Swept::Refused(error) => {
                 tracing::debug!(%error, "cannot acquire the lock by which other instances see this one; retrying")
             }

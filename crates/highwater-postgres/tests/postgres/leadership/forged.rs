@@ -208,3 +208,43 @@ async fn a_stranger_that_has_the_lock_of_an_instance_that_is_gone_is_not_counted
     bus.shutdown().await.unwrap();
     forger.drop(&db).await;
 }
+
+/// An instance whose runtime is blocked for seconds shows itself no more, and keeps what it leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_own_lock_a_stranger_has_taken_meanwhile_opens_a_new_session() {
+    let db = Db::new();
+    let store = db.store().await;
+    let forger = Forger::create(&db).await;
+    let (url, schema) = (db.url.clone(), db.schema.clone());
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let leads = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let db = std::mem::ManuallyDrop::new(Db { url, schema });
+            let bus = bus(&db, coordinated()).await;
+            let subscription = bus.subscribe(Recorder::new(ID)).await.unwrap();
+            until(&subscription, highwater::SubscriptionState::is_live).await;
+            released.recv().unwrap();
+            stopped.await.unwrap();
+            bus.shutdown().await.unwrap();
+        });
+    });
+    let mut admin = db.connection().await;
+    let held = async || leader(&store, ID).await.filter(|leader| leader.hold == LeaderHold::Held);
+    eventually("it leads", async || held().await.is_some()).await;
+    let session = sessions(&mut admin).await[0];
+    let mut connection = forger.connection().await;
+    // It gets the lock once the instance is not seen any more.
+    forger.lock_instance(&mut connection, session).await;
+    release.send(()).unwrap();
+    eventually("it leads with another session", async || {
+        held().await.is_some() && sessions(&mut admin).await.iter().any(|now| *now != session)
+    })
+    .await;
+    stop.send(()).unwrap();
+    eventually("it stops", async || leads.is_finished()).await;
+    leads.join().unwrap();
+    drop(connection);
+    forger.drop(&db).await;
+}
