@@ -214,6 +214,8 @@ macro_rules! for_each_case {
                 a_filling_locks_everybody_else_out [35];
                 only_one_fills_at_a_time [35];
                 a_filling_can_be_abandoned [35];
+                positions_in_what_was_abandoned_are_void [6, 35];
+                a_view_of_what_was_abandoned_is_folded_anew [37];
                 a_copy_holds_the_same [34];
                 half_a_copy_is_no_source [34];
                 half_a_copy_says_that_it_is [36];

@@ -1,5 +1,6 @@
 //! The contract of a store that can be filled, and what is done with it: copying, exporting, importing.
 
+mod abandoning;
 mod files;
 mod samples;
 
@@ -17,6 +18,7 @@ use crate::checkpoints::{position, stored, take_over};
 use crate::dead_letters::found;
 use crate::support::{Reader, deposits, everything, head, new_stream, store as append, stream, within};
 use crate::{Harness, Settings};
+pub(crate) use abandoning::{a_view_of_what_was_abandoned_is_folded_anew, positions_in_what_was_abandoned_are_void};
 pub(crate) use files::{a_bad_import_leaves_nothing_behind, an_export_is_imported_as_the_same_bytes};
 use samples::{Sample, live_through};
 

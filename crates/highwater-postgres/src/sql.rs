@@ -81,6 +81,7 @@ statements! {
     filling_pauses,
     filling_records,
     filling_requests,
+    filling_restart,
     filling_tables,
     find_ids,
     head,

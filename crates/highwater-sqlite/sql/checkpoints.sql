@@ -1,2 +1,2 @@
-SELECT subscriber_id, last_global_sequence, last_event_id, updated_at, term, nonce, setup_version
+SELECT subscriber_id, last_global_sequence, last_event_id, updated_at, term, nonce, setup_version, (SELECT number FROM life)
 FROM event_bus_checkpoints ORDER BY subscriber_id

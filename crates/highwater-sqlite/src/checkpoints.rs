@@ -27,9 +27,10 @@ impl Checkpoints for SqliteEventStore {
         writes: &'a [CheckpointWrite],
     ) -> BoxFuture<'a, Result<Vec<Option<Refused>>, Error>> {
         Box::pin(self.write_lightly("store checkpoints", PATIENCE, async move |tx| {
+            let life = sqlx::query_scalar(sql::life).fetch_one(&mut *tx).await.map(unsigned)?;
             let mut answers = Vec::with_capacity(writes.len());
             for write in writes {
-                answers.push(store(tx, write).await?);
+                answers.push(store(tx, life, write).await?);
             }
             Ok(answers)
         }))
@@ -118,9 +119,9 @@ pub(crate) async fn draw_term(tx: &mut SqliteConnection) -> Result<u64, sqlx::Er
     sqlx::query_scalar(sql::term_draw).fetch_one(tx).await.map(unsigned)
 }
 
-async fn store(tx: &mut SqliteConnection, write: &CheckpointWrite) -> Result<Option<Refused>, sqlx::Error> {
+async fn store(tx: &mut SqliteConnection, life: u64, write: &CheckpointWrite) -> Result<Option<Refused>, sqlx::Error> {
     let fence = &write.fence;
-    if fence.incarnation != 0 {
+    if fence.incarnation != life {
         return Ok(Some(Refused::Interrupted));
     }
     let stored = sqlx::query(sql::checkpoint_store_one)
@@ -159,7 +160,7 @@ fn readable(row: &SqliteRow, subscriber_id: String) -> Result<Checkpoint, sqlx::
         event_id: row.try_get(2)?,
         updated_at: time(row.try_get(3)?)?,
         term: term(row, 4)?,
-        incarnation: 0,
+        incarnation: unsigned(row.try_get(7)?),
         setup_version: row.try_get(6)?,
     })
 }

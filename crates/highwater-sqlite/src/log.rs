@@ -5,8 +5,8 @@ use highwater::backend::{
     columns,
 };
 use highwater::{Append, Appended, Error, Filter, Upcasters};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Row, SqliteExecutor};
 use uuid::Uuid;
 
 use crate::error::failed;
@@ -89,7 +89,7 @@ impl Log for SqliteEventStore {
     }
 
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        Box::pin(async move { self.highest().await.map_err(|e| failed("read the head of the log", e)) })
+        Box::pin(async move { highest(&self.inner.pool).await.map_err(|e| failed("read the head of the log", e)) })
     }
 
     /// Everything that is committed is settled.
@@ -121,21 +121,21 @@ impl SqliteEventStore {
         found.as_ref().map(row::record).transpose()
     }
 
-    async fn highest(&self) -> Result<u64, sqlx::Error> {
-        sqlx::query_scalar(sql::head).fetch_one(&self.inner.pool).await.map(unsigned)
-    }
-
     async fn all(&self, after: u64, limit: ReadLimit) -> Result<Page, sqlx::Error> {
+        let mut connection = self.inner.pool.acquire().await?;
+        let incarnation = life(&mut connection).await?;
         let rows =
-            sqlx::query(sql::read_all.clone()).bind(signed(after)).bind(limit.events as i64).fetch(&self.inner.pool);
+            sqlx::query(sql::read_all.clone()).bind(signed(after)).bind(limit.events as i64).fetch(&mut *connection);
         let (records, _) = row::take_page(rows, limit, limit.events).await?;
         let complete_to = last_of(&records).unwrap_or(after);
-        Ok(Page { records, complete_to, incarnation: 0 })
+        Ok(Page { records, complete_to, incarnation })
     }
 
     async fn filtered(&self, after: u64, filter: &Filter, limit: ReadLimit) -> Result<Page, sqlx::Error> {
-        // First, so that everything up to there is seen by what comes next.
-        let head = self.highest().await?.max(after);
+        let mut connection = self.inner.pool.acquire().await?;
+        let incarnation = life(&mut connection).await?;
+        // Before the rows, so that everything up to there is seen by what comes next.
+        let head = highest(&mut *connection).await?.max(after);
         let types = filter.types.names().map(array);
         let statement = if filter.kinds.is_some() { &sql::read_all_of_kinds } else { &sql::read_all_of_types };
         let mut query = sqlx::query((*statement).clone())
@@ -146,12 +146,22 @@ impl SqliteEventStore {
         if let Some(kinds) = &filter.kinds {
             query = query.bind(array(kinds));
         }
-        let rows = query.fetch(&self.inner.pool);
+        let rows = query.fetch(&mut *connection);
         let (records, over) = row::take_page(rows, limit, 0).await?;
         let all = over && records.len() < limit.events;
         let complete_to = if all { head } else { last_of(&records).unwrap_or(after) };
-        Ok(Page { records, complete_to, incarnation: 0 })
+        Ok(Page { records, complete_to, incarnation })
     }
+}
+
+async fn highest(executor: impl SqliteExecutor<'_>) -> Result<u64, sqlx::Error> {
+    sqlx::query_scalar(sql::head).fetch_one(executor).await.map(unsigned)
+}
+
+/// Which life of the log this is. Asked before a page is read: one that is given an older number than its own is void all the same,
+/// and the next says so.
+async fn life(connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
+    sqlx::query_scalar(sql::life).fetch_one(connection).await.map(unsigned)
 }
 
 fn named_stream(row: &SqliteRow) -> Result<NamedStream, sqlx::Error> {

@@ -29,7 +29,7 @@ struct Migration {
 }
 
 /// All migrations, in order. They are never changed once released, only added to.
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 1,
         name: "events",
@@ -57,6 +57,13 @@ const MIGRATIONS: [Migration; 4] = [
         does: "creates the table that locks a store while it is being filled",
         sql: include_str!("../migrations/0004_filling.sql"),
         oldest: 4,
+    },
+    Migration {
+        version: 5,
+        name: "life",
+        does: "creates the table that tells one life of the log from the next",
+        sql: include_str!("../migrations/0005_life.sql"),
+        oldest: 5,
     },
 ];
 

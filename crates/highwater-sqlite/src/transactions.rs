@@ -93,8 +93,8 @@ async fn enter(tx: &mut SqliteTx, fence: &Fence, dead_letter: Option<Uuid>) -> R
     if holds != fence.term {
         return Err(fenced(fence, Some(holds.number)));
     }
-    if fence.incarnation != 0 {
-        let reason = "the position comes from another database".to_owned();
+    if fence.incarnation != unsigned(row.try_get(3).map_err(begin_failed)?) {
+        let reason = "the position comes from another life of the log".to_owned();
         return Err(Error::Interrupted { reason });
     }
     let global_sequence = unsigned(row.try_get(0).map_err(begin_failed)?);

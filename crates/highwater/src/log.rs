@@ -223,7 +223,8 @@ pub struct Page {
     /// Up to here everything has been seen, and nothing can appear any more: where the next page starts. It moves on
     /// also when the filter lets nothing through.
     pub complete_to: u64,
-    /// Which server, in which life, this page comes from. When it differs from the page before, positions remembered
-    /// from that page are void: start again from the stored checkpoint.
+    /// Which life of the log this page comes from: a server that recovers begins another, and so does abandoning a filling.
+    /// When it differs from the page before, positions remembered from that page are void: start again from the stored
+    /// checkpoint.
     pub incarnation: u64,
 }

@@ -470,6 +470,8 @@ broken! {
             breaks 35, caught by a_filling_can_be_abandoned;
         abandons_the_lock_alone: FaultyHarness::new(transfer::AbandonsTheLockAlone),
             breaks 35, caught by a_filling_can_be_abandoned;
+        abandons_in_silence: FaultyHarness::new(transfer::AbandonsInSilence),
+            breaks 6, caught by positions_in_what_was_abandoned_are_void, a_view_of_what_was_abandoned_is_folded_anew;
         hides_its_filling: FaultyHarness::new(transfer::HidesItsFilling),
             breaks 34, caught by half_a_copy_is_no_source;
         calls_half_a_copy_healthy: FaultyHarness::new(transfer::CallsHalfACopyHealthy),

@@ -162,6 +162,7 @@ impl PgFilling {
         let mut statements = Vec::new();
         if drop {
             statements.push(sqlx::query(sql.filling_drop.clone()));
+            statements.push(sqlx::query(sql.filling_restart.clone()));
         }
         statements.push(sqlx::query(sql.filling_guard.clone()).bind(false));
         statements.push(sqlx::query(sql.filling_end.clone()));

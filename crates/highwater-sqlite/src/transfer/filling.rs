@@ -175,6 +175,7 @@ impl SqliteFilling {
             if drop {
                 sqlx::raw_sql(sql::filling_clear).execute(&mut *tx).await?;
                 sqlx::query(sql::filling_drop).execute(&mut *tx).await?;
+                sqlx::query(sql::filling_restart).execute(&mut *tx).await?;
             }
             sqlx::raw_sql(sql::filling_unguard).execute(&mut *tx).await?;
             sqlx::query(sql::filling_end).execute(tx).await.map(std::mem::drop)

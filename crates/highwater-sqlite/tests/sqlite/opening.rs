@@ -52,7 +52,7 @@ async fn twelve_processes_and_twelve_tasks_lay_out_one_file_at_once() {
         .fetch_all(store.pool())
         .await
         .unwrap();
-    assert_eq!(migrations, [1, 2, 3, 4]);
+    assert_eq!(migrations, [1, 2, 3, 4, 5]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

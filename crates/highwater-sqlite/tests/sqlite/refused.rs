@@ -67,7 +67,7 @@ async fn a_layout_that_is_too_new() {
     store.pool().close().await;
     drop(store);
     let mut other = connection(&folder.database()).await;
-    execute(&mut other, "INSERT INTO highwater_migrations (version, name, oldest, applied_at) VALUES (98, 'x', 4, 0)")
+    execute(&mut other, "INSERT INTO highwater_migrations (version, name, oldest, applied_at) VALUES (98, 'x', 5, 0)")
         .await;
     // A newer one that says that it still fits is taken.
     let store = folder.store().await;
@@ -79,7 +79,7 @@ async fn a_layout_that_is_too_new() {
     sqlx::Connection::close(other).await.unwrap();
     crate::support::eventually("all have closed the file", async || !folder.path().join("events.db-wal").exists())
         .await;
-    let words = ["migration 99", "knows only 4", "upgrade the library"];
+    let words = ["migration 99", "knows only 5", "upgrade the library"];
     let error = refused(&folder, &folder.database(), SqliteConfig::default(), &words).await;
     assert!(matches!(error, Error::Unfit { .. }), "{error:?}");
 }

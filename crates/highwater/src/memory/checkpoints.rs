@@ -16,7 +16,8 @@ impl Checkpoints for MemoryEventStore {
             let term = Term { nonce: claim.nonce, ..state.new_term() };
             let updated_at = Utc::now();
             let fresh = !state.checkpoints.contains_key(subscriber_id);
-            let new = Row { global_sequence: claim.start, event_id: None, updated_at, term, setup_version: None };
+            let life = self.log.life();
+            let new = Row { global_sequence: claim.start, event_id: None, updated_at, term, setup_version: None, life };
             let row = state.checkpoints.entry(subscriber_id.to_owned()).or_insert(new);
             (row.term, row.updated_at) = (term, updated_at);
             self.leadership.took_over(claim);
@@ -87,7 +88,7 @@ fn checkpoint(subscriber_id: &str, row: &Row) -> Checkpoint {
         event_id: row.event_id,
         updated_at: row.updated_at,
         term: row.term,
-        incarnation: 0,
+        incarnation: row.life,
         setup_version: row.setup_version,
     }
 }

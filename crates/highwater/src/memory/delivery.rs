@@ -41,6 +41,8 @@ pub(super) struct Row {
     pub(super) updated_at: DateTime<Utc>,
     pub(super) term: Term,
     pub(super) setup_version: Option<u32>,
+    /// The life of the log that its position comes from. None outlives that.
+    pub(super) life: u64,
 }
 
 impl MemoryDelivery {
@@ -74,7 +76,7 @@ impl DeliveryState {
         match self.checkpoints.get_mut(&*fence.subscriber_id) {
             None => Err(Refused::Missing),
             Some(row) if row.term != fence.term => Err(Refused::Superseded { term: row.term.number }),
-            Some(_) if fence.incarnation != 0 => Err(Refused::Interrupted),
+            Some(row) if row.life != fence.incarnation => Err(Refused::Interrupted),
             Some(row) => Ok(row),
         }
     }

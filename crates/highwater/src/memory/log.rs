@@ -25,12 +25,19 @@ pub(super) struct LogState {
     ids: HashMap<Uuid, usize>,
     /// Appends are numbered after this, also when there is no such record any more.
     numbered_to: u64,
+    /// Which life of the log this is. Abandoning a filling begins the next: its numbers may be given to other events.
+    life: u64,
 }
 
 impl MemoryLog {
     /// No panic can happen between two changes that belong together, so a poisoned lock guards a sound state.
     pub(super) fn state(&self) -> MutexGuard<'_, LogState> {
         lock(&self.0)
+    }
+
+    /// Which life of the log this is.
+    pub(super) fn life(&self) -> u64 {
+        self.state().life
     }
 
     /// The record of an event, by its id.
@@ -135,7 +142,7 @@ impl LogState {
             (Some(_), None) => after,
             (None, _) => after.max(self.head()),
         };
-        Page { records, complete_to, incarnation: 0 }
+        Page { records, complete_to, incarnation: self.life }
     }
 }
 
@@ -180,8 +187,14 @@ impl MemoryEventStore {
 }
 
 impl LogState {
+    /// Removes everything, and begins another life.
+    pub(super) fn clear(&mut self) {
+        self.truncate(0);
+        self.life += 1;
+    }
+
     /// Removes everything from an index on.
-    pub(super) fn truncate(&mut self, from: usize) {
+    fn truncate(&mut self, from: usize) {
         for record in self.records.split_off(from) {
             self.ids.remove(&record.id);
             let emptied = self.streams.get_mut(&record.stream_id).is_some_and(|versions| {

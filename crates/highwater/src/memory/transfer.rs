@@ -61,7 +61,7 @@ impl MemoryEventStore {
 
     fn drop_filling(&self) {
         self.clear_delivery();
-        self.log.state().truncate(0);
+        self.log.state().clear();
         *self.filling.state() = FillingState::default();
     }
 }
@@ -148,11 +148,12 @@ impl MemoryFilling {
         if let Some(twice) = checkpoints.iter().find(|checkpoint| !known.insert(&checkpoint.subscriber_id)) {
             return Err(Self::twice("the checkpoint of", &twice.subscriber_id));
         }
+        let life = self.store.log.life();
         for FilledCheckpoint { subscriber_id, global_sequence, event_id, updated_at, paused } in checkpoints {
             let term = state.new_term();
             let (global_sequence, event_id, updated_at) = (*global_sequence, *event_id, *updated_at);
             // Read models do not move, so none is set up here.
-            let row = Row { global_sequence, event_id, updated_at, term, setup_version: None };
+            let row = Row { global_sequence, event_id, updated_at, term, setup_version: None, life };
             state.checkpoints.insert(subscriber_id.clone(), row);
             if *paused {
                 state.paused.insert(subscriber_id.clone());

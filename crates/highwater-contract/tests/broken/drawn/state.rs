@@ -36,6 +36,8 @@ pub(super) struct DrawnState {
     numbers: BTreeMap<u64, Numbers>,
     /// Who holds a stream.
     holders: HashMap<Uuid, u64>,
+    /// Which life of the log this is.
+    life: u64,
 }
 
 impl DrawnState {
@@ -73,11 +75,12 @@ impl DrawnState {
         self.committed.insert(record.global_sequence, record);
     }
 
-    /// Forgets everything but what was drawn.
+    /// Forgets everything but what was drawn, and begins another life.
     pub(super) fn clear(&mut self) {
         self.committed.clear();
         self.ids.clear();
         self.versions.clear();
+        self.life += 1;
     }
 
     pub(super) fn open_writers(&self) -> Vec<OpenWriter> {
@@ -243,7 +246,7 @@ impl DrawnState {
             Some(last) if !end => last.global_sequence,
             _ => after.max(settled),
         };
-        Page { records, complete_to, incarnation: 0 }
+        Page { records, complete_to, incarnation: self.life }
     }
 }
 

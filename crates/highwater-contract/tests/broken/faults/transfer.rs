@@ -5,10 +5,10 @@ use highwater::transfer::TransferError;
 use std::sync::Mutex;
 
 use highwater::backend::{
-    Batch, BoxFuture, DeadLetterDetail, Diagnose, FilledCheckpoint, Filling, Finding, Record, Request, Severity,
-    Transfer, Unfinished,
+    Batch, BoxFuture, DeadLetterDetail, Diagnose, FilledCheckpoint, Filling, Finding, Log, Page, ReadLimit, Record,
+    Request, Severity, Transfer, Unfinished,
 };
-use highwater::{Error, MemoryEventStore};
+use highwater::{Error, Filter, MemoryEventStore};
 
 use crate::faulty::{Fault, Sound};
 
@@ -375,5 +375,20 @@ impl Fault for CallsHalfACopyHealthy {
             findings.retain(|finding| finding.severity < Severity::Bad);
             Ok(findings)
         })
+    }
+}
+
+/// Gives numbers to other events, and tells no reader.
+pub(crate) struct AbandonsInSilence;
+
+impl Fault for AbandonsInSilence {
+    fn read_all<'a>(
+        &'a self,
+        sound: &'a Sound,
+        after: u64,
+        filter: &'a Filter,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move { Ok(Page { incarnation: 0, ..sound.memory.read_all(after, filter, limit).await? }) })
     }
 }
