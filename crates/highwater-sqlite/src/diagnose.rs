@@ -27,6 +27,7 @@ impl SqliteEventStore {
     async fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let about_the_file: Vec<Examination<'_>> = vec![
+            ("place", Box::pin(file::place(self))),
             ("durability", Box::pin(file::durability(self))),
             ("write-ahead log", Box::pin(file::write_ahead_log(self))),
             ("writers", Box::pin(file::writers(self))),

@@ -1,9 +1,10 @@
 //! The right to write. SQLite has one writer at a time: within a process they queue here, in order, and none burns time
-//! polling; between processes SQLite's own lock decides, and it is retried again and again.
+//! polling; between processes SQLite's own lock decides, and it is retried again and again. Nothing is written to a file that
+//! other processes would not find.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::{self, ThreadId};
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::error::{Code, code, failed};
 use crate::holder;
+use crate::opened::OpenedFile;
 use crate::sql;
 
 /// How long a task waits for a transaction that it holds itself: another future in the same task may be about to end it.
@@ -30,9 +32,13 @@ const ASK_AGAIN_MICROS: std::ops::Range<u64> = 500..2_500;
 pub(crate) const ENDED_INSIDE: &str =
     "something inside has ended the transaction: a ROLLBACK, a conflict clause OR ROLLBACK, a full disk";
 
-/// Where writers of one database queue in this process. Clones share it, and so do all stores on the same file.
+/// Where writers of one database queue in this process. Clones share the queue, and so do all stores on the same path.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate(Arc<Inner>);
+pub(crate) struct Gate {
+    queue: Arc<Inner>,
+    /// What the store of this gate writes to.
+    file: OpenedFile,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -73,31 +79,36 @@ pub(crate) struct Permit {
 }
 
 impl Gate {
-    /// The gate of a file.
-    pub(crate) fn of(path: &Path) -> Self {
+    /// The gate of a file that was opened.
+    pub(crate) fn of(file: OpenedFile) -> Self {
         static GATES: OnceLock<Mutex<HashMap<PathBuf, Weak<Inner>>>> = OnceLock::new();
         let mut gates = lock(GATES.get_or_init(Mutex::default));
         gates.retain(|_, gate| gate.strong_count() > 0);
-        if let Some(gate) = gates.get(path).and_then(Weak::upgrade) {
-            return Self(gate);
+        if let Some(queue) = gates.get(file.path()).and_then(Weak::upgrade) {
+            return Self { queue, file };
         }
-        let gate = Arc::new(Inner {
+        let queue = Arc::new(Inner {
             place: Arc::new(Semaphore::new(1)),
             holder: Mutex::default(),
             entered: AtomicU64::new(0),
         });
-        gates.insert(path.to_owned(), Arc::downgrade(&gate));
-        Self(gate)
+        gates.insert(file.path().to_owned(), Arc::downgrade(&queue));
+        Self { queue, file }
+    }
+
+    /// What the store has opened.
+    pub(crate) fn file(&self) -> &OpenedFile {
+        &self.file
     }
 
     fn holder(&self) -> MutexGuard<'_, Option<GateHolder>> {
-        lock(&self.0.holder)
+        lock(&self.queue.holder)
     }
 
     /// Waits for its turn. `what` is reported to callers whose wait times out.
     pub(crate) async fn enter(&self, what: impl Into<Cow<'static, str>>, patience: Duration) -> Result<Permit, Error> {
         let started = Instant::now();
-        let entering = self.0.place.clone().acquire_owned();
+        let entering = self.queue.place.clone().acquire_owned();
         tokio::pin!(entering);
         let place = loop {
             let (own, left) = (self.own(), patience.saturating_sub(started.elapsed()));
@@ -109,7 +120,8 @@ impl Gate {
                 Err(_) => {}
             }
         };
-        let number = self.0.entered.fetch_add(1, Ordering::Relaxed);
+        self.file.still_has_its_name()?;
+        let number = self.queue.entered.fetch_add(1, Ordering::Relaxed);
         *self.holder() = Some(GateHolder { handed_to: None, number, what: what.into(), since: Instant::now() });
         Ok(Permit { gate: self.clone(), _place: place })
     }
@@ -269,6 +281,11 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
+    /// Each test has another file, and all of them are there.
+    fn gate_of(path: &str) -> Gate {
+        Gate::of(OpenedFile::at(path.as_ref()).unwrap())
+    }
+
     async fn writes(gate: &Gate, takes: Duration) -> Result<(), Error> {
         let permit = gate.enter("a test", PATIENCE).await?;
         permit.hand_out();
@@ -278,7 +295,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn branches_of_one_task_wait_for_each_other() {
-        let gate = Gate::of(Path::new("/branches"));
+        let gate = gate_of("/");
         let takes = OWN_PATIENCE * 6 / 10;
         let late = gate.not_for_itself(async {
             // As the appender does, in a separate task.
@@ -294,7 +311,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_ends_by_itself_is_waited_for() {
-        let gate = Gate::of(Path::new("/by-itself"));
+        let gate = gate_of("/etc");
         let waits_for_another_process = async {
             let _permit = gate.enter("a test", PATIENCE).await.unwrap();
             tokio::time::sleep(OWN_PATIENCE * 5).await;
@@ -305,7 +322,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_itself_is_told_so() {
-        let gate = Gate::of(Path::new("/itself"));
+        let gate = gate_of("/usr");
         let permit = gate.enter("a test", PATIENCE).await.unwrap();
         permit.hand_out();
         for refused in
@@ -323,7 +340,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_waiting_leaves_nothing_behind() {
-        let gate = Gate::of(Path::new("/giving-up"));
+        let gate = gate_of("/bin");
         let permit = gate.enter("a test", PATIENCE).await.unwrap();
         let other = gate.clone();
         let waiting = tokio::spawn(async move { other.enter("another", PATIENCE).await.map(drop) });

@@ -57,6 +57,7 @@ mod holder;
 mod leadership;
 mod log;
 mod migrate;
+mod opened;
 mod place;
 mod requests;
 mod row;

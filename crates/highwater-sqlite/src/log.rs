@@ -89,7 +89,10 @@ impl Log for SqliteEventStore {
     }
 
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>> {
-        Box::pin(async move { highest(&self.inner.pool).await.map_err(|e| failed("read the head of the log", e)) })
+        Box::pin(async move {
+            self.inner.gate.file().still_has_its_name()?;
+            highest(&self.inner.pool).await.map_err(|e| failed("read the head of the log", e))
+        })
     }
 
     /// Everything that is committed is settled.

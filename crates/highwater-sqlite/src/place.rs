@@ -86,7 +86,7 @@ pub(crate) fn canonical(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-fn cannot_open(path: &Path, error: std::io::Error) -> Error {
+pub(crate) fn cannot_open(path: &Path, error: std::io::Error) -> Error {
     let source = format!("{}: {error}", path.display()).into();
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => Error::Denied { action: "open the database", source },

@@ -17,6 +17,7 @@ use crate::connect::Connector;
 use crate::error::failed;
 use crate::gate::{self, Gate};
 use crate::migrate;
+use crate::opened::OpenedFile;
 use crate::place;
 use crate::sql::Inserts;
 use crate::transfer::unfinished;
@@ -82,7 +83,7 @@ impl SqliteEventStore {
         let closed = first.close().await;
         looked?;
         closed.map_err(|e| failed("open the database", e))?;
-        let gate = Gate::of(&path);
+        let gate = Gate::of(OpenedFile::at(&path)?);
         let appends = Arc::new(Inserts::new());
         let wakeups = SqliteWakeups::new(connector.clone(), config.watch_interval);
         let appender = appender::start(&connector, &gate, &appends, &config, &wakeups.hints());

@@ -111,6 +111,7 @@ impl SqliteEventStore {
         append: &Append,
     ) -> Result<(Appended, Announcement), Error> {
         let prepared = self.prepare(append)?;
+        self.inner.gate.file().still_has_its_name()?;
         gate::still_open(tx).await?;
         let appended = match write::store(tx, &self.inner.appends, &prepared).await {
             Ok(appended) => appended,

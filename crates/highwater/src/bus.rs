@@ -4,6 +4,7 @@ mod dead_letters;
 mod entry;
 mod health;
 mod live_view;
+mod problem;
 mod reporter;
 mod requests;
 mod subscription;
@@ -35,8 +36,9 @@ pub(crate) use requests::check_text;
 pub(crate) use unled::named;
 
 pub use dead_letters::DeadLetterQueue;
-pub use health::{Health, Problem};
+pub use health::Health;
 pub use live_view::{LiveView, ViewOptions, ViewSnapshot};
+pub use problem::Problem;
 pub use requests::Filed;
 pub use subscription::Subscription;
 pub use waiting::Waited;

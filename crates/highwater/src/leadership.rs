@@ -8,6 +8,7 @@ mod clock;
 mod coordinator;
 mod guard;
 mod instance;
+mod known;
 mod led;
 mod local;
 mod roll;

@@ -181,7 +181,9 @@ pub(crate) async fn a_standby_says_how_far_the_leader_is<H: Harness>(harness: Ar
     let events = fill(&store, new_stream(), 30).await;
     let (first, second) = (instance(&*harness, &store, settled()).await, instance(&*harness, &store, settled()).await);
     let gate = Gate::shut();
-    let (one, other) = (gated("projection:each", events[20], &gate), Observer::new("projection:each").shared());
+    let patient = ReliableDeliveryConfig { healthy_lag_max: Duration::from_millis(1), ..settled() };
+    let one = gated("projection:each", events[20], &gate);
+    let other = Observer::new("projection:each").delivery(patient).shared();
     first.subscribe(Arc::clone(&one)).await.expect("it can be subscribed");
     one.is_called(21).await;
     let standing_by = stand_by(&second, &other).await;
@@ -199,14 +201,19 @@ pub(crate) async fn a_standby_says_how_far_the_leader_is<H: Harness>(harness: Ar
         second.wait_for_within("projection:each", GlobalSequence(events[29]), QUIET).await.is_err(),
         "the leader is not there"
     );
-    let health = second.health().await;
-    assert!(health.problems.is_empty(), "what the leader lacks is the leader's to say: {health:?}");
+    let reported = async || {
+        let health = second.health().await;
+        assert!(health.is_ready(), "it is the leader that has to catch up: {health:?}");
+        health.problems.into_iter().find(|problem| matches!(problem, Problem::LeaderBehind { .. }))
+    };
+    eventually("it says that the leader is behind", async || reported().await.is_some()).await;
     gate.open();
     within("catching up", caught_up).await.expect("it comes through").expect("the leader gets there");
     assert_eq!(one.taken(), events, "by then everything is handled");
     second.wait_for("projection:each", GlobalSequence(events[29])).await.expect("it gets there");
     let progress = standing_by.progress().await.expect("it can be asked");
     assert_eq!((progress.checkpoint, progress.lag_events), (events[29], 0), "{progress:?}");
+    assert_eq!(reported().await, None, "it is behind no more");
     assert_eq!(other.calls(), [0; 0]);
     end(first).await;
     end(second).await;

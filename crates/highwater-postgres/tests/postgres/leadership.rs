@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod forged;
+mod frozen;
 mod hard_times;
 mod meddling;
 mod outages;

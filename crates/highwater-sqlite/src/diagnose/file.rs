@@ -22,6 +22,12 @@ const OPEN_MAX: Duration = Duration::from_secs(1);
 /// How long to wait before the holder of the lock is checked again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Whether this process writes where others read.
+pub(super) async fn place(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
+    store.inner.gate.file().still_has_its_name()?;
+    Ok(vec![Finding::good("place", "the file is where it was opened")])
+}
+
 /// What the connections that write have, whatever they were told.
 pub(super) async fn durability(store: &SqliteEventStore) -> Result<Vec<Finding>, Error> {
     const TOPIC: &str = "durability";

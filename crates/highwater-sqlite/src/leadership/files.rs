@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::notes::{Note, Sign};
 use super::rights::{OpenFolder, Refusal};
 use crate::holder::LockingProcess;
+use crate::opened::{Identity, identity};
 
 /// How the names of the instances' files begin, and of those that are about to become another.
 const INSTANCE: &str = "instance-";
@@ -43,13 +44,6 @@ pub(super) enum Attempt {
 pub(super) struct LockHolderNote {
     pub(super) session: Option<Uuid>,
     pub(super) file: Identity,
-}
-
-/// A file, whatever it is called: device and inode.
-pub(super) type Identity = (u64, u64);
-
-fn identity(found: &std::fs::Metadata) -> Identity {
-    (found.dev(), found.ino())
 }
 
 fn leader(subscriber_id: &str) -> String {

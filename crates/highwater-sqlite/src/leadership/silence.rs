@@ -10,12 +10,13 @@ use uuid::Uuid;
 
 use super::files::LockHolderNote;
 use super::notes::Sign;
+use crate::opened::Identity;
 
 /// What is watched: a session, or a file whose holder has not identified itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Watched {
     Session(Uuid),
-    File(super::files::Identity),
+    File(Identity),
 }
 
 #[derive(Debug)]

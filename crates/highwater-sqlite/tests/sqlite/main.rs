@@ -11,6 +11,7 @@ mod full;
 mod handlers;
 mod leadership;
 mod locks;
+mod moved;
 mod opening;
 mod processes;
 mod refused;

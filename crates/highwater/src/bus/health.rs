@@ -1,17 +1,15 @@
 //! Whether everything is healthy, for probes.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::{Bus, live_view, unled};
+use super::{Bus, Problem, live_view};
 use crate::delivery::status::Ends;
 use crate::lock::lock;
-use crate::log::named_writers;
 use crate::overview::ends;
-use crate::{Error, LockHolder, OpenWriter, Progress, SubscriptionState, chain};
+use crate::{Error, Progress, SubscriptionState, chain};
 
 /// How long the log may take to answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,8 +30,9 @@ impl Health {
         !self.problems.iter().any(|problem| matches!(problem, Problem::Died { .. } | Problem::ServiceDied))
     }
 
-    /// For readiness: every subscriber is where the log is, or close behind, and the log answers. The transaction that holds
-    /// readers back is named at once, and counts when a subscriber has fallen behind because of it for longer than it may.
+    /// For readiness: every subscriber is led, those led here are where the log is, or close behind, and the log answers. The
+    /// transaction that holds readers back is named at once, and counts when a subscriber has fallen behind because of it for
+    /// longer than it may.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.problems.iter().all(|problem| {
@@ -42,135 +41,10 @@ impl Health {
                 Problem::PushDegraded { .. }
                     | Problem::Paused { .. }
                     | Problem::WritersOpen { .. }
+                    | Problem::LeaderBehind { .. }
                     | Problem::ViewSkipped { .. }
             )
         })
-    }
-}
-
-/// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
-    /// The log does not answer.
-    Unreachable {
-        /// What it said.
-        error: String,
-    },
-    /// A subscriber's task has ended by itself.
-    Died {
-        /// Which.
-        subscriber_id: String,
-    },
-    /// A task that all subscribers share has ended by itself: the tail, the checkpoint writer, the reporter, or the one that
-    /// looks for requests.
-    ServiceDied,
-    /// A subscriber has stopped in front of an event.
-    Halted {
-        /// Which.
-        subscriber_id: String,
-        /// Why.
-        reason: String,
-    },
-    /// A subscriber cannot get at the store.
-    Disconnected {
-        /// Which.
-        subscriber_id: String,
-        /// What it was told.
-        error: String,
-    },
-    /// A subscriber is further behind than it may be.
-    Behind {
-        /// Which.
-        subscriber_id: String,
-        /// By how many events at most.
-        events: u64,
-        /// For how long.
-        lag: Duration,
-        /// What it is doing.
-        doing: &'static str,
-    },
-    /// Subscribers wait for open transactions that have drawn a number, or may have: what was committed after it cannot be
-    /// delivered before they end.
-    WritersOpen {
-        /// For how long this has been seen to be so: zero at the first look.
-        waiting: Duration,
-        /// Which ones, as far as that may be seen.
-        writers: Vec<OpenWriter>,
-    },
-    /// No instance has led for a subscriber for longer than
-    /// [`takeover_bound`](crate::CoordinatorConfig::takeover_bound): a session holds its lock, and does not lead.
-    NotLed {
-        /// Which.
-        subscriber_id: String,
-        /// For how long this has been seen to be so.
-        waiting: Duration,
-        /// The session that holds the lock, as far as that can be seen.
-        holders: Vec<LockHolder>,
-    },
-    /// A [live view](crate::LiveView) is not kept up to date: it cannot read the log at the moment, or it has stopped.
-    View {
-        /// The type of its state.
-        view: &'static str,
-        /// Which of the two, and why.
-        reason: String,
-    },
-    /// A [live view](crate::LiveView) is kept up to date without events that it could not fold, as it
-    /// [asked to](crate::ViewOptions::skip_failures).
-    ViewSkipped {
-        /// The type of its state.
-        view: &'static str,
-        /// How many are missing in it.
-        events: u64,
-        /// The last of them, and why.
-        last: String,
-    },
-    /// A subscriber is paused.
-    Paused {
-        /// Which.
-        subscriber_id: String,
-    },
-    /// Hints from other processes do not arrive: their events are found by polling.
-    PushDegraded {
-        /// Why.
-        reason: String,
-    },
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable { error } => write!(f, "the log does not answer: {error}"),
-            Self::Died { subscriber_id } => write!(f, "the task of {subscriber_id} has died; restart the process"),
-            Self::ServiceDied => f.write_str("a task that all subscribers share has died; restart the process"),
-            Self::Halted { subscriber_id, reason } => write!(f, "{subscriber_id} is halted: {reason}"),
-            Self::Disconnected { subscriber_id, error } => {
-                write!(f, "{subscriber_id} cannot get at the store: {error}")
-            }
-            Self::Behind { subscriber_id, events, lag, doing } => {
-                write!(f, "{subscriber_id} is {events} events and {lag:.0?} behind ({doing})")
-            }
-            Self::WritersOpen { waiting, writers } => {
-                write!(f, "for {waiting:.0?} committed events have been waiting for open transactions to end: ")?;
-                write!(f, "{}; have them committed or rolled back, or end their processes", named_writers(writers))
-            }
-            Self::NotLed { subscriber_id, waiting, holders } => {
-                let who = unled::named(holders);
-                write!(
-                    f,
-                    "for {waiting:.0?} no instance has led {subscriber_id}: {who} has its lock and does not lead; "
-                )?;
-                write!(f, "see what that is, and end it unless it is an instance that works")
-            }
-            Self::View { view, reason } => write!(f, "the live view {view}: {reason}"),
-            Self::ViewSkipped { view, events, last } => {
-                write!(f, "the live view {view} has skipped {events} events that it could not fold, the last: {last}")
-            }
-            Self::Paused { subscriber_id } => write!(f, "{subscriber_id} is paused"),
-            Self::PushDegraded { reason } => {
-                write!(f, "other processes' events are found by polling alone: {reason}")
-            }
-        }
     }
 }
 
@@ -201,6 +75,10 @@ impl Bus {
             problems.push(Problem::ServiceDied);
         }
         let push_degraded = self.backend().push_degraded();
+        let unled = self.unled().await;
+        let is_unled = |id: &str| {
+            unled.iter().any(|problem| matches!(problem, Problem::NotLed { subscriber_id, .. } if subscriber_id == id))
+        };
         let mut subscribers = Vec::new();
         for subscription in self.subscriptions() {
             let Some(entry) = self.inner.entry(subscription.subscriber_id()) else { continue };
@@ -214,13 +92,17 @@ impl Bus {
             let progress = ends.map_or_else(status, |ends| entry.progress(ends, stored));
             let state = self.told(&subscriber_id, progress.state.clone());
             let progress = Progress { state, push_degraded: push_degraded.clone(), ..progress };
-            problems.extend(problem(&subscriber_id, &progress, entry.config.healthy_lag_max));
+            let lag_max = entry.config.healthy_lag_max;
+            problems.extend(problem(&subscriber_id, &progress, lag_max).filter(|found| {
+                // It has none.
+                !(matches!(found, Problem::LeaderBehind { .. }) && is_unled(&subscriber_id))
+            }));
             if ends.is_some() {
                 subscribers.push((subscriber_id, progress));
             }
         }
         problems.extend(self.inner.state().views.values().flat_map(live_view::ViewEntry::problems));
-        problems.extend(self.unled().await);
+        problems.extend(unled);
         problems.extend(push_degraded.map(|reason| Problem::PushDegraded { reason }));
         Health { problems, subscribers }
     }
@@ -253,16 +135,19 @@ impl Bus {
 
 fn problem(subscriber_id: &str, progress: &Progress, lag_max: Duration) -> Option<Problem> {
     let subscriber_id = subscriber_id.to_owned();
+    let (events, lag) = (progress.lag_events, progress.lag);
+    let is_behind = events > 0 && lag > lag_max;
     match &progress.state {
         SubscriptionState::Halted { reason } => Some(Problem::Halted { subscriber_id, reason: reason.to_string() }),
         SubscriptionState::Disconnected { error } => {
             Some(Problem::Disconnected { subscriber_id, error: error.to_string() })
         }
         SubscriptionState::Paused => Some(Problem::Paused { subscriber_id }),
-        // That is for the instance that leads to say: this one is ready to take over, and no restart of it would help.
-        SubscriptionState::Standby { .. } => None,
-        state if progress.lag_events > 0 && progress.lag > lag_max => {
-            let (events, lag) = (progress.lag_events, progress.lag);
+        // Why is for the leader to say, if it still can: this instance is ready to take over, and no restart of it would help.
+        SubscriptionState::Standby { .. } => {
+            (is_behind && !progress.is_held_back()).then_some(Problem::LeaderBehind { subscriber_id, events, lag })
+        }
+        state if is_behind => {
             let doing = if progress.is_held_back() { "held back by open transactions" } else { state.name() };
             Some(Problem::Behind { subscriber_id, events, lag, doing })
         }

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::guard::Name;
+use super::known::Known;
 use super::roll::{Roll, Wanted};
 use super::{
     Candidate, HeldLock, Instance, Leader, LeaderHold, LeadershipGuard, LeadershipSettings, ProjectorCoordinator, View,
@@ -47,29 +48,6 @@ struct Inner {
     known: Mutex<Known>,
     spread_at: Mutex<Option<Instant>>,
     attending: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// The leaders, as of the last query.
-#[derive(Default)]
-struct Known {
-    leaders: HashMap<String, Leader>,
-    at: Option<Instant>,
-    /// What is waited for here and has no leader, and since when it was found so every time.
-    unled: HashMap<Name, Instant>,
-}
-
-impl Known {
-    /// Records the answer.
-    fn learn(&mut self, leaders: Vec<Leader>, awaited: Vec<Name>) {
-        let now = Instant::now();
-        self.leaders = leaders.into_iter().map(|leader| (leader.subscriber_id.clone(), leader)).collect();
-        let is_led = |name: &Name| self.leaders.get(&**name).is_some_and(|leader| leader.hold == LeaderHold::Held);
-        self.unled.retain(|name, _| !is_led(name));
-        for name in awaited.into_iter().filter(|name| !is_led(name)) {
-            self.unled.entry(name).or_insert(now);
-        }
-        self.at = Some(now);
-    }
 }
 
 impl Coordinator {
@@ -178,10 +156,7 @@ impl ProjectorCoordinator for Coordinator {
     }
 
     fn unled_for(&self, subscriber_id: &str) -> Option<Duration> {
-        let known = self.inner.known();
-        let since = known.unled.get(subscriber_id)?;
-        let unled = known.at?.saturating_duration_since(*since);
-        (unled > self.inner.config.takeover_bound).then_some(unled)
+        self.inner.known().unled_for(subscriber_id).filter(|unled| *unled > self.inner.config.takeover_bound)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -208,7 +183,7 @@ impl Inner {
         view.members.iter().for_each(|member| self.roll.seen_leading(member.session, &member.leads));
         if self.is_out_of_date(&view) {
             let leaders = self.backend.leaders().await?;
-            self.known().learn(leaders, self.roll.awaited());
+            self.known().learn(leaders, self.roll.awaited(), self.instance.id);
         }
         let awaited: HashSet<Name> = self.roll.awaited().into_iter().collect();
         self.known().unled.retain(|name, _| awaited.contains(name));
