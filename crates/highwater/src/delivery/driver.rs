@@ -34,8 +34,7 @@ use crate::config::UNWANTED_INTERVAL;
 use crate::kinds::KindsOfTypes;
 use crate::subscriber::Handler;
 use crate::{
-    Backend, Backoff, Error, Fence, Filter, ProjectorCoordinator, Record, ReliableDeliveryConfig, Request, Subscriber,
-    chain,
+    Backend, Backoff, Error, Filter, ProjectorCoordinator, Record, ReliableDeliveryConfig, Request, Subscriber, chain,
 };
 
 /// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
@@ -84,8 +83,7 @@ pub(crate) struct Driver {
     /// Where what it is handed comes from.
     kinds: KindsOfTypes,
     pub(super) machine: Machine,
-    pub(super) fence: Option<Fence>,
-    /// By which its own terms are known, also those whose answer was lost and that took effect late.
+    /// As in the machine's policy.
     pub(super) nonce: Uuid,
     source: Source,
     /// Where the tail last had no slot for it.
@@ -97,8 +95,6 @@ pub(crate) struct Driver {
     /// The failure of the event in front.
     failure: Option<Failure>,
     pub(super) signals: Signals,
-    /// It waits for others to stop leading.
-    stands_by: bool,
     /// When it was fenced last: two that take over from each other must not do so at full speed.
     fenced: Option<(tokio::time::Instant, Backoff)>,
     resumed: u64,
@@ -130,6 +126,7 @@ impl Driver {
         control: watch::Receiver<Control>,
         status: watch::Sender<Status>,
     ) -> Self {
+        let nonce = Uuid::from_u128(fastrand::u128(..));
         let policy = Policy {
             on_failure: subscriber.options.on_failure,
             max_retries: config.max_retries,
@@ -143,6 +140,7 @@ impl Driver {
             subscriber_id: subscriber.id.clone(),
             version: subscriber.version,
             rebuilds: subscriber.options.rebuild_on_new_version,
+            nonce,
         };
         Self {
             filter: Arc::new(Filter {
@@ -156,8 +154,7 @@ impl Driver {
             subscriber,
             config,
             start,
-            fence: None,
-            nonce: Uuid::from_u128(fastrand::u128(..)),
+            nonce,
             source: Source::None,
             turned_away_at: None,
             storing: None,
@@ -165,7 +162,6 @@ impl Driver {
             retry_at: None,
             failure: None,
             signals: Signals::new(control),
-            stands_by: false,
             fenced: None,
             resumed: 0,
             requests: VecDeque::new(),
@@ -230,7 +226,8 @@ impl Driver {
 
     async fn carry_out(&mut self, step: Step) -> Result<(), Trouble> {
         match step {
-            Step::Take => self.begin_leading().await,
+            Step::Lead => self.begin_leading().await,
+            Step::Reread => self.reread().await,
             Step::SetUp { anew } => self.set_up(anew).await,
             Step::Read => self.read().await,
             Step::Handle { count } => self.handle(count).await,
@@ -309,9 +306,9 @@ impl Driver {
         let state = if over { SubscriptionState::Stopped } else { self.state() };
         let rate = self.rate.per_second(Instant::now());
         let front_at = self.machine.current().map(|record| record.created_at);
-        let leads = self.fence.is_some() && !self.machine.is_taking();
+        let leads = self.machine.leads();
         let is_set_up = leads && self.machine.is_set_up();
-        let term = self.fence.as_ref().map(|fence| fence.term.number);
+        let term = self.machine.term();
         self.status.send_if_modified(|status| {
             let same = status.handled == handled
                 && status.stored == stored
@@ -331,17 +328,17 @@ impl Driver {
         if let Some((error, _)) = &self.trouble {
             return SubscriptionState::Disconnected { error: error.clone() };
         }
-        if let Some(reason) = self.machine.halted().filter(|_| !self.is_to_be_rebuilt()) {
+        if let Some(reason) = self.machine.halted().filter(|_| !self.machine.is_to_be_rebuilt(self.requests.iter())) {
             return SubscriptionState::Halted { reason: reason.clone() };
         }
         if self.machine.is_taking() {
-            return if self.stands_by {
+            return if self.machine.stands_by() {
                 SubscriptionState::Standby { leader: None }
             } else {
                 SubscriptionState::Starting
             };
         }
-        let term = self.fence.as_ref().map_or(0, |fence| fence.term.number);
+        let term = self.machine.term().unwrap_or_default();
         if let (true, Some(failure), Some(at)) = (self.machine.is_retrying(), &self.failure, self.retry_at) {
             let left = at.saturating_duration_since(tokio::time::Instant::now());
             return SubscriptionState::Retrying {
@@ -410,11 +407,6 @@ impl Driver {
         self.behind_since = None;
     }
 
-    /// The fence of the term that was taken.
-    pub(super) fn fence(&self) -> Result<Fence, Trouble> {
-        self.fence.clone().ok_or_else(|| Error::Interrupted { reason: "no term has been taken".to_owned() })
-    }
-
     async fn rest(&mut self) -> Result<(), Trouble> {
         // An unused slot keeps no subscriber waiting, and no page is kept for an absent one.
         self.source = Source::None;
@@ -427,9 +419,8 @@ impl Driver {
     }
 
     /// Starts again after a reset, with tables that its code is written for.
-    fn begin_anew(&mut self, fence: Fence, position: u64, parked: HashMap<Uuid, u64>) {
-        self.journal.started(fence.term.number, position, true);
-        self.fence = Some(fence);
+    fn begin_anew(&mut self, position: u64, parked: HashMap<Uuid, u64>) {
+        self.journal.started(self.machine.term().unwrap_or_default(), position, true);
         self.void_source();
         let setup_version = self.subscriber.version;
         self.machine.on_taken(Inherited { global_sequence: position, parked, setup_version, begun: false });

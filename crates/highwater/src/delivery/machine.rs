@@ -6,6 +6,7 @@
 
 mod step;
 mod tables;
+mod term;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,10 +16,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 pub(crate) use self::step::{Failed, Intent, Now, Policy, Reaction, Step};
-pub(crate) use self::tables::Inherited;
 use self::tables::Tables;
+pub(crate) use self::tables::{Inherited, Verdict};
 use super::batch_size::BatchSize;
-use crate::{Error, FailurePolicy, Record};
+use crate::{FailurePolicy, Fence, Record};
 
 /// Events that are delivered before anything else is checked.
 const CHUNK_MAX: usize = 256;
@@ -50,6 +51,10 @@ pub(crate) struct Machine {
     phase: Phase,
     intent: Intent,
     tables: Tables,
+    /// The term it leads with, as far as it knows: also while it checks whether that still holds.
+    fence: Option<Fence>,
+    /// It waits for another instance to stop leading.
+    stands_by: bool,
     /// Another instance is to lead.
     yielding: bool,
     work: Option<Work>,
@@ -84,6 +89,8 @@ impl Machine {
             phase: Phase::Taking,
             intent: Intent::Run,
             tables: Tables::Ready,
+            fence: None,
+            stands_by: false,
             yielding: false,
             work: None,
             handled: 0,
@@ -102,7 +109,8 @@ impl Machine {
         match self.phase {
             Phase::Taking if self.intent == Intent::Stop => Step::End,
             Phase::Taking if self.intent == Intent::Pause => Step::Rest,
-            Phase::Taking => Step::Take,
+            Phase::Taking if self.fence.is_none() => Step::Lead,
+            Phase::Taking => Step::Reread,
             _ if self.intent != Intent::Run => {
                 self.settle(if self.intent == Intent::Stop { Step::End } else { Step::Rest })
             }
@@ -364,57 +372,9 @@ impl Machine {
         }
     }
 
-    /// Whether a transaction that begins where this checkpoint is continues what was done. One below what is believed to be
-    /// stored does not: the server has lost something, and to step over that would be to skip it.
-    pub(crate) fn continues_from(&self, checkpoint: u64) -> bool {
-        checkpoint >= self.stored
-    }
-
-    /// The store refused something, or could not do it. `exclusive`: leadership is a lock, so another one can be told from
-    /// this one started twice.
-    pub(crate) fn on_error(&mut self, error: &Error, exclusive: bool) -> Reaction {
-        let reaction = match error {
-            // Perhaps by itself: something whose answer was lost has raised the term. Checked before it is trusted.
-            Error::Fenced { term: Some(_), .. } if !self.is_taking() => Reaction::Reread,
-            // No instance took over: the checkpoint was deleted. That means to start again.
-            Error::Fenced { term: None, .. } => Reaction::StartAgain,
-            Error::Fenced { .. } if exclusive => Reaction::StandBack,
-            Error::Fenced { .. } => Reaction::Halt,
-            // Something was committed or it was not, or the server is another one.
-            Error::UnknownOutcome { .. } | Error::Interrupted { .. } => Reaction::Reread,
-            _ => Reaction::Retry,
-        };
-        match reaction {
-            Reaction::Retry => {}
-            Reaction::Reread => self.on_interrupted(),
-            Reaction::StartAgain | Reaction::StandBack => self.on_not_leading(),
-            Reaction::Halt => self.on_fenced(&error.to_string()),
-        }
-        reaction
-    }
-
-    /// Everything remembered is void; the checkpoint has to be read again.
-    pub(crate) fn on_interrupted(&mut self) {
-        self.phase = Phase::Taking;
-        self.storing = None;
-    }
-
-    /// Leadership is lost, or was released.
-    pub(crate) fn on_not_leading(&mut self) {
-        self.on_interrupted();
-        self.yielding = false;
-    }
-
     /// Stops in front of the next event.
     fn halt(&mut self, reason: &str) {
         self.phase = Phase::Halted(reason.into());
-    }
-
-    /// Another instance has taken over: what is not stored now is left to it.
-    fn on_fenced(&mut self, reason: &str) {
-        self.phase = Phase::Fenced(reason.into());
-        self.work = None;
-        (self.handled, self.unsaved, self.storing) = (self.stored, 0, None);
     }
 
     /// Another instance is to lead as soon as work in hand is done, or no longer is.
@@ -468,10 +428,6 @@ impl Machine {
             || self.failures > 0
             || self.halted().is_some()
             || matches!(self.phase, Phase::SettingUp { .. })
-    }
-
-    pub(crate) fn is_taking(&self) -> bool {
-        self.phase == Phase::Taking
     }
 
     pub(crate) fn is_retrying(&self) -> bool {

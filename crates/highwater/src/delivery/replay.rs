@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::driver::{Driver, Trouble};
 use super::handling::{Failure, TimeBudget, call_within};
+use super::machine::Machine;
 use crate::subscriber::{Decoder, Handler};
 use crate::{
     Begun, Closed, Closing, DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState, Error, Opening, Record,
@@ -28,8 +29,7 @@ impl Driver {
         if open {
             // Paused or stopped half way: the rest is done when it resumes.
             let done = match self.work_on(&request).await {
-                // Retrying does not help, and events wait behind it.
-                Err(damaged @ Error::Damaged { .. }) => Some(failed(&chain(&damaged))),
+                Err(error) if Machine::ends_request(&error) => Some(failed(&chain(&error))),
                 done => done?,
             };
             let Some(outcome) = done else { return Ok(()) };
@@ -44,9 +44,7 @@ impl Driver {
 
     async fn work_on(&mut self, request: &Request) -> Result<Option<RequestOutcome>, Trouble> {
         let by = &request.requested_by;
-        let hands_over =
-            !matches!(request.kind, RequestKind::Discard { .. } | RequestKind::Rebuild | RequestKind::Reread);
-        if let Some(reason) = self.machine.unfit().filter(|_| hands_over) {
+        if let Some(reason) = self.machine.refuses(&request.kind) {
             return Ok(Some(failed(reason)));
         }
         match &request.kind {

@@ -34,7 +34,6 @@ const LONG: &[&str] = &[
     "crates/highwater/src/config.rs",
     "crates/highwater/src/delivery/driver.rs",
     "crates/highwater/src/delivery/machine.rs",
-    "crates/highwater/src/delivery/machine/tests.rs",
     "crates/highwater/src/delivery/status.rs",
     "crates/highwater/src/delivery/tail.rs",
     "crates/highwater/src/subscriber.rs",

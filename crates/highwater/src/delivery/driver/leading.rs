@@ -10,66 +10,51 @@ use crate::{Backoff, Checkpoint, Claim, Error, LeadershipGuard, Taken, chain};
 const UNDISTURBED: Duration = Duration::from_secs(10);
 
 impl Driver {
-    /// Gets the right to process. After an interruption it has that already, unless another instance took over meanwhile.
+    /// Gets the right to process.
     pub(super) async fn begin_leading(&mut self) -> Result<(), Trouble> {
-        let id = self.subscriber.id.clone();
-        let taken = match &self.fence {
-            Some(fence) => {
-                let subscriber_id = id.to_string();
-                match self.shared.backend.checkpoint(&id).await? {
-                    None => return Err(Error::Fenced { subscriber_id, term: None }),
-                    Some(found) if found.term != fence.term && found.term.nonce != self.nonce => {
-                        return Err(Error::Fenced { subscriber_id, term: Some(found.term.number) });
-                    }
-                    Some(checkpoint) => Taken { checkpoint, fresh: false },
-                }
-            }
-            None => {
-                if self.is_outdated().await? {
-                    return Ok(());
-                }
-                let Some(guard) = self.lead().await? else { return Ok(()) };
-                let taken = guard.taken().clone();
-                self.signals.leads(guard);
-                // Before anything else can fail: from now on it is this term that counts.
-                (self.fence, self.stands_by) = (Some(taken.checkpoint.fence()), false);
-                taken
-            }
-        };
+        if self.is_outdated().await? {
+            return Ok(());
+        }
+        let Some(guard) = self.lead().await? else { return Ok(()) };
+        let taken = guard.taken().clone();
+        self.signals.leads(guard);
+        self.machine.on_leading(&taken.checkpoint);
+        self.inherit(taken).await
+    }
+
+    /// Reads the checkpoint again, after an interruption.
+    pub(super) async fn reread(&mut self) -> Result<(), Trouble> {
+        let found = self.shared.backend.checkpoint(&self.subscriber.id).await?;
+        self.machine.on_reread(found.as_ref())?;
+        match found {
+            Some(checkpoint) => self.inherit(Taken { checkpoint, fresh: false }).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn inherit(&mut self, taken: Taken) -> Result<(), Trouble> {
         // Loaded after the term was raised, so no other instance can park anything after this.
-        let parked: HashMap<_, _> = self.shared.backend.parked(&id).await?.into_iter().collect();
-        self.fence = Some(taken.checkpoint.fence());
+        let parked: HashMap<_, _> = self.shared.backend.parked(&self.subscriber.id).await?.into_iter().collect();
         if !taken.fresh {
-            self.is_of_this_log(&taken).await?;
+            self.check_log(&taken.checkpoint).await?;
         }
         let begun = self.has_begun(&taken);
         let Taken { checkpoint: Checkpoint { term, global_sequence, setup_version, .. }, fresh } = taken;
         self.machine.on_taken(Inherited { global_sequence, parked, setup_version, begun });
-        if let Some(reason) = self.machine.unfit().cloned() {
-            self.unfit(&reason).await?;
-        } else {
+        if self.is_fit().await? {
             self.journal.started(term.number, global_sequence, fresh);
         }
         Ok(())
     }
 
-    /// A checkpoint beyond the end was set by hand, or events that it had passed are gone, or numbers started again: a
-    /// leader that continued from there would miss the events that get them. A checkpoint that was only moved by hand names
-    /// an event that is there.
-    async fn is_of_this_log(&self, taken: &Taken) -> Result<(), Trouble> {
-        let (backend, at) = (&self.shared.backend, taken.checkpoint.global_sequence);
+    async fn check_log(&self, checkpoint: &Checkpoint) -> Result<(), Trouble> {
+        let (backend, at) = (&self.shared.backend, checkpoint.global_sequence);
         let head = if at > self.start { backend.head().await? } else { at };
-        let found = match taken.checkpoint.event_id {
-            _ if head < at => format!("the log ends at {head}"),
-            Some(id) if backend.record(id).await?.is_none() => {
-                format!("event {id}, which it handled last, is not in the log")
-            }
-            _ => return Ok(()),
+        let gone = match checkpoint.event_id {
+            Some(id) if head >= at && backend.record(id).await?.is_none() => Some(id),
+            _ => None,
         };
-        let id = &self.subscriber.id;
-        let why =
-            format!("the checkpoint of {id:?} is at {at}, and {found}; set it to where the log is the same as it was");
-        Err(Error::Damaged { action: "resume from the checkpoint", source: why.into() })
+        self.machine.check_log(at, head, gone)
     }
 
     /// Waits for leadership; `None` when something else is wanted first.
@@ -98,8 +83,8 @@ impl Driver {
         if tried.is_some() {
             return Ok(tried);
         }
-        if !self.stands_by {
-            self.stands_by = true;
+        if !self.machine.stands_by() {
+            self.machine.on_standing_by();
             self.journal.stands_by();
         }
         self.publish(false);
@@ -114,14 +99,12 @@ impl Driver {
         self.journal.lost_leadership(self.machine.stored());
         self.machine.on_not_leading();
         self.void_source();
-        (self.fence, self.stands_by) = (None, true);
         self.signals.forget();
     }
 
     /// Gives leadership back.
     pub(super) async fn release(&mut self) {
         self.void_source();
-        self.fence = None;
         self.signals.release().await;
     }
 
@@ -130,7 +113,6 @@ impl Driver {
         self.journal.yielded_leadership(self.machine.stored());
         self.machine.on_not_leading();
         self.release().await;
-        self.stands_by = true;
         self.publish(false);
         Ok(())
     }
@@ -139,7 +121,7 @@ impl Driver {
     pub(super) async fn stand_back(&mut self, error: &Error) {
         self.journal.fenced(error);
         self.release().await;
-        (self.trouble, self.stands_by) = (None, true);
+        self.trouble = None;
         self.status_error(chain(error).into());
         self.publish(false);
         let now = tokio::time::Instant::now();

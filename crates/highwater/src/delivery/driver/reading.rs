@@ -7,7 +7,7 @@ use super::storing::arrived;
 use super::{Driver, Source, Trouble};
 use crate::delivery::catch_up::CatchUp;
 use crate::delivery::tail::{TURNED_AWAY, TailRead};
-use crate::{Error, Filter, ReadLimit, Record};
+use crate::{Filter, ReadLimit, Record};
 
 impl Driver {
     pub(super) fn limit(&self) -> ReadLimit {
@@ -17,7 +17,6 @@ impl Driver {
     /// Waits for the next page. Whatever else happens first is for the next step to look at.
     pub(super) async fn read(&mut self) -> Result<(), Trouble> {
         let position = self.machine.handled();
-        let fence = self.fence()?;
         let due = self.due();
         if self.is_at_rest() {
             self.calm();
@@ -28,7 +27,7 @@ impl Driver {
                 self.source = Source::CatchUp(reader);
                 self.journal.catching_up(position);
             }
-            Source::Near => match self.shared.tail.join(position, fence.incarnation) {
+            Source::Near => match self.shared.tail.join(position, self.machine.fence()?.incarnation) {
                 Some(slot) => {
                     self.source = Source::Tail(slot);
                     self.journal.live(position);
@@ -53,9 +52,7 @@ impl Driver {
                     None => self.source = Source::Near,
                     Some(Ok(read)) => {
                         self.calm();
-                        if read.page.incarnation != fence.incarnation {
-                            return Err(Error::Interrupted { reason: "another life of the server".to_owned() });
-                        }
+                        self.machine.check_life(Some(read.page.incarnation))?;
                         let near = read.near;
                         self.on_page(Arc::new(read.page.records), read.page.complete_to);
                         if near {
@@ -75,7 +72,7 @@ impl Driver {
                     self.hand_page(records, complete_to);
                 }
                 TailRead::Behind => self.source = Source::None,
-                TailRead::Void => return Err(Error::Interrupted { reason: "another life of the server".to_owned() }),
+                TailRead::Void => return self.machine.check_life(None),
                 TailRead::Nothing => {
                     let overdue = overdue(due);
                     tokio::select! {

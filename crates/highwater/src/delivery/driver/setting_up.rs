@@ -3,14 +3,16 @@
 //! Both happen in one fenced transaction with what is stored about it. Cut off anywhere, it leaves nothing behind; and when only
 //! the answer is lost, the checkpoint tells.
 
+use std::sync::Arc;
+
 use chrono::Utc;
 
 use super::{Driver, Inherited, Trouble};
 use crate::delivery::handling::{Failure, call, call_within};
+use crate::delivery::machine::Verdict;
 use crate::subscriber::Handler;
 use crate::{
-    Begun, Checkpoint, Closing, Error, Fence, OpenTx, Opening, Report, Request, RequestKind, StartAt,
-    SubscriptionState, Taken, leader_of,
+    Begun, Checkpoint, Closing, Error, Fence, OpenTx, Opening, Report, StartAt, SubscriptionState, Taken, leader_of,
 };
 
 /// In whose name a subscriber rebuilds itself.
@@ -37,10 +39,7 @@ impl Driver {
             }
             Ok(None) => {
                 self.machine.on_lacking_events();
-                match self.machine.unfit().cloned() {
-                    Some(reason) => self.unfit(&reason).await,
-                    None => Ok(()),
-                }
+                self.is_fit().await.map(drop)
             }
             Err(failure) => Err(self.cannot_set_up("setup() of", version, &failure)),
         }
@@ -83,9 +82,10 @@ impl Driver {
         }
         // Those up to where it starts are left, and may park a stream still.
         let parked = backend.parked(&self.subscriber.id).await?.into_iter().collect();
-        let fence = self.fence()?;
-        let term = closed.map_or(fence.term, |closed| closed.term);
-        self.begin_anew(Fence { term, ..fence }, to, parked);
+        if let Some(closed) = closed {
+            self.machine.on_new_term(closed.term);
+        }
+        self.begin_anew(to, parked);
         Ok(Ok(()))
     }
 
@@ -113,57 +113,56 @@ impl Driver {
         !taken.fresh && (taken.checkpoint.event_id.is_some() || moved)
     }
 
-    /// The tables are not those that the code is written for. It keeps leadership, because only the leader can carry out the
-    /// rebuild, which may be requested already; an instance of an older program leaves the subscriber to newer ones.
-    pub(super) async fn unfit(&mut self, reason: &str) -> Result<(), Trouble> {
-        if !self.machine.is_outdated() {
-            self.requests = self.shared.backend.open_requests(&[self.subscriber.id.to_string()]).await?.into();
-            if self.is_to_be_rebuilt() {
-                return Ok(());
+    /// Whether the tables are those that the code is written for, or can be made. What the machine says of others is done here.
+    pub(super) async fn is_fit(&mut self) -> Result<bool, Trouble> {
+        match self.machine.judge() {
+            Verdict::Fit => return Ok(true),
+            Verdict::Waits { reason } => {
+                self.requests = self.shared.backend.open_requests(&[self.subscriber.id.to_string()]).await?.into();
+                if !self.machine.is_to_be_rebuilt(self.requests.iter()) {
+                    self.halted(&reason);
+                }
+            }
+            Verdict::Leaves { reason, fence } => {
+                self.halted(&reason);
+                self.say_why(&reason, fence).await;
+                self.release().await;
             }
         }
-        self.journal.halted(reason);
-        self.status_error(reason.into());
-        if self.machine.is_outdated() {
-            self.say_why(reason).await;
-            self.release().await;
-        }
-        Ok(())
+        Ok(false)
     }
 
-    /// Whether the tables are not those of the code, and a rebuild is requested.
-    pub(super) fn is_to_be_rebuilt(&self) -> bool {
-        let rebuilds = |request: &Request| request.kind == RequestKind::Rebuild;
-        self.machine.unfit().is_some() && self.requests.iter().any(rebuilds)
+    fn halted(&self, reason: &Arc<str>) {
+        self.journal.halted(reason);
+        self.status_error(reason.clone());
     }
 
     /// Whether another instance leads, or may, with tables that are newer than the code here. To take over from that one would
     /// only stop it.
     pub(super) async fn is_outdated(&mut self) -> Result<bool, Trouble> {
-        let Some(version) = self.subscriber.version else { return Ok(false) };
+        if self.subscriber.version.is_none() {
+            return Ok(false);
+        }
         let found = self.shared.backend.checkpoint(&self.subscriber.id).await?;
-        let Some(found) = found.filter(|found| found.setup_version > Some(version)) else { return Ok(false) };
+        let found = found.filter(|found| self.machine.is_behind(found.setup_version));
+        let Some(Checkpoint { global_sequence, setup_version, .. }) = found else { return Ok(false) };
         if leader_of(&*self.shared.backend, &self.subscriber.id).await?.is_none() {
             return Ok(false);
         }
-        let Checkpoint { global_sequence, setup_version, .. } = found;
         self.machine.on_taken(Inherited { global_sequence, setup_version, ..Inherited::default() });
-        if let Some(reason) = self.machine.unfit().cloned() {
-            self.unfit(&reason).await?;
-        }
-        Ok(true)
+        Ok(!self.is_fit().await?)
     }
 
     /// Leaves the reason where operators look for it: who leads nothing reports nothing.
-    async fn say_why(&self, reason: &str) {
-        let Some(fence) = &self.fence else { return };
+    async fn say_why(&self, reason: &Arc<str>, fence: Option<Fence>) {
+        let Some(fence) = fence else { return };
         let report = Report {
             subscriber_id: self.subscriber.id.to_string(),
             term: fence.term.number,
-            state: SubscriptionState::Halted { reason: reason.into() },
+            state: SubscriptionState::Halted { reason: reason.clone() },
             position: self.machine.handled(),
             rate: 0.0,
-            last_error: Some(reason.to_owned()),
+            last_error: Some(reason.to_string()),
             push_degraded: None,
             reported_at: Utc::now(),
         };

@@ -15,7 +15,7 @@ use crate::{
 impl Driver {
     /// Has the checkpoint stored: at once where everything waits for it, and else while the next events are handled.
     pub(super) async fn store(&mut self) -> Result<(), Trouble> {
-        let fence = self.fence()?;
+        let fence = self.machine.fence()?;
         let (global_sequence, event_id) = self.machine.on_storing();
         let write = CheckpointWrite { fence, global_sequence, event_id };
         self.behind_since = Some(Instant::now());

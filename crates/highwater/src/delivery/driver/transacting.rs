@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Driver, Trouble};
 use crate::delivery::after_commit::noting;
 use crate::delivery::handling::Failure;
-use crate::{Begun, Closed, Closing, Error, Fence, Opening};
+use crate::{Begun, Closed, Closing, Fence, Opening};
 
 impl Driver {
     /// Works in a fenced transaction, and commits it with the closing that the work returns; without one it is rolled back.
@@ -52,15 +52,14 @@ impl Driver {
 
     /// Begins a fenced transaction, unless that would be below what was stored.
     async fn begin(&self, opening: Opening, dead_letter: Option<Uuid>) -> Result<(Fence, Begun), Trouble> {
-        let fence = self.fence()?;
+        let fence = self.machine.fence()?;
         let begun = self.shared.backend.begin(&fence, opening, dead_letter).await?;
-        if self.machine.continues_from(begun.global_sequence) {
-            return Ok((fence, begun));
+        match self.machine.check_begun(begun.global_sequence) {
+            Ok(()) => Ok((fence, begun)),
+            Err(error) => {
+                self.shared.backend.rollback(begun.tx, false).await;
+                Err(error)
+            }
         }
-        self.shared.backend.rollback(begun.tx, false).await;
-        let (found, stored) = (begun.global_sequence, self.machine.stored());
-        let reason =
-            format!("the checkpoint is at {found}, and {stored} was stored: the database has lost what was committed");
-        Err(Error::Interrupted { reason })
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::FailurePolicy;
 
 /// What the machine has to know of the configuration.
@@ -24,6 +26,8 @@ pub(crate) struct Policy {
     pub(crate) version: Option<u32>,
     /// Tables of an earlier version are built again without asking.
     pub(crate) rebuilds: bool,
+    /// By which its own terms are known, also those whose answer was lost and that took effect late.
+    pub(crate) nonce: Uuid,
 }
 
 /// What is wanted from outside.
@@ -50,12 +54,14 @@ pub(crate) struct Now {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Get the right to process, and the checkpoint.
-    Take,
+    Lead,
+    /// Get the checkpoint of the term it has: `Machine::on_reread` says whether it still has that.
+    Reread,
     /// Have the tables of the read model made. `anew`: with an emptied read model, from the start.
     SetUp { anew: bool },
     /// Wait for a page; meanwhile a checkpoint that is being stored may arrive, or become overdue.
     Read,
-    /// Hand so many events over: [`Machine::front`].
+    /// Hand so many events over: `Machine::front`.
     Handle { count: usize },
     /// Begin to store the checkpoint.
     Store,

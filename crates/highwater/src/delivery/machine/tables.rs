@@ -6,6 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{Machine, Phase};
+use crate::{Fence, Request, RequestKind};
 
 /// What a new leader finds.
 #[derive(Debug, Default)]
@@ -18,6 +19,17 @@ pub(crate) struct Inherited {
     pub(crate) setup_version: Option<u32>,
     /// It has handled events, so that tables may hold something.
     pub(crate) begun: bool,
+}
+
+/// What follows from the tables that a new leader finds.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Events may be handed over, or the tables can be made.
+    Fit,
+    /// It halts, and keeps leadership: only the leader can carry out the rebuild, which may be requested already.
+    Waits { reason: Arc<str> },
+    /// It halts, and leaves the subscriber to instances of a newer program. Of the term that it had it reports why.
+    Leaves { reason: Arc<str>, fence: Option<Fence> },
 }
 
 /// How the tables that are there compare with those that the code is written for.
@@ -75,9 +87,11 @@ impl Machine {
     /// Leadership was acquired, with what is stored.
     pub(crate) fn on_taken(&mut self, found: Inherited) {
         let (intent, yielding, batch_size) = (self.intent, self.yielding, self.batch_size);
+        let (fence, stands_by) = (self.fence.take(), self.stands_by);
         let tables = Tables::of(&found, self.policy.version);
         let phase = self.phase_with(tables);
-        *self = Self { phase, tables, intent, yielding, batch_size, ..Self::new(self.policy.clone()) };
+        *self =
+            Self { phase, tables, fence, stands_by, intent, yielding, batch_size, ..Self::new(self.policy.clone()) };
         (self.handled, self.stored, self.parked) = (found.global_sequence, found.global_sequence, found.parked);
     }
 
@@ -114,13 +128,41 @@ impl Machine {
         self.tables == Tables::Ready
     }
 
+    /// What follows from the tables that were found. A subscriber that leaves them to instances of a newer program does not lead
+    /// any more.
+    pub(crate) fn judge(&mut self) -> Verdict {
+        let Some(reason) = self.unfit().cloned() else { return Verdict::Fit };
+        if self.is_outdated() {
+            Verdict::Leaves { reason, fence: self.fence.take() }
+        } else {
+            Verdict::Waits { reason }
+        }
+    }
+
     /// Why no event may be handed over: the tables are not those that the code is written for.
     pub(crate) fn unfit(&self) -> Option<&Arc<str>> {
         self.halted().filter(|_| !self.is_set_up() && !matches!(self.phase, Phase::Fenced(_)))
     }
 
+    /// Whether the tables are not those of the code, and a rebuild is requested.
+    pub(crate) fn is_to_be_rebuilt<'a>(&self, mut requests: impl Iterator<Item = &'a Request>) -> bool {
+        self.unfit().is_some() && requests.any(|request| request.kind == RequestKind::Rebuild)
+    }
+
+    /// Why a request is refused: it would hand events over.
+    pub(crate) fn refuses(&self, request: &RequestKind) -> Option<&Arc<str>> {
+        let hands_over = !matches!(request, RequestKind::Discard { .. } | RequestKind::Rebuild | RequestKind::Reread);
+        self.unfit().filter(|_| hands_over)
+    }
+
+    /// Whether a checkpoint says that the tables are newer than the code here.
+    pub(crate) fn is_behind(&self, setup_version: Option<u32>) -> bool {
+        let found = Inherited { setup_version, ..Inherited::default() };
+        matches!(Tables::of(&found, self.policy.version), Tables::Newer { .. })
+    }
+
     /// Whether only instances of a newer program can process.
-    pub(crate) fn is_outdated(&self) -> bool {
+    pub(super) fn is_outdated(&self) -> bool {
         matches!(self.tables, Tables::Newer { .. })
     }
 }

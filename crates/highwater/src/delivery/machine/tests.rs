@@ -2,11 +2,16 @@
 
 mod lives;
 mod tables;
+mod term;
 mod world;
 
 use chrono::DateTime;
 
 use super::*;
+use crate::{Checkpoint, Error, Term};
+
+/// By which this subscriber knows its own terms.
+const NONCE: Uuid = Uuid::from_u128(7);
 
 fn policy() -> Policy {
     Policy {
@@ -20,6 +25,7 @@ fn policy() -> Policy {
         subscriber_id: "projection:orders".into(),
         version: None,
         rebuilds: false,
+        nonce: NONCE,
     }
 }
 
@@ -44,9 +50,22 @@ fn page(sequences: impl IntoIterator<Item = u64>) -> Arc<Vec<Record>> {
 
 fn running(policy: Policy) -> Machine {
     let mut machine = Machine::new(policy);
-    assert_eq!(machine.step(Now::default()), Step::Take);
+    assert_eq!(machine.step(Now::default()), Step::Lead);
+    machine.on_leading(&checkpoint(Term { number: 1, nonce: NONCE }));
     machine.on_taken(Inherited::default());
     machine
+}
+
+fn checkpoint(term: Term) -> Checkpoint {
+    Checkpoint {
+        subscriber_id: "projection:orders".to_owned(),
+        global_sequence: 0,
+        event_id: None,
+        updated_at: DateTime::UNIX_EPOCH,
+        term,
+        incarnation: 1,
+        setup_version: None,
+    }
 }
 
 const NOW: Now = Now { overdue: false, more: false, asked: false };
@@ -248,7 +267,7 @@ fn after_an_interruption_nothing_that_was_remembered_counts() {
     machine.on_page(page(1..=9), 9);
     machine.on_handled(5);
     machine.on_interrupted();
-    assert_eq!(machine.step(NOW), Step::Take);
+    assert_eq!(machine.step(NOW), Step::Reread);
     machine.on_taken(Inherited { global_sequence: 2, ..Inherited::default() });
     assert_eq!((machine.handled(), machine.stored(), machine.step(NOW)), (2, 2, Step::Read));
 }
@@ -278,47 +297,4 @@ fn a_page_that_overlaps_what_was_handled_is_taken_from_where_it_continues() {
     machine.on_handled(4);
     machine.on_page(page(3..=6), 6);
     assert_eq!(machine.front(9).1, 2..4);
-}
-
-fn fenced(term: Option<u64>) -> Error {
-    Error::Fenced { subscriber_id: "projection:orders".to_owned(), term }
-}
-
-#[test]
-fn what_an_error_means_depends_on_what_was_being_done() {
-    let interrupted = || Error::Interrupted { reason: "another life of the server".to_owned() };
-    let unknown = || Error::UnknownOutcome { source: "the connection is gone".into() };
-    let unavailable = || Error::Unavailable { action: "answer", source: "away".into() };
-    for exclusive in [true, false] {
-        for (error, reaction) in [
-            (fenced(Some(2)), Reaction::Reread),
-            (fenced(None), Reaction::StartAgain),
-            (interrupted(), Reaction::Reread),
-            (unknown(), Reaction::Reread),
-            (unavailable(), Reaction::Retry),
-        ] {
-            let mut machine = running(policy());
-            machine.on_page(page(1..=4), 4);
-            assert_eq!(machine.on_error(&error, exclusive), reaction, "{error}");
-            assert_eq!(machine.is_taking(), reaction != Reaction::Retry, "{error}");
-        }
-        // It has looked, and the term is another's.
-        let mut machine = Machine::new(policy());
-        let reaction = if exclusive { Reaction::StandBack } else { Reaction::Halt };
-        assert_eq!(machine.on_error(&fenced(Some(2)), exclusive), reaction);
-        assert_eq!(machine.halted().is_some(), !exclusive);
-    }
-}
-
-#[test]
-fn who_is_fenced_stores_nothing_any_more() {
-    let mut machine = running(Policy { batch: 100, ..policy() });
-    machine.on_page(page(1..=4), 4);
-    machine.on_handled(2);
-    assert_eq!(machine.on_error(&Error::Interrupted { reason: String::new() }, false), Reaction::Reread);
-    assert_eq!(machine.on_error(&fenced(Some(2)), false), Reaction::Halt);
-    assert_eq!((machine.step(NOW), machine.handled()), (Step::Rest, 0));
-    assert_eq!(machine.step(Now { asked: true, ..NOW }), Step::Rest, "requests are for the new leader");
-    machine.on_resumed();
-    assert_eq!(machine.step(NOW), Step::Take, "it is to lead again, from what the other one has stored");
 }

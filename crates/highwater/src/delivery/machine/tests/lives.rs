@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::term::fenced;
 use super::world::{World, interrupt, transact};
 use super::*;
 
+/// By which another instance is known.
+const OTHER: Uuid = Uuid::from_u128(8);
+
 /// Runs a subscriber to the end of the log while handlers fail, dead letters cannot be written, checkpoints are lost,
-/// answers are lost, servers are replaced, processes die, and operators pause, stop and request replays.
+/// answers are lost, servers are replaced, other instances take over, processes die, and operators pause, stop, delete and
+/// request replays. Every write is checked against the term and the life of the server, as a store does.
 fn survive(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let on_failure = [FailurePolicy::DeadLetter, FailurePolicy::ParkStream, FailurePolicy::Halt][random.usize(..3)];
@@ -38,6 +43,7 @@ fn survive(seed: u64) {
     let mut storing: Option<u64> = None;
     // An operator has filed a request that is not served yet; another process has taken over.
     let (mut asked, mut fenced_off) = (false, false);
+    let exclusive = random.bool();
     // As it was a while ago: what a server that recovers may go back to.
     let mut before = world.clone();
     for _ in 0..20_000 {
@@ -64,33 +70,39 @@ fn survive(seed: u64) {
                     4 => Error::Damaged { action: "read", source: "half a row".into() },
                     _ => Error::Unavailable { action: "answer", source: "away".into() },
                 };
-                let reaction = machine.on_error(&error, random.bool());
-                if reaction != Reaction::Retry {
-                    (storing, world.order, fenced_off) = (None, Vec::new(), reaction == Reaction::Halt);
-                }
+                refuse(&mut machine, &mut world, &error, exclusive, &mut storing, &mut fenced_off);
                 continue;
             }
             2 => machine.on_intent(Intent::Pause),
             3..=6 => machine.on_intent(Intent::Run),
             7 => machine.on_asked_to_yield(random.u8(..4) > 0),
             8 => before = world.clone(),
-            // The server has lost what was committed, and the machine has not been told. (What is written without a
-            // transaction names the life of the server; that is the driver's to find out.)
-            9 if policy.transactional && storing.is_none() => {
+            // The server has lost what was committed, and the machine has not been told. Where the life of the server is the
+            // same, only a transaction tells, by where it begins.
+            9 if storing.is_none() => {
                 let resurrected = before.dead_letters.keys().any(|event| !world.dead_letters.contains_key(event));
-                let World { seen, order, setup_version, lacks_events, .. } = world;
-                world = World { seen, order, setup_version, lacks_events, ..before.clone() };
-                // That dead letters are back which were dealt with is told by the life of the server as well.
-                if resurrected {
-                    interrupt(&mut machine, &mut world);
-                }
+                world.go_back_to(&before);
+                world.incarnation += u64::from(resurrected || !policy.transactional);
                 // What was handled within a transaction is lost with it.
                 world.order.retain(|sequence| *sequence <= world.checkpoint);
             }
             10 => world.resolve(|_| true),
+            11 => world.raise(OTHER),
+            // An attempt of its own, whose answer was lost, takes effect late.
+            12 if world.term.is_some() => world.raise(NONCE),
+            13 => world.incarnation += 1,
+            14 if random.u8(..8) == 0 => {
+                world.delete();
+                before = world.clone();
+            }
             _ => {}
         }
         if let Some(to) = storing.filter(|_| random.bool()) {
+            if let Err(error) = world.check(&machine) {
+                machine.on_stored(false);
+                refuse(&mut machine, &mut world, &error, exclusive, &mut storing, &mut fenced_off);
+                continue;
+            }
             let arrived = random.u8(..10) > 0;
             if arrived {
                 world.checkpoint = world.checkpoint.max(to);
@@ -100,19 +112,37 @@ fn survive(seed: u64) {
         }
         asked |= random.u8(..50) == 0;
         let now = Now { overdue: random.u8(..5) == 0, more: random.bool(), asked };
-        match machine.step(now) {
-            // Another process takes over, again and again.
-            Step::Take if random.u8(..20) == 0 => {
-                fenced_off = machine.on_error(&fenced(Some(7)), random.bool()) == Reaction::Halt;
+        let step = machine.step(now);
+        let checked = match &step {
+            Step::Lead => {
+                assert!(machine.fence().is_err(), "seed {seed}: it has a term, and raises it");
+                (fenced_off, storing) = (false, None);
+                world.raise(NONCE);
+                // Its answer is lost, or it is not.
+                if random.u8(..20) > 0 {
+                    machine.on_leading(&world.stored().expect("the term was just raised"));
+                }
+                continue;
             }
-            Step::Take => {
-                fenced_off = false;
+            Step::Reread => machine.on_reread(world.stored().as_ref()),
+            Step::Read => machine.check_life(Some(world.incarnation)),
+            Step::Handle { .. } if policy.transactional => world.check(&machine),
+            Step::SetUp { .. } | Step::Store | Step::Bury { .. } | Step::Park | Step::Serve => world.check(&machine),
+            _ => Ok(()),
+        };
+        if let Err(error) = checked {
+            refuse(&mut machine, &mut world, &error, exclusive, &mut storing, &mut fenced_off);
+            continue;
+        }
+        match step {
+            Step::Reread => {
                 machine.on_taken(Inherited {
                     global_sequence: world.checkpoint,
                     parked: world.parked(),
                     setup_version: world.setup_version,
                     begun: world.checkpoint > 0,
                 });
+                assert!(!matches!(machine.judge(), Verdict::Leaves { .. }), "seed {seed}: no program is newer");
             }
             Step::SetUp { anew: true } => {
                 assert!(policy.rebuilds && world.lacks_events, "seed {seed}: nothing asks for a rebuild");
@@ -147,6 +177,8 @@ fn survive(seed: u64) {
                 }
             }
             Step::Read => {
+                let fence = machine.fence().expect("nothing is read without a term");
+                assert_eq!(fence.incarnation, world.incarnation, "seed {seed}: a page of another life of the server");
                 let after = machine.handled();
                 let size = random.usize(1..10);
                 let mut left = world.log.iter().filter(|record| record.global_sequence > after);
@@ -211,7 +243,7 @@ fn survive(seed: u64) {
                 if random.bool() {
                     machine.on_resumed();
                     let next = machine.step(NOW);
-                    assert!(!fenced_off || next == Step::Take, "seed {seed}: it remembers what another may have moved");
+                    assert!(!fenced_off || next == Step::Lead, "seed {seed}: it remembers what another may have moved");
                 }
             }
             Step::Yield => {
@@ -220,7 +252,7 @@ fn survive(seed: u64) {
                 machine.on_not_leading();
                 world.order.clear();
             }
-            Step::End => unreachable!("nothing asks for an end"),
+            Step::Lead | Step::End => unreachable!("it leads already, and nothing asks for an end"),
         }
         let open = |record: &&Record| record.global_sequence <= world.checkpoint && !world.is_done(record, &policy);
         assert!(
@@ -231,9 +263,28 @@ fn survive(seed: u64) {
     assert!(world.checkpoint >= end, "seed {seed}: it never gets to the end");
 }
 
+/// The store refuses something.
+fn refuse(
+    machine: &mut Machine,
+    world: &mut World,
+    error: &Error,
+    exclusive: bool,
+    storing: &mut Option<u64>,
+    fenced_off: &mut bool,
+) {
+    let reaction = machine.on_error(error, exclusive);
+    if reaction != Reaction::Retry {
+        (*storing, world.order, *fenced_off) = (None, Vec::new(), reaction == Reaction::Halt);
+    }
+    let released = matches!(reaction, Reaction::StartAgain | Reaction::StandBack | Reaction::Halt);
+    assert!(!released || machine.fence().is_err(), "what was released is not written with");
+}
+
 /// The read model is emptied, and the machine told.
 fn rebuild(machine: &mut Machine, world: &mut World, policy: &Policy) {
     world.rebuild(policy.version);
+    world.raise(NONCE);
+    machine.on_new_term(world.term.expect("it was just raised"));
     machine.on_taken(Inherited { setup_version: policy.version, ..Inherited::default() });
 }
 

@@ -4,6 +4,7 @@ use super::*;
 
 fn taken(policy: Policy, setup_version: Option<u32>) -> Machine {
     let mut machine = Machine::new(Policy { transactional: true, ..policy });
+    machine.on_leading(&checkpoint(Term { number: 1, nonce: NONCE }));
     machine.on_taken(Inherited { global_sequence: 4, setup_version, begun: true, ..Inherited::default() });
     machine
 }
@@ -46,9 +47,12 @@ fn older_tables_halt_until_they_are_rebuilt() {
     assert_eq!((machine.step(NOW), machine.step(ASKED)), (Step::Rest, Step::Serve));
     let reason = machine.unfit().expect("it is halted for its tables").clone();
     assert!(reason.contains("highwater rebuild projection:orders --force"), "{reason}");
-    assert!(!machine.is_outdated(), "it leads on: it is the one that can be asked to rebuild");
+    assert!(
+        matches!(machine.judge(), Verdict::Waits { .. }) && machine.leads(),
+        "it leads on: it is the one that can be asked to rebuild"
+    );
     machine.on_resumed();
-    assert_eq!(machine.step(NOW), Step::Take, "what is stored decides, and not who resumes it");
+    assert_eq!(machine.step(NOW), Step::Reread, "what is stored decides, and not who resumes it");
     machine.on_taken(Inherited { setup_version: Some(2), ..Inherited::default() });
     assert_eq!(machine.step(NOW), Step::Read);
 }
@@ -73,10 +77,11 @@ fn tables_that_would_lack_events_are_not_made() {
 #[test]
 fn newer_tables_are_left_to_newer_instances() {
     let mut machine = taken(Policy { rebuilds: true, ..written_for(1) }, Some(2));
-    assert!(machine.unfit().is_some() && machine.is_outdated());
+    assert!(machine.unfit().is_some() && machine.is_behind(Some(2)));
+    assert!(matches!(machine.judge(), Verdict::Leaves { fence: Some(_), .. }) && machine.fence().is_err());
     assert_eq!((machine.step(NOW), machine.step(ASKED)), (Step::Rest, Step::Rest), "the newer ones serve requests");
     machine.on_resumed();
-    assert_eq!(machine.step(NOW), Step::Take);
+    assert_eq!(machine.step(NOW), Step::Lead);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::term::fenced;
 use super::*;
 
 /// What is durable, and what has been seen.
@@ -20,6 +21,12 @@ pub(super) struct World {
     pub(super) model: BTreeSet<u64>,
     /// Since the process was last started: what was delivered and handled, in order.
     pub(super) order: Vec<u64>,
+    /// Who leads; `None` where the checkpoint was deleted.
+    pub(super) term: Option<Term>,
+    /// Terms given so far.
+    terms: u64,
+    /// The life of the server.
+    pub(super) incarnation: u64,
 }
 
 pub(super) fn interrupt(machine: &mut Machine, world: &mut World) {
@@ -72,7 +79,50 @@ impl World {
             seen: BTreeMap::new(),
             model: BTreeSet::new(),
             order: Vec::new(),
+            term: None,
+            terms: 0,
+            incarnation: 1,
         }
+    }
+
+    /// A term is given. Its number is above every other.
+    pub(super) fn raise(&mut self, nonce: Uuid) {
+        self.terms += 1;
+        self.term = Some(Term { number: self.terms, nonce });
+    }
+
+    /// As the store has it.
+    pub(super) fn stored(&self) -> Option<Checkpoint> {
+        let (global_sequence, setup_version) = (self.checkpoint, self.setup_version);
+        self.term.map(|term| Checkpoint {
+            global_sequence,
+            setup_version,
+            incarnation: self.incarnation,
+            ..checkpoint(term)
+        })
+    }
+
+    /// A write of the machine's, as every backend checks it.
+    pub(super) fn check(&self, machine: &Machine) -> Result<(), Error> {
+        let Fence { term, incarnation, .. } = machine.fence().expect("nothing is written without a term");
+        assert_eq!(term.nonce, NONCE, "it writes in another instance's term");
+        match self.term {
+            Some(found) if found == term && self.incarnation == incarnation => Ok(()),
+            Some(found) if found == term => Err(Error::Interrupted { reason: "another life".to_owned() }),
+            found => Err(fenced(found.map(|found| found.number))),
+        }
+    }
+
+    /// The checkpoint is deleted, with the read model: it is to start again.
+    pub(super) fn delete(&mut self) {
+        self.rebuild(None);
+        self.term = None;
+    }
+
+    /// The database loses what was committed since. Terms and lives are not given twice.
+    pub(super) fn go_back_to(&mut self, before: &Self) {
+        let Self { log, checkpoint, dead_letters, model, .. } = before.clone();
+        (self.log, self.checkpoint, self.dead_letters, self.model) = (log, checkpoint, dead_letters, model);
     }
 
     /// It has run before, without tables that have a version.
@@ -165,6 +215,7 @@ impl World {
 
     /// Back to the start, with an emptied read model and tables of the version of the code.
     pub(super) fn rebuild(&mut self, version: Option<u32>) {
-        *self = Self { setup_version: version, ..Self::new(std::mem::take(&mut self.log)) };
+        let Self { term, terms, incarnation, .. } = *self;
+        *self = Self { setup_version: version, term, terms, incarnation, ..Self::new(std::mem::take(&mut self.log)) };
     }
 }
