@@ -30,7 +30,7 @@ pub(crate) async fn put(store: &dyn Backend, write: CheckpointWrite) -> Option<R
     let answers = within("storing a checkpoint", store.store_checkpoints(std::slice::from_ref(&write))).await;
     let answers = answers.expect("a checkpoint can be stored");
     assert_eq!(answers.len(), 1, "one write, one answer");
-    answers[0]
+    answers[0].clone()
 }
 
 /// The checkpoint that is stored.

@@ -379,6 +379,7 @@ pub(crate) async fn half_a_copy_says_that_it_is<H: Harness>(harness: Arc<H>) {
     let found = bad().await.expect("half a store is not well");
     assert!(found.found.contains("a sample"), "it says from what: {found}");
     assert!(within("abandoning", store.abandon()).await.expect("it can be abandoned"));
+    abandoning::page_after(&half, 0).await;
     let overview = within("an overview", half.overview()).await.expect("the store answers");
     assert_eq!((overview.filling, bad().await), (None, None), "there is nothing left of it");
 }

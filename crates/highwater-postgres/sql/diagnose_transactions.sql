@@ -1,4 +1,5 @@
--- Transactions that have been open for more than $1 seconds, and keep vacuum from removing what was deleted since. Of other
+-- Transactions that have been open for more than $1 seconds, and keep vacuum from removing what was deleted since. Those that wait
+-- for another one's lock are not at fault. Of other
 -- roles only with pg_read_all_stats. Not more than are worth reading.
 SELECT t.pid, t.name, t.state, t.age FROM (
     SELECT a.pid, a.application_name AS name, a.state,
@@ -6,6 +7,7 @@ SELECT t.pid, t.name, t.state, t.age FROM (
     FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'
         AND (a.backend_xid IS NOT NULL OR a.backend_xmin IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM pg_locks k WHERE k.pid = a.pid AND NOT k.granted)
     UNION ALL
     SELECT NULL, p.gid, 'prepared', extract(epoch FROM clock_timestamp() - p.prepared)::float8
     FROM pg_prepared_xacts p WHERE p.database = current_database()

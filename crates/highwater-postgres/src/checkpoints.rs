@@ -11,6 +11,7 @@ use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 
+use crate::blockers;
 use crate::connect::{ask_life, life};
 use crate::error::{failed_in_life, in_time, sqlstate};
 use crate::leadership::take_over_for_good;
@@ -41,10 +42,16 @@ impl Checkpoints for PgEventStore {
                         self.inner.own_pool.ask(taking_over).await
                     }
                 };
-                taken.and_then(|row| self::taken(&row)).map_err(|error| match sqlstate(&error).as_deref() {
-                    Some("55P03") => held("take over: another transaction holds the checkpoint", error),
-                    _ => self.failed("take over", error),
-                })
+                match taken.and_then(|row| self::taken(&row)) {
+                    Err(error) if sqlstate(&error).as_deref() == Some("55P03") => Err(held(
+                        self,
+                        "take over: another transaction holds the checkpoint",
+                        &claim.subscriber_id,
+                        error,
+                    )
+                    .await),
+                    taken => taken.map_err(|error| self.failed("take over", error)),
+                }
             })
             .await
         })
@@ -96,9 +103,15 @@ pub(crate) fn take_over<'a>(sql: &Sql, claim: &'a Claim) -> Query<'a, Postgres, 
         .bind(claim.session)
 }
 
-/// Another transaction has held the row for too long.
-pub(crate) fn held(action: &'static str, error: sqlx::Error) -> Error {
-    Error::Unavailable { action, source: error.into() }
+/// Another transaction has held the row for too long: says which, if it still does.
+pub(crate) async fn held(store: &PgEventStore, action: &'static str, subscriber_id: &str, error: sqlx::Error) -> Error {
+    let looking = async |connection: &mut PgConnection| {
+        blockers::of_checkpoint(connection, &store.inner.sql, subscriber_id).await
+    };
+    match tokio::time::timeout(blockers::LOOK_TIMEOUT, store.inner.own_pool.ask(looking)).await {
+        Ok(Ok(Some(holder))) => Error::Unavailable { action, source: holder.into() },
+        _ => Error::Unavailable { action, source: error.into() },
+    }
 }
 
 /// The term in two neighbouring columns.

@@ -2,12 +2,13 @@
 
 mod kept;
 mod server;
+mod session;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::Error;
 use highwater::backend::{BoxFuture, lock};
-use highwater::{Error, Invalid};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{Connection, Row};
 use tokio::time::Instant;
@@ -20,11 +21,10 @@ use server::{Incarnation, check, read_server};
 
 pub(crate) use kept::{Kept, Lent, Stock, answers};
 pub(crate) use server::{Server, fit};
+pub(crate) use session::{guard, set_up, set_up_for_application, set_up_for_delivery, set_up_listener};
 
 /// How long to wait before a server that refuses is asked again.
 const CONNECT_AGAIN: Duration = Duration::from_millis(50);
-/// How long a transaction of ours may be left idle before the server ends it.
-const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// Opens connections that belong to us alone, to whichever host is the primary, and remembers which server they lead to.
 #[derive(Clone)]
@@ -49,6 +49,10 @@ impl Connector {
 
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.hosts
+    }
+
+    pub(crate) fn sql(&self) -> &Sql {
+        &self.sql
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -226,82 +230,4 @@ pub(crate) fn pool_options(
                 Ok(!doubted)
             })
         })
-}
-
-/// The settings that every connection of ours has; see `sql/session.sql`.
-pub(crate) async fn set_up(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    lock_timeout: Option<Duration>,
-) -> Result<(), sqlx::Error> {
-    session(connection, sql, lock_timeout, IDLE_IN_TRANSACTION, Whose::Ours).await?;
-    watch_client(connection, sql).await
-}
-
-/// The same for connections on which the application has its own transactions.
-pub(crate) async fn set_up_for_application(connection: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
-    session(connection, sql, None, IDLE_IN_TRANSACTION, Whose::Application).await.map(drop)
-}
-
-/// The same for connections on which handlers work: they may take longer.
-pub(crate) async fn set_up_for_delivery(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    lock_timeout: Duration,
-    idle_in_transaction: Duration,
-) -> Result<(), sqlx::Error> {
-    session(connection, sql, Some(lock_timeout), idle_in_transaction, Whose::Handlers).await?;
-    watch_client(connection, sql).await
-}
-
-/// Lets the server end what waits for a lock when its client has given up: each such session would take up a connection for as long as
-/// the lock is held.
-async fn watch_client(connection: &mut PgConnection, sql: &Sql) -> Result<(), sqlx::Error> {
-    match sqlx::query(sql.watch_client.clone()).execute(connection).await {
-        Err(error) if error.as_database_error().is_some() => {
-            tracing::debug!(%error, "the server cannot notice by itself that a client has gone");
-            Ok(())
-        }
-        done => done.map(|_| ()),
-    }
-}
-
-/// The same for a transaction of the caller's, until it ends. One that does not see what others commit meanwhile is refused:
-/// it would take a stream that has grown for what it was, and find conflicts where there are none.
-pub(crate) async fn guard(transaction: &mut PgConnection, sql: &Sql) -> Result<(), Error> {
-    let isolation = session(transaction, sql, None, IDLE_IN_TRANSACTION, Whose::Caller).await;
-    match isolation.map_err(|error| failed("append", error))? {
-        level if level == "READ COMMITTED" || level == "READ UNCOMMITTED" => Ok(()),
-        level => Err(Invalid::Isolation(level).into()),
-    }
-}
-
-/// Whose transactions settings are for.
-#[derive(Clone, Copy, PartialEq)]
-enum Whose {
-    Ours,
-    /// Ours, in which handlers of the application work.
-    Handlers,
-    Application,
-    /// The one that is open, and no other.
-    Caller,
-}
-
-/// Settles what a session or a transaction is like, and says how that is isolated.
-async fn session(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    lock_timeout: Option<Duration>,
-    idle_in_transaction: Duration,
-    whose: Whose,
-) -> Result<String, sqlx::Error> {
-    let answer = sqlx::query(sql.session.clone())
-        .bind(lock_timeout.map(|timeout| timeout.as_millis().to_string()))
-        .bind(whose == Whose::Caller)
-        .bind(i32::try_from(idle_in_transaction.as_millis()).unwrap_or(i32::MAX))
-        .bind(matches!(whose, Whose::Application | Whose::Caller))
-        .bind(whose == Whose::Ours)
-        .fetch_one(connection)
-        .await?;
-    answer.try_get("isolation")
 }

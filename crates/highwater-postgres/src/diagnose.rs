@@ -45,9 +45,21 @@ impl PgEventStore {
             ("connections", Box::pin(room::connections(self))),
             ("replication slots", Box::pin(room::slots(self))),
             ("transactions", Box::pin(activity::transactions(self))),
-            ("layout", Box::pin(layout::layout(self))),
         ];
         if !self.look_at(about_the_server, &mut findings).await {
+            return findings;
+        }
+        match activity::locks(self).await {
+            // Everything else would wait for it, one look after the other.
+            Ok((found, true)) => {
+                findings.extend(found);
+                return findings;
+            }
+            Ok((found, false)) => findings.extend(found),
+            Err(error) => findings.push(not_seen("locks", &error)),
+        }
+        let about_the_layout: Vec<Examination<'_>> = vec![("layout", Box::pin(layout::layout(self)))];
+        if !self.look_at(about_the_layout, &mut findings).await {
             return findings;
         }
         // What is not there yet is not checked; the layout reports it.

@@ -28,6 +28,7 @@
 //!   library appends; see `migrations/0002_append.sql`. A bare `INSERT` or `COPY` is seen by readers all the same.
 
 mod appender;
+mod blockers;
 mod checkpoints;
 mod config;
 mod connect;

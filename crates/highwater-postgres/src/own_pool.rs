@@ -13,6 +13,7 @@ use sqlx::query::{Query, QueryScalar};
 use sqlx::{Decode, Postgres, Type};
 use tokio::sync::Mutex;
 
+use crate::blockers;
 use crate::connect::{Connector, Kept, Lent, Stock};
 use crate::error::{failed, is_lost, ours};
 
@@ -74,8 +75,23 @@ impl OwnPool {
             }
             answer
         };
-        let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {:?}", self.patience));
-        tokio::time::timeout(self.patience, answering).await.map_err(|_| sqlx::Error::Io(late()))?
+        match tokio::time::timeout(self.patience, answering).await {
+            Ok(answer) => answer,
+            Err(_) => Err(sqlx::Error::Io(self.late().await)),
+        }
+    }
+
+    /// What was not answered in time, and which session it may wait for: the server itself may be well.
+    async fn late(&self) -> io::Error {
+        let looking = async {
+            let mut lent = self.lend().await.ok()?;
+            let found = blockers::of_anything(lent.kept.connection(), self.stock.connector().sql()).await.ok()?;
+            lent.give_back();
+            found
+        };
+        let found = tokio::time::timeout(blockers::LOOK_TIMEOUT, looking).await.ok().flatten();
+        let holder = found.map(|found| format!("; {found}")).unwrap_or_default();
+        io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {:?}{holder}", self.patience))
     }
 
     /// The same for what takes several statements and has errors of ours.

@@ -109,14 +109,15 @@ impl PgEventStore {
     /// has ended.
     async fn enter(&self, tx: &mut PgTx, fence: &Fence, dead_letter: Option<Uuid>) -> Result<(u64, bool), Error> {
         let failed = |e| self.noted(failed_in_life("begin a transaction", e));
-        let row = sqlx::query(self.inner.sql.fence_lock.clone())
-            .bind(&*fence.subscriber_id)
-            .fetch_optional(&mut **tx)
-            .await
-            .map_err(|error| match sqlstate(&error).as_deref() {
-                Some("55P03") => held("begin: another transaction holds the checkpoint", error),
-                _ => failed(error),
-            })?;
+        let row =
+            sqlx::query(self.inner.sql.fence_lock.clone()).bind(&*fence.subscriber_id).fetch_optional(&mut **tx).await;
+        let row = match row {
+            Err(error) if sqlstate(&error).as_deref() == Some("55P03") => {
+                let action = "begin: another transaction holds the checkpoint";
+                return Err(held(self, action, &fence.subscriber_id, error).await);
+            }
+            row => row.map_err(failed)?,
+        };
         let Some(row) = row else { return Err(fenced(fence, None)) };
         let global_sequence = check(&row, fence).map_err(failed)??;
         let Some(dead_letter) = dead_letter else { return Ok((global_sequence, true)) };

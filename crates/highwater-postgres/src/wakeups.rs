@@ -15,7 +15,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
 
-use crate::connect::{self, Connector, Kept};
+use crate::connect::{Connector, Kept, set_up_listener};
 use crate::error::{failed, in_time};
 use crate::hosts::Hosts;
 use crate::pooler::{self, Session};
@@ -335,12 +335,7 @@ impl Listener {
             return ListenError::Lost(chain(&error));
         }
         moves.mark_unchanged();
-        let sql = self.sql.clone();
         let pool = PgPoolOptions::new()
-            .after_connect(move |connection, _| {
-                let sql = sql.clone();
-                Box::pin(async move { connect::set_up(connection, &sql, None).await })
-            })
             .max_connections(1)
             .acquire_timeout(self.direct.timeout())
             .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
@@ -391,6 +386,7 @@ impl Listener {
         let mut listener = PgListener::connect_with(pool).await?;
         listener.eager_reconnect(false);
         self.make_sure_of_session(&mut listener, pool).await?;
+        set_up_listener(&mut listener, &self.sql).await?;
         listener.listen(&self.channel).await?;
         // LISTEN first, look second: notifications missed before are made up for here.
         let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;

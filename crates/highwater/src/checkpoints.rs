@@ -135,7 +135,7 @@ pub struct CheckpointWrite {
 }
 
 /// Why a write did not happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     /// Another instance has taken over, with this term.
     Superseded {
@@ -147,7 +147,10 @@ pub enum Refused {
     /// The server was restarted or replaced since the position was learnt.
     Interrupted,
     /// Another transaction holds it at the moment; it was not waited for, because others wait as well.
-    Held,
+    Held {
+        /// Which one, and what to do about it, if that can be told.
+        by: Option<String>,
+    },
 }
 
 impl Refused {
@@ -162,9 +165,9 @@ impl Refused {
                 let reason = "the server was restarted or replaced since the position was learnt".to_owned();
                 Error::Interrupted { reason }
             }
-            Self::Held => Error::Unavailable {
-                action: "store the checkpoint",
-                source: "another transaction holds it; the database's locks say which".into(),
+            Self::Held { by } => Error::Unavailable {
+                action: "store the checkpoint: another transaction holds it",
+                source: by.unwrap_or_else(|| "which one cannot be seen any more; retrying".to_owned()).into(),
             },
         }
     }

@@ -13,7 +13,7 @@ use crate::support::{Ledger, deposits, eventually, everything, new_stream, store
 use crate::{Harness, Settings};
 
 /// The page after a position. A reader that was at it before may say once that the log is another one now.
-async fn page_after(log: &dyn Backend, position: u64) -> Page {
+pub(super) async fn page_after(log: &dyn Backend, position: u64) -> Page {
     loop {
         match within("a page", log.read_all(position, &Filter::ALL, ReadLimit::default())).await {
             Err(Error::Interrupted { .. }) => {}

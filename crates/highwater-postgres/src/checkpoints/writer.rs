@@ -15,6 +15,7 @@ use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
 use super::term;
+use crate::blockers;
 use crate::connect::{Connector, Kept, Stock, ask_life};
 use crate::error::{failed, in_time, sqlstate};
 use crate::row::{counted, signed};
@@ -47,13 +48,34 @@ impl Writer {
             tokio::time::timeout(self.stock.connector().timeout(), self.store_on(&mut lent.kept, writes)).await;
         let storing = storing
             .map_err(|elapsed| Error::Unavailable { action: "store checkpoints in time", source: elapsed.into() })?;
-        let answers = match storing {
+        let mut answers = match storing {
             Ok(answers) => answers,
-            Err(error) if sqlstate(&error).as_deref() == Some("55P03") => vec![Some(Refused::Held); writes.len()],
+            Err(error) if sqlstate(&error).as_deref() == Some("55P03") => {
+                vec![Some(Refused::Held { by: None }); writes.len()]
+            }
             Err(error) => return Err(failed("store checkpoints", error)),
         };
-        lent.give_back();
+        let naming = self.name_holders(lent.kept.connection(), writes, &mut answers);
+        // Without an answer something is still under way on the connection: it is closed.
+        if let Ok(Ok(())) = tokio::time::timeout(blockers::LOOK_TIMEOUT, naming).await {
+            lent.give_back();
+        }
         Ok(answers)
+    }
+
+    /// Adds to refusals which transaction holds the checkpoint.
+    async fn name_holders(
+        &self,
+        connection: &mut PgConnection,
+        writes: &[CheckpointWrite],
+        answers: &mut [Option<Refused>],
+    ) -> Result<(), sqlx::Error> {
+        for (write, answer) in writes.iter().zip(answers) {
+            if let Some(Refused::Held { by }) = answer {
+                *by = blockers::of_checkpoint(connection, &self.sql, &write.fence.subscriber_id).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn open(&self) -> Result<Kept<u64>, Error> {
@@ -103,7 +125,7 @@ impl Writer {
                 None => Some(Refused::Missing),
                 Some((term, _)) if *term != write.fence.term => Some(Refused::Superseded { term: term.number }),
                 Some(_) if write.fence.incarnation != life => Some(Refused::Interrupted),
-                Some((_, at)) if *at < write.global_sequence => Some(Refused::Held),
+                Some((_, at)) if *at < write.global_sequence => Some(Refused::Held { by: None }),
                 // A newer one was faster, or this very one.
                 Some(_) => None,
             }

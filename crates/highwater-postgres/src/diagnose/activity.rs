@@ -5,8 +5,10 @@ use std::time::Duration;
 use highwater::Error;
 use highwater::backend::{Finding, Log, OpenWriter, Severity};
 use sqlx::Row;
+use sqlx::postgres::PgConnection;
 
 use super::words;
+use crate::blockers;
 use crate::error::failed;
 use crate::own_pool::InTime;
 use crate::store::PgEventStore;
@@ -22,6 +24,28 @@ const AGE_WARNING: i64 = 1_000_000_000;
 const AGE_BAD: i64 = 1_900_000_000;
 /// Dead versions of checkpoint rows: vacuum comes after a thousand.
 const DEAD_MAX: i64 = 20_000;
+
+/// Sessions that others wait for, also a moment later: a transaction that appends or delivers holds locks for a moment. And whether one
+/// of them has locked a table so that it cannot be read.
+pub(super) async fn locks(store: &PgEventStore) -> Result<(Vec<Finding>, bool), Error> {
+    const TOPIC: &str = "locks";
+    let look = async || {
+        let looking = async |connection: &mut PgConnection| blockers::blockers(connection, &store.inner.sql).await;
+        store.inner.own_pool.ask(looking).await.map_err(|e| failed("see which locks are waited for", e))
+    };
+    let mut found = look().await?;
+    if !found.is_empty() {
+        tokio::time::sleep(HELD_MAX).await;
+        let still = look().await?;
+        found.retain(|blocker| still.contains(blocker));
+    }
+    let wholly = found.iter().any(|blocker| blocker.wholly);
+    let findings = found.iter().map(|blocker| Finding::bad(TOPIC, blocker.to_string(), blocker.advice()));
+    match found.is_empty() {
+        true => Ok((vec![Finding::good(TOPIC, "none is waited for")], wholly)),
+        false => Ok((findings.collect(), wholly)),
+    }
+}
 
 /// Writers that readers wait for.
 pub(super) async fn writers(store: &PgEventStore) -> Result<Vec<Finding>, Error> {

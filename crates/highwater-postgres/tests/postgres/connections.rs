@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::Utc;
 use highwater::backend::{
     BoxFuture, Checkpoints, DeadLetters, Diagnose, Leadership, Log, ReadLimit, Request, RequestKind, Requests,
-    StreamRead, Transfer,
+    StreamRead, Transfer, chain,
 };
 use highwater::operations::DeadLetterQuery;
 use highwater::{Append, Claim, Error, EventStore, ExpectedVersion};
@@ -319,6 +319,15 @@ async fn what_was_given_up_while_it_waited_for_a_lock_leaves_no_session_behind()
         let query = format!("%\"{}\".event_bus_%", db.schema);
         sqlx::query_scalar::<_, i64>(waiting).bind(query).fetch_one(&mut admin).await.unwrap()
     };
+    // One that waits until the time is over says what it waited for.
+    let late = tokio::spawn({
+        let store = store.clone();
+        async move { store.checkpoints().await.unwrap_err() }
+    });
+    eventually("it waits for the lock", async || waiting().await == 1).await;
+    let said = chain(&late.await.unwrap());
+    assert!(said.contains("has locked the table event_bus_") && said.contains("pg_terminate_backend("), "{said}");
+    eventually("the server has ended it", async || waiting().await == 0).await;
     let asking = futures_util::future::join_all((0..4).map(|_| store.checkpoints()));
     tokio::select! {
         answered = asking => panic!("the table is locked: {answered:?}"),

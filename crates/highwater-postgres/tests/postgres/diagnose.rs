@@ -70,6 +70,7 @@ async fn a_healthy_database_has_nothing_to_warn_of() {
         "connections",
         "replication slots",
         "transactions",
+        "locks",
         "layout",
         "filling",
         "indexes",
@@ -118,6 +119,24 @@ async fn what_a_role_may_not_do_or_see_is_a_note() {
     assert_found(&store, Severity::Bad, "rights", "may not read: it lacks SELECT ON event_bus_dlq", "grant").await;
     db.execute(&mut admin, "ALTER FUNCTION {s}.append_one RENAME TO another").await;
     assert_found(&store, Severity::Bad, "rights", "EXECUTE ON append_one", "restore").await;
+}
+
+#[tokio::test]
+async fn who_has_locked_a_table_is_named_and_nothing_that_waits_for_it_is_looked_at() {
+    let db = Db::new();
+    let store = db.store().await;
+    assert_eq!(find(&store, "locks", "none is waited for").await.severity, Severity::Good);
+    let mut stranger = db.connection().await;
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut stranger).await.unwrap();
+    for (mode, looks_on) in [("SHARE ROW EXCLUSIVE", true), ("ACCESS EXCLUSIVE", false)] {
+        db.execute(&mut stranger, &format!("BEGIN; LOCK TABLE {{s}}.events IN {mode} MODE")).await;
+        let said = format!("process {pid}");
+        assert_found(&store, Severity::Bad, "locks", &said, &format!("pg_terminate_backend({pid})")).await;
+        assert!(find(&store, "locks", &said).await.found.contains("has locked the table events"));
+        let topics: Vec<_> = store.diagnose().await.unwrap().iter().map(|finding| finding.topic).collect();
+        assert_eq!(topics.contains(&"layout"), looks_on, "{topics:?}");
+        db.execute(&mut stranger, "ROLLBACK").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

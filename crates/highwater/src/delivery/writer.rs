@@ -67,7 +67,7 @@ impl Writer {
                 let (writes, senders): (Vec<_>, Vec<_>) = group.into_iter().unzip();
                 let answers = backend.store_checkpoints(&writes).await.map_err(SharedError::new);
                 for (at, sender) in senders.into_iter().enumerate() {
-                    let answer = answers.as_ref().map(|answers| answers.get(at).copied().flatten());
+                    let answer = answers.as_ref().map(|answers| answers.get(at).cloned().flatten());
                     // A subscriber that no longer waits has been stopped.
                     drop(sender.send(answer.map_err(SharedError::clone)));
                 }

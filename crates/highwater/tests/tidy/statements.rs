@@ -22,6 +22,7 @@ const ONLY_POSTGRES: Reasons = &[
         "a connection is a session with settings, perhaps behind a pooler",
         &["asynchronous", "backend_pid", "backend_pid_later", "session", "watch_client"],
     ),
+    ("sessions lock what others wait for, and the server shows which", &["blockers", "checkpoint_holders"]),
     ("other processes are told of appends; on SQLite they look", &["notify"]),
     (
         "rows travel as arrays, many in one statement",
