@@ -51,6 +51,7 @@ pub(crate) fn start(
         announcer: announcer.clone(),
         timeout: config.append_timeout,
         count: config.append_connections_max,
+        queue_max: config.append_queue_max,
         events_max: config.group_events_max,
         bytes_max: config.group_bytes_max,
     };
@@ -64,20 +65,21 @@ struct Lanes {
     announcer: Announcer,
     timeout: Duration,
     count: usize,
+    queue_max: usize,
     events_max: usize,
     bytes_max: usize,
 }
 
 impl Appender for Lanes {
     async fn run(&self, backlog: &mut Backlog) {
-        let Self { connector, own_pool, sql, announcer, timeout, .. } = self;
+        let Self { connector, own_pool, sql, announcer, timeout, queue_max, .. } = self;
         let lane = || Lane::new(connector.clone(), sql.clone(), announcer.clone(), *timeout);
         let task = Task {
             backlog,
             idle: (0..self.count).map(|_| lane()).collect(),
             in_flight: HashSet::new(),
             in_flight_events: 0,
-            waiting: WaitingRoom::new(own_pool.clone(), sql.clone(), announcer.clone(), *timeout),
+            waiting: WaitingRoom::new(own_pool.clone(), sql.clone(), announcer.clone(), *timeout, *queue_max),
             events_max: self.events_max,
             bytes_max: self.bytes_max,
         };

@@ -23,7 +23,8 @@ pub struct PgConfig {
     pub upcasters: Upcasters,
     /// How large things may be.
     pub limits: Limits,
-    /// Appends that may wait for the appender; further callers wait for a place. Default: 4,096.
+    /// Appends that may wait for the appender; further callers wait for a place. And appends that may wait for streams which other
+    /// transactions hold; further callers get [`Error::StreamHeld`](highwater::Error::StreamHeld) at once. Default: 4,096.
     pub append_queue_max: usize,
     /// How long a caller waits for a place in that queue, for a stream that another transaction holds, and for the server's
     /// answer: each at most this long. Default: 10 s.

@@ -18,6 +18,8 @@ use crate::write::{self, Alone};
 
 /// Appends that wait on the server at a time, each on a dedicated connection. The others wait for these.
 const WAITING_MAX: usize = 2;
+/// How much longer than its time an append waits for the server's answer, which gives up first.
+const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 
 pub(super) struct WaitingRoom {
     own_pool: OwnPool,
@@ -25,15 +27,17 @@ pub(super) struct WaitingRoom {
     announcer: Announcer,
     timeout: Duration,
     places: Arc<Semaphore>,
+    /// One for each append that is here: no more than the queue has.
+    room: Arc<Semaphore>,
     /// Streams that were found held, with how many appends wait for them. Further appends to them come here at once
     /// instead of holding up a group.
     held: Arc<Mutex<HashMap<Uuid, usize>>>,
 }
 
 impl WaitingRoom {
-    pub(super) fn new(own_pool: OwnPool, sql: Arc<Sql>, announcer: Announcer, timeout: Duration) -> Self {
-        let places = Arc::new(Semaphore::new(WAITING_MAX));
-        Self { own_pool, sql, announcer, timeout, places, held: Arc::default() }
+    pub(super) fn new(own_pool: OwnPool, sql: Arc<Sql>, announcer: Announcer, timeout: Duration, max: usize) -> Self {
+        let (places, room) = (Arc::new(Semaphore::new(WAITING_MAX)), Arc::new(Semaphore::new(max)));
+        Self { own_pool, sql, announcer, timeout, places, room, held: Arc::default() }
     }
 
     /// Notes that these streams are held.
@@ -56,8 +60,13 @@ impl WaitingRoom {
         concerned
     }
 
-    /// Lets an append wait until its streams are free, its time is up, or its caller goes.
+    /// Lets an append wait until its streams are free, its time is up, or its caller goes. Where too many wait already, the caller
+    /// is told at once.
     pub(super) fn admit(&self, request: QueuedAppend) {
+        let Ok(room) = self.room.clone().try_acquire_owned() else {
+            let held = request.append.held(Duration::ZERO);
+            return request.answer(Err(held));
+        };
         let streams: Vec<Uuid> = request.streams().collect();
         {
             let mut held = lock(&self.held);
@@ -76,7 +85,7 @@ impl WaitingRoom {
                 // Its caller has gone; nothing has been stored, or it is whole.
                 () = answer.closed() => return,
             };
-            drop(leave);
+            drop((leave, room));
             if let Ok(appended) = &result {
                 announce(&announcer, [appended]);
             }
@@ -98,10 +107,8 @@ async fn wait(
     let _place = place.expect("the semaphore is never closed");
     let mut lent = own_pool.lend().await?;
     let left = timeout.saturating_sub(started.elapsed()).max(Duration::from_millis(1));
-    // The server gives up first; the margin is for its answer to arrive.
-    let patience = left + Duration::from_secs(5);
-    let stored =
-        tokio::time::timeout(patience, write::store_alone(lent.kept.connection(), sql, append, Some(left))).await;
+    let storing = write::store_alone(lent.kept.connection(), sql, append, Some(left));
+    let stored = tokio::time::timeout(left + ANSWER_MARGIN, storing).await;
     // Without an answer the statement is still under way on it: it is closed.
     let stored = stored.map_err(|elapsed| Error::UnknownOutcome { source: elapsed.into() })?;
     if !matches!(&stored, Alone::Answered(Err(error)) if costs_the_connection(error)) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use highwater::backend::Log;
 use highwater::{Append, Error, EventStore, ExpectedVersion, stream_id};
 use highwater_postgres::PgConfig;
@@ -86,6 +88,31 @@ async fn a_stream_that_a_writer_creates_and_holds_delays_only_those_who_want_it(
     tx.commit().await.unwrap();
     let done = store.append(&Append::to(held).event(note("wanting"))).await.unwrap();
     assert_eq!(done.stream_version, 2);
+}
+
+#[tokio::test]
+async fn more_callers_than_may_wait_for_a_held_stream_are_told_at_once() {
+    let db = Db::new();
+    let store = db.store_with(PgConfig { append_queue_max: 2, ..db.config() }).await;
+    let held = stream_id("order", "17");
+    let mut connection = db.connection().await;
+    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+    let (_, _announcement) = store.append_on(&mut tx, &Append::to(held).event(note("held"))).await.unwrap();
+    let mut wanting: FuturesUnordered<_> = (0..40)
+        .map(|_| {
+            let store = &store;
+            async move { store.append(&Append::to(held).event(note("wanting"))).await }
+        })
+        .collect();
+    // The stream is held until they have their answers; two wait for it.
+    for _ in 0..38 {
+        let told = wanting.next().await.unwrap().unwrap_err();
+        assert!(matches!(told, Error::StreamHeld { .. }), "{told:?}");
+    }
+    tx.commit().await.unwrap();
+    let stored: Vec<_> = wanting.map(|appended| appended.unwrap().stream_version).collect().await;
+    assert_eq!(stored.len(), 2);
+    assert_eq!(sequences(&store).await.len(), 3);
 }
 
 #[tokio::test]
