@@ -31,7 +31,8 @@ GRANT USAGE ON SEQUENCE highwater.event_bus_terms TO highwater_subscriber;
 
 -- Operators also see what other roles' transactions run, and since when.
 CREATE ROLE highwater_operator NOLOGIN IN ROLE highwater_reader, pg_read_all_stats;
--- They pause subscribers and ask for replays; the subscriber's leader does what is asked.
+-- They pause subscribers, and request that dead letters are replayed or discarded and read models rebuilt; the subscriber's leader
+-- does what is requested.
 GRANT INSERT ON highwater.event_bus_requests TO highwater_operator;
 GRANT INSERT, DELETE ON highwater.event_bus_pauses TO highwater_operator;
 

@@ -88,6 +88,10 @@ CREATE TABLE {schema}.event_bus_requests (
             WHEN 'rebuild' THEN true
             WHEN 'reread' THEN true
             ELSE false
-        END)
+        END),
+    -- Every instance reads them, again and again.
+    CONSTRAINT event_bus_requests_sane CHECK (
+        octet_length(requested_by) <= 8192 AND octet_length(coalesce(reason, '')) <= 8192
+        AND requested_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange)
 );
 CREATE INDEX event_bus_requests_open ON {schema}.event_bus_requests (subscriber_id) WHERE finished_at IS NULL;

@@ -8,7 +8,13 @@ SELECT a.attidentity = 'a' AS identity, s.seqcache = 1 AS cache, s.seqincrement 
     NOT EXISTS (
         SELECT FROM pg_class c
         WHERE c.relnamespace = t.relnamespace AND c.relrowsecurity
-            AND (c.relname IN ('events', 'server_life') OR c.relname LIKE 'event\_bus\_%')) AS unfiltered
+            AND (c.relname IN ('events', 'server_life') OR c.relname LIKE 'event\_bus\_%')) AS unfiltered,
+    current_setting('server_encoding') = 'UTF8' AS utf8,
+    -- Their texts name the schema that they were made in.
+    NOT EXISTS (
+        SELECT FROM pg_proc p
+        WHERE p.pronamespace = t.relnamespace AND p.proname IN ('append_one', 'append_new', 'append_group', 'settle')
+            AND strpos(p.prosrc, '{schema_text}.events') = 0) AS at_home
 FROM pg_attribute a
 JOIN pg_class t ON t.oid = a.attrelid
 JOIN pg_sequence s ON s.seqrelid = to_regclass('{schema_text}.events_global_sequence_seq')

@@ -1,5 +1,6 @@
 -- The sessions at the root of waiting: those that have locked a whole table of ours against writing, which every role sees, and those
--- that others wait for which are at work on ours, without waiting themselves. Looks at no table of ours, so that it does not wait.
+-- that others wait for which are at work on ours, without waiting themselves. `wholly`: nothing can be read either, because a table
+-- is locked against that, or something that waits for its lock will lock it so. Looks at no table of ours, so that it does not wait.
 -- A prepared transaction has no process.
 WITH ours AS MATERIALIZED (
     SELECT k.pid, k.granted, k.mode, c.relname::text AS name FROM pg_locks k JOIN pg_class c ON c.oid = k.relation
@@ -15,7 +16,7 @@ blocking AS (
         AND EXISTS (SELECT FROM pg_class c WHERE c.oid = to_regclass('{schema_text}.' || quote_ident(o.name))
             AND c.relkind IN ('r', 'p'))
     UNION ALL
-    SELECT nullif(b.pid, 0), NULL, false FROM waiting w CROSS JOIN unnest(pg_blocking_pids(w.pid)) AS b (pid)
+    SELECT nullif(b.pid, 0), NULL, EXISTS (SELECT FROM ours o WHERE o.mode = 'AccessExclusiveLock') FROM waiting w CROSS JOIN unnest(pg_blocking_pids(w.pid)) AS b (pid)
     WHERE b.pid NOT IN (SELECT w.pid FROM waiting w))
 SELECT b.pid, r.rolname::text, a.application_name, min(b.name), bool_or(b.wholly)
 FROM blocking b

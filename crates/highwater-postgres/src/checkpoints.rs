@@ -16,7 +16,7 @@ use crate::connect::{ask_life, life};
 use crate::error::{failed_in_life, in_time, sqlstate};
 use crate::leadership::take_over_for_good;
 use crate::own_pool::{ANSWER_TIMEOUT, InTime};
-use crate::row::{about, counted, signed};
+use crate::row::{about, counted, moment, signed};
 use crate::sql::Sql;
 use crate::store::PgEventStore;
 
@@ -106,7 +106,8 @@ pub(crate) fn take_over<'a>(sql: &Sql, claim: &'a Claim) -> Query<'a, Postgres, 
 /// Another transaction has held the row for too long: says which, if it still does.
 pub(crate) async fn held(store: &PgEventStore, action: &'static str, subscriber_id: &str, error: sqlx::Error) -> Error {
     let looking = async |connection: &mut PgConnection| {
-        blockers::of_checkpoint(connection, &store.inner.sql, subscriber_id).await
+        let holders = blockers::of_checkpoints(connection, &store.inner.sql, &[subscriber_id]).await?;
+        Ok(holders.of(subscriber_id))
     };
     match tokio::time::timeout(blockers::LOOK_TIMEOUT, store.inner.own_pool.ask(looking)).await {
         Ok(Ok(Some(holder))) => Error::Unavailable { action, source: holder.into() },
@@ -139,7 +140,7 @@ fn readable(row: &PgRow, subscriber_id: String) -> Result<Checkpoint, sqlx::Erro
         subscriber_id,
         global_sequence: counted(row.try_get(1)?)?,
         event_id: row.try_get(2)?,
-        updated_at: row.try_get(3)?,
+        updated_at: moment(row, 3)?,
         term: term(row, 4)?,
         incarnation: life(row.try_get(6)?),
         setup_version: version(row, 7)?,

@@ -153,6 +153,16 @@ impl PgEventStore {
                 "row-level security hides rows from some roles, whose subscribers would pass over events: ALTER TABLE … DISABLE ROW \
                  LEVEL SECURITY",
             ),
+            (
+                "utf8",
+                "the database does not hold text as UTF-8, so that events could not be read as they were written: CREATE DATABASE … \
+                     ENCODING 'UTF8' TEMPLATE template0, and copy the events there",
+            ),
+            (
+                "at_home",
+                "the schema was renamed, and its functions append to the one of the former name: ALTER SCHEMA … RENAME TO that name, \
+                 or copy the events to a new schema",
+            ),
             ("life", "server_life is not unlogged, so a recovery would go unnoticed: ALTER TABLE … SET UNLOGGED"),
         ] {
             if !row.try_get::<Option<bool>, _>(column).map_err(read_failed)?.unwrap_or(false) {

@@ -23,7 +23,7 @@ pub(crate) use evict::take_over_for_good;
 
 use crate::error::failed;
 use crate::own_pool::InTime;
-use crate::row::counted;
+use crate::row::{counted, moment};
 use crate::store::PgEventStore;
 
 impl Leadership for PgEventStore {
@@ -73,7 +73,7 @@ fn leader(row: &PgRow) -> Result<Leader, sqlx::Error> {
     Ok(Leader {
         subscriber_id: row.try_get(0)?,
         instance: instance(row, 1)?,
-        since: row.try_get(5)?,
+        since: moment(row, 5)?,
         term: counted(row.try_get(6)?)?,
         hold: match (row.try_get(7)?, row.try_get(8)?) {
             (true, true) => LeaderHold::Held,

@@ -174,6 +174,7 @@ impl PgEventStore {
         let layout = self.layout(&mut tx).await?;
         let patience = LOCK_TIMEOUT.as_millis().to_string();
         sqlx::query(inner.sql.migrations_wait.clone()).bind(patience).execute(&mut *tx).await.map_err(failed)?;
+        sqlx::query(inner.sql.encoding_check.clone()).execute(&mut *tx).await.map_err(failed)?;
         if !layout.schema {
             sqlx::query(inner.sql.schema_create.clone()).execute(&mut *tx).await.map_err(failed)?;
         }

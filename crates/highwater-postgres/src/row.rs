@@ -8,7 +8,7 @@ use highwater::backend::rows::StoredRow;
 use highwater::backend::{ReadLimit, Record};
 use highwater::{BoxError, StreamName};
 use sqlx::postgres::PgRow;
-use sqlx::{Row, ValueRef};
+use sqlx::{ColumnIndex, Row, ValueRef};
 use uuid::Uuid;
 
 /// PostgreSQL counts microseconds from the year 2000.
@@ -76,7 +76,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, sqlx::Error> {
 /// "infinity" and times beyond what chrono holds are errors: no event of ours has one.
 fn time(micros: i64) -> Result<DateTime<Utc>, sqlx::Error> {
     let found = micros.checked_add(EPOCH_MICROS).and_then(DateTime::from_timestamp_micros);
-    found.ok_or_else(|| sqlx::Error::Decode("created_at is beyond the times that can be represented".into()))
+    found.ok_or_else(|| sqlx::Error::Decode("a time is beyond those that can be represented".into()))
 }
 
 pub(crate) fn counted(number: i64) -> Result<u64, sqlx::Error> {
@@ -123,8 +123,23 @@ impl StoredRow for Named<'_> {
     }
 
     fn time(&self, column: &str) -> Result<Option<DateTime<Utc>>, BoxError> {
-        Ok(self.0.try_get(column)?)
+        Ok(moment_if_any(self.0, column)?)
     }
+}
+
+/// A time that is there.
+pub(crate) fn moment(row: &PgRow, column: usize) -> Result<DateTime<Utc>, sqlx::Error> {
+    moment_if_any(row, column)?.ok_or_else(|| sqlx::Error::Decode("a time is missing".into()))
+}
+
+/// A time as any role may have written it. The driver panics at "infinity".
+fn moment_if_any(row: &PgRow, column: impl ColumnIndex<PgRow>) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    let value = row.try_get_raw(column)?;
+    if value.is_null() {
+        return Ok(None);
+    }
+    let micros = value.as_bytes().and_then(|bytes| Ok(i64::from_be_bytes(bytes.try_into()?)));
+    micros.map_err(sqlx::Error::Decode).and_then(time).map(Some)
 }
 
 /// Reads a row by the names of its columns; see [`highwater::backend::rows`].

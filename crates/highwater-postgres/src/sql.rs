@@ -57,6 +57,7 @@ statements! {
     diagnose_timeouts,
     diagnose_transactions,
     events_count,
+    encoding_check,
     evict,
     fence_keep,
     fence_leader,

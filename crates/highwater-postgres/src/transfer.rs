@@ -5,7 +5,6 @@ mod filling;
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use highwater::Error;
 use highwater::backend::{BoxFuture, Filling, Transfer, Unfinished};
 use sqlx::Row;
@@ -14,7 +13,7 @@ use sqlx::postgres::PgConnection;
 use crate::error::{failed, sqlstate};
 use crate::own_pool::{InTime, SCAN_TIMEOUT};
 use crate::pooler::insist_on_session;
-use crate::row::{counted, signed, unsigned};
+use crate::row::{counted, moment, signed, unsigned};
 use crate::store::PgEventStore;
 use filling::PgFilling;
 
@@ -79,8 +78,12 @@ impl PgEventStore {
         let row = sqlx::query(self.inner.sql.filling.clone()).fetch_optional_in_time(&self.inner.own_pool).await;
         let found = row.and_then(|row| {
             let unfinished = |row: sqlx::postgres::PgRow| {
-                let (source, since): (String, DateTime<Utc>) = (row.try_get(0)?, row.try_get(1)?);
-                Ok::<_, sqlx::Error>(Unfinished { source, since, filled_to: counted(row.try_get(2)?)? })
+                let since = moment(&row, 1)?;
+                Ok::<_, sqlx::Error>(Unfinished {
+                    source: row.try_get(0)?,
+                    since,
+                    filled_to: counted(row.try_get(2)?)?,
+                })
             };
             row.map(unfinished).transpose()
         });

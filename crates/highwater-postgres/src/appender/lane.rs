@@ -149,12 +149,12 @@ impl Done {
 }
 
 /// Errors caused by one caller in the group, so that the others deserve another try: a unique violation, bad data, a lock, a
-/// deadlock, a violated check, a trigger that drops or changes some rows.
+/// deadlock, a violated check, a name that the database refuses, a trigger that drops or changes some rows.
 fn concerns_some(error: &sqlx::Error) -> bool {
     sqlstate(error).is_some_and(|code| {
         code.starts_with("22")
             || code.starts_with("23")
-            || matches!(code.as_str(), "40P01" | "40001" | "55P03" | "54000" | "HW007")
+            || matches!(code.as_str(), "40P01" | "40001" | "55P03" | "54000" | "HW007" | "HW008")
     })
 }
 

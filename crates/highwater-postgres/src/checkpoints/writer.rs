@@ -64,15 +64,24 @@ impl Writer {
     }
 
     /// Adds to refusals which transaction holds the checkpoint.
-    async fn name_holders(
+    async fn name_holders<'a>(
         &self,
         connection: &mut PgConnection,
-        writes: &[CheckpointWrite],
+        writes: &'a [CheckpointWrite],
         answers: &mut [Option<Refused>],
     ) -> Result<(), sqlx::Error> {
+        let held = |(write, answer): (&'a CheckpointWrite, &Option<Refused>)| match answer {
+            Some(Refused::Held { .. }) => Some(&*write.fence.subscriber_id),
+            _ => None,
+        };
+        let ids: Vec<&str> = writes.iter().zip(&*answers).filter_map(held).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let holders = blockers::of_checkpoints(connection, &self.sql, &ids).await?;
         for (write, answer) in writes.iter().zip(answers) {
             if let Some(Refused::Held { by }) = answer {
-                *by = blockers::of_checkpoint(connection, &self.sql, &write.fence.subscriber_id).await?;
+                *by = holders.of(&write.fence.subscriber_id);
             }
         }
         Ok(())

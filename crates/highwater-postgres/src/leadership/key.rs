@@ -13,7 +13,8 @@ pub(super) struct Key {
 impl Key {
     /// The lock of a subscriber. Two installations in one database are told apart by their schema.
     pub(super) fn subscriber(schema: &str, subscriber_id: &str) -> Self {
-        Self::hash(&format!("{schema}/{subscriber_id}"))
+        // A slash in the schema's name is not the one behind it.
+        Self::hash(&format!("{}/{subscriber_id}", schema.replace('/', "\0")))
     }
 
     /// An instance's own lock.
@@ -64,6 +65,7 @@ mod tests {
         for (schema, subscriber_id, (high, low)) in golden {
             assert_eq!(Key::subscriber(schema, subscriber_id), Key { high, low }, "{schema}/{subscriber_id}");
         }
+        assert_ne!(Key::subscriber("a", "b/c"), Key::subscriber("a/b", "c"));
         let session = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
         let (high, low) = (646_564_951, -1_209_728_159);
         assert_eq!(Key::instance("highwater", session), Key { high, low });

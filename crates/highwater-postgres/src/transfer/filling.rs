@@ -156,17 +156,34 @@ impl PgFilling {
         self.write(vec![rows], self.filled_to).await
     }
 
+    /// Names the transactions that have touched the sequence, which abandoning waits for.
+    async fn with_holders(&self, error: Error) -> Error {
+        let Error::Unavailable { action, source } = error else { return error };
+        // Without an answer there is only the error itself.
+        let writers = highwater::backend::Log::open_writers(&self.store).await.unwrap_or_default();
+        match &writers[..] {
+            [] => Error::Unavailable { action, source },
+            [writer, ..] => {
+                let said = format!("{source}; {writer} is open, and has to end first");
+                Error::Unavailable { action, source: said.into() }
+            }
+        }
+    }
+
     /// Drops what was filled in, if that is wanted, and the lock.
     async fn end(mut self, drop: bool) -> Result<PgEventStore, Error> {
         let sql = self.store.inner.sql.clone();
         let mut statements = Vec::new();
         if drop {
-            statements.push(sqlx::query(sql.filling_drop.clone()));
+            // What has to wait for strangers comes first: from TRUNCATE on, readers would wait as well.
             statements.push(sqlx::query(sql.filling_restart.clone()));
+            statements.push(sqlx::query(sql.filling_drop.clone()));
         }
         statements.push(sqlx::query(sql.filling_guard.clone()).bind(false));
         statements.push(sqlx::query(sql.filling_end.clone()));
-        self.write(statements, 0).await?;
+        if let Err(error) = self.write(statements, 0).await {
+            return Err(self.with_holders(error).await);
+        }
         // The next caller should not wait until the server notices.
         self.connection.close().await.map_err(unfilled)?;
         Ok(self.store)

@@ -137,6 +137,22 @@ async fn who_has_locked_a_table_is_named_and_nothing_that_waits_for_it_is_looked
         assert_eq!(topics.contains(&"layout"), looks_on, "{topics:?}");
         db.execute(&mut stranger, "ROLLBACK").await;
     }
+    // A forgotten reader, and a change of the table that waits for it: nobody else gets past that.
+    db.execute(&mut stranger, "BEGIN; SELECT count(*) FROM {s}.events").await;
+    let mut changing = db.connection().await;
+    let alter = format!("ALTER TABLE {}.events ADD COLUMN more int", db.schema);
+    let changing = tokio::spawn(async move { sqlx::raw_sql(sqlx::AssertSqlSafe(alter)).execute(&mut changing).await });
+    let mut admin = db.connection().await;
+    eventually("the change waits", async || {
+        let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass";
+        sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut admin).await.unwrap() > 0
+    })
+    .await;
+    let findings = store.diagnose().await.unwrap();
+    let last = findings.last().unwrap();
+    assert!(last.topic == "locks" && last.found.contains(&format!("process {pid}")), "{findings:#?}");
+    db.execute(&mut stranger, "ROLLBACK").await;
+    changing.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,10 @@
 //! The layout of the database.
 
-use highwater::backend::Log;
+use highwater::backend::{Diagnose, Log};
 use highwater::{Error, EventStore};
 use highwater_postgres::{PgConfig, PgEventStore};
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
 use crate::support::*;
@@ -340,4 +342,38 @@ async fn a_table_whose_own_column_of_that_name_is_no_text_is_refused_and_left_al
         .await
         .unwrap();
     assert_eq!(columns, 7);
+}
+
+#[tokio::test]
+async fn a_schema_that_was_renamed_is_refused_because_its_functions_append_to_the_former_name() {
+    let db = Db::new();
+    let store = db.store().await;
+    store.append(&one()).await.unwrap();
+    let renamed = format!("{}_renamed", db.schema);
+    let mut admin = db.connection().await;
+    db.execute(&mut admin, &format!("ALTER SCHEMA {{s}} RENAME TO {renamed}")).await;
+    // Under the former name there is another log.
+    db.store().await;
+    let config = PgConfig { schema: renamed.clone(), ..db.config() };
+    let moved = PgEventStore::connect_with(&db.url, config).await.unwrap();
+    for refused in [moved.initialize().await, moved.verify().await] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(&refused, Error::Unfit { reason } if reason.contains("renamed")), "{refused:?}");
+    }
+    let findings = moved.diagnose().await.unwrap();
+    assert!(findings.iter().any(|finding| finding.found.contains("the schema was renamed")), "{findings:#?}");
+    db.execute(&mut admin, &format!("DROP SCHEMA {renamed} CASCADE")).await;
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_hold_text_as_utf_8_is_refused_and_left_as_it_was() {
+    let database = Database::create_with("ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0").await;
+    let store = PgEventStore::connect(&database.url).await.unwrap();
+    let refused = store.initialize().await.unwrap_err();
+    assert!(matches!(&refused, Error::Unfit { reason } if reason.contains("SQL_ASCII")), "{refused:?}");
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'highwater'";
+    assert_eq!(sqlx::query_scalar::<_, i64>(schemas).fetch_one(&mut connection).await.unwrap(), 0);
+    drop((store, connection));
+    database.remove().await;
 }

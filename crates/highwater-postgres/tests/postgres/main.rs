@@ -19,6 +19,7 @@ mod plain_sql;
 mod proxy;
 mod replicas;
 mod roles;
+mod rows_by_hand;
 mod schedules;
 mod schema_names;
 mod settled;

@@ -125,10 +125,15 @@ pub struct Database {
 
 impl Database {
     pub async fn create() -> Self {
+        Self::create_with("").await
+    }
+
+    /// With settings, as `CREATE DATABASE` takes them.
+    pub async fn create_with(settings: &str) -> Self {
         let name = format!("hw_{:x}", fastrand::u64(..));
         let url = url();
         let mut admin = PgConnection::connect(&url).await.unwrap();
-        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name} {settings}"))).execute(&mut admin).await.unwrap();
         let options: PgConnectOptions = url.parse().unwrap();
         Self { url: options.database(&name).to_url_lossy().to_string(), name }
     }

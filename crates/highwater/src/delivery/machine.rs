@@ -288,9 +288,12 @@ impl Machine {
             self.phase = Phase::Retrying;
             return Failed::Retry { failures: self.failures };
         }
-        if self.policy.on_failure == FailurePolicy::Halt {
-            let event = self.current().map_or(0, |record| record.global_sequence);
-            self.halt(&format!("event {event} failed {} times, the last time with: {error}", self.failures));
+        match self.policy.on_failure {
+            FailurePolicy::Halt => {
+                let event = self.current().map_or(0, |record| record.global_sequence);
+                self.halt(&format!("event {event} failed {} times, the last time with: {error}", self.failures));
+            }
+            FailurePolicy::DeadLetter | FailurePolicy::ParkStream => {}
         }
         Failed::Spent
     }

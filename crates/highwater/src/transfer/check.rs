@@ -127,9 +127,11 @@ fn check_requests(requests: &[Request]) -> Result<(), Invalid> {
     })
 }
 
-/// What every database can count to.
+/// What every database can count to, and go on counting from for ever.
+const NUMBER_MAX: u64 = 1 << 62;
+
 fn check_number(what: &str, number: u64) -> Result<(), Invalid> {
-    if i64::try_from(number).is_ok() { Ok(()) } else { Err(refused(format!("{what} is out of range: {number}"))) }
+    if number <= NUMBER_MAX { Ok(()) } else { Err(refused(format!("{what} is out of range: {number}"))) }
 }
 
 fn check_nul(what: &'static str, text: &str) -> Result<(), Invalid> {

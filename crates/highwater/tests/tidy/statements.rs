@@ -31,7 +31,16 @@ const ONLY_POSTGRES: Reasons = &[
     ("filling locks tables and sets the sequence", &["filling_lock", "filling_numbers", "filling_tables"]),
     (
         "the layout lives in a schema beside others, and may adopt a table of events that is there",
-        &["migrations_lock", "migrations_wait", "plan", "plan_columns", "plan_versions", "schema_create", "validate"],
+        &[
+            "encoding_check",
+            "migrations_lock",
+            "migrations_wait",
+            "plan",
+            "plan_columns",
+            "plan_versions",
+            "schema_create",
+            "validate",
+        ],
     ),
     (
         "a server has settings, roles and neighbours that can be wrong",
