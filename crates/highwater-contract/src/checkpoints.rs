@@ -6,7 +6,7 @@ use chrono::{DateTime, Duration, Utc};
 use highwater::backend::{
     Backend, Checkpoint, CheckpointWrite, Checkpoints, Fence, Opening, Refused, Report, Requests, Taken, Term,
 };
-use highwater::{Claim, Error, SubscriptionState};
+use highwater::{Claim, Error, EventTypes, Filter, SubscriptionState};
 use uuid::Uuid;
 
 use crate::support::within;
@@ -231,6 +231,7 @@ fn report(subscriber_id: &str, term: u64, state: SubscriptionState) -> Report {
         rate: 1234.5,
         last_error: Some(ERROR.to_owned()),
         push_degraded: Some("a pooler".to_owned()),
+        reads: Some(Filter::from(EventTypes::only(["Opened", "\"quoted\" ä"])).of_kinds(["account"])),
         reported_at: now(),
     }
 }
@@ -260,7 +261,7 @@ pub(crate) async fn reports_come_back_as_they_were_made<H: Harness>(harness: Arc
     // Names that only differ in case, and in an order that is not theirs.
     let names = ["saga:b", "projection:a", "projection:A", "projection:ä", "saga:a", "saga:c", "projection:b"];
     let mut all: Vec<Report> = names.iter().zip(states).map(|(name, state)| report(name, 7, state)).collect();
-    let quiet = Report { rate: 0.0, last_error: None, push_degraded: None, ..all[0].clone() };
+    let quiet = Report { rate: 0.0, last_error: None, push_degraded: None, reads: Some(Filter::ALL), ..all[0].clone() };
     told(&store, &all).await;
     all[0] = quiet;
     told(&store, &all[..1]).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use highwater::backend::{Log, Transactional};
 use highwater::{
-    Append, BoxError, CheckpointMode, Event, EventBus, EventStore, ExpectedVersion, ReliableDeliveryConfig,
-    TransactionalProjection, observer_fn, stream_id,
+    Append, BoxError, CheckpointMode, Event, EventBus, EventStore, EventTypes, ExpectedVersion, ReliableDeliveryConfig,
+    SubscriberOptions, TransactionalProjection, observer_fn, stream_id,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
@@ -145,6 +145,45 @@ pub async fn warns_of_what_another_program_wrote<B: Transactional>(other: B, thi
     this.append(&note("customer")).await.expect("it can be stored");
     eventually("it is warned of", async || warnings.said().contains("written to streams of different kinds")).await;
     assert!(warnings.said().contains("customer, bike"), "{}", warnings.said());
+}
+
+/// A subscriber's next version reads more than the one before, whose checkpoint has passed some of that: it is warned of, once the
+/// subscriber leads, and not where nothing was passed. To be called on a runtime with one thread, with two buses over one log.
+pub async fn warns_of_what_was_passed_by<B: Transactional>(before: EventBus<B>, after: EventBus<B>) {
+    const SAID: &str = "its checkpoint has passed events that it wants now";
+    let stream = Append::to(stream_id("note", "1"));
+    let appended = before.store().append(&stream.event(note("first")).event(Note::Struck).event(note("last"))).await;
+    let last = appended.expect("it can be stored");
+    let reads = |types: &[&str]| SubscriberOptions::new().event_types(EventTypes::only(types.iter().copied()));
+    for (id, types) in [("projection:more", &["Noted"][..]), ("projection:same", &["Noted", "Struck"])] {
+        let observer = observer_fn(id, |_: Event<Note>| async { Ok(()) }).with_options(reads(types));
+        before.subscribe(observer).await.expect("it can be subscribed");
+        before.wait_for(id, &last).await.expect("it gets there");
+    }
+    before.shutdown().await.expect("all stop in time");
+    let warnings = Warnings::default();
+    let _listening = tracing::subscriber::set_default(warnings.clone());
+    for id in ["projection:more", "projection:same", "projection:new"] {
+        let observer = observer_fn(id, |_: Event<Note>| async { Ok(()) });
+        after.subscribe(observer).await.expect("it can be subscribed");
+    }
+    eventually("it is warned of", async || warnings.said().contains(SAID)).await;
+    after.shutdown().await.expect("all stop in time");
+    let said = warnings.said();
+    assert!(said.contains("projection:more") && said.contains("Struck"), "{said}");
+    assert_eq!(said.matches(SAID).count(), 1, "{said}");
+}
+
+/// Another program writes a newer schema version of a type than this one, which was opened without its upcasters. To be called on a
+/// runtime with one thread, with two stores over one log.
+pub async fn warns_of_an_older_schema_version<B: Transactional>(other: B, this: B) {
+    let stream = stream_id("note", "1");
+    let newer = Append::to(stream).event(note("newer")).schema_version(2);
+    other.append(&newer).await.expect("it can be stored");
+    let warnings = Warnings::default();
+    let _listening = tracing::subscriber::set_default(warnings.clone());
+    this.append(&Append::to(stream).event(note("older"))).await.expect("it can be stored");
+    eventually("it is warned of", async || warnings.said().contains("an older schema version of a type")).await;
 }
 
 /// Handles everything in a transaction, and writes nothing.

@@ -57,5 +57,7 @@ CREATE TABLE {schema}.event_bus_reports (
     reason text,
     last_error text,
     push_degraded text,
+    -- Which events it reads.
+    reads text,
     reported_at timestamptz NOT NULL
 );

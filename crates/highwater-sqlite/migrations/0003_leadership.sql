@@ -42,5 +42,7 @@ CREATE TABLE event_bus_reports (
     reason TEXT,
     last_error TEXT,
     push_degraded TEXT,
+    -- Which events it reads.
+    reads TEXT,
     reported_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

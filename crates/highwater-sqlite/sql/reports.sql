@@ -1,3 +1,3 @@
 SELECT subscriber_id, term, state, global_sequence, rate, failing, failures, next_at, reason, last_error, push_degraded,
-    reported_at
+    reads, reported_at
 FROM event_bus_reports ORDER BY subscriber_id

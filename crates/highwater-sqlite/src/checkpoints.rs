@@ -5,7 +5,7 @@ use std::time::Duration;
 use highwater::backend::{
     BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, StateColumns, Taken, Term, rows,
 };
-use highwater::{Claim, Error};
+use highwater::{Claim, Error, Filter};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
@@ -84,6 +84,7 @@ async fn store_report(tx: &mut SqliteConnection, report: &Report) -> Result<(), 
         .bind(state.reason)
         .bind(&report.last_error)
         .bind(&report.push_degraded)
+        .bind(report.reads.as_ref().map(Filter::to_text))
         .bind(micros(report.reported_at));
     query.execute(tx).await.map(drop)
 }

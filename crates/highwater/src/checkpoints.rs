@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use self::lease::of_a_lease;
-use crate::{BoxFuture, Error, Instance, SubscriptionState};
+use crate::{BoxFuture, Error, Filter, Instance, SubscriptionState};
 
 /// How far subscribers are, and what their leaders report beside that.
 ///
@@ -219,6 +219,8 @@ pub struct Report {
     pub last_error: Option<String>,
     /// Why events of other processes are found by polling alone; `None` when they are pushed.
     pub push_degraded: Option<String>,
+    /// Which events it reads, as the log stores them; `None` when that is not known.
+    pub reads: Option<Filter>,
     /// When it was reported, by the leader's clock.
     pub reported_at: DateTime<Utc>,
 }

@@ -1,5 +1,5 @@
 //! Notices event types that occur in streams of different kinds. An event's type is the name of its variant alone, so two enums
-//! with a variant of the same name are mixed up by whatever knows that name.
+//! with a variant of the same name are mixed up by whatever knows that name. And types that others write in a newer schema version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 
 use crate::lock::lock;
-use crate::{Backend, Error, EventTypes, Filter, Invalid, Log, NamedStream, NewRecord, ReadLimit, Record, StreamName};
+use crate::{
+    Backend, Error, EventTypes, Filter, Invalid, Log, NamedStream, NewRecord, ReadLimit, Record, StreamName, Upcasters,
+};
 
 /// Refuses what cannot be the kinds to choose from: nothing would ever come of it, in silence.
 pub(crate) fn check_kinds(kinds: Option<&[String]>) -> Result<(), Invalid> {
@@ -97,8 +99,8 @@ pub struct KindsWritten(Arc<Mutex<Written>>);
 #[derive(Debug, Default)]
 struct Written {
     kinds: KindsOfTypes,
-    /// Types that were written for the first time, and not looked up yet.
-    new: Vec<String>,
+    /// Types that were written for the first time, each with its schema version, and not looked up yet.
+    new: Vec<(String, u32)>,
 }
 
 impl Written {
@@ -117,7 +119,7 @@ impl Written {
 
 impl KindsWritten {
     /// Warns of types that are written to streams of different kinds. Costs nothing where streams have no names.
-    pub(crate) fn check(&self, records: &[NewRecord]) {
+    pub(crate) fn check(&self, records: &[NewRecord], upcasters: &Upcasters) {
         let mut last: Option<(&str, &StreamName)> = None;
         for record in records {
             let Some(name) = &record.stream_name else { continue };
@@ -127,7 +129,7 @@ impl KindsWritten {
             }
             let mut written = lock(&self.0);
             if written.kinds.is_new(&record.event_type) {
-                written.new.push(record.event_type.clone());
+                written.new.push((record.event_type.clone(), upcasters.version_to_store(record)));
             }
             written.seen(&record.event_type, name.kind());
         }
@@ -146,7 +148,9 @@ impl KindsWritten {
 }
 
 /// That the log cannot be read says nothing about kinds, and is no trouble here.
-async fn compare(written: Arc<Mutex<Written>>, store: Arc<dyn Backend>, event_types: Vec<String>) {
+async fn compare(written: Arc<Mutex<Written>>, store: Arc<dyn Backend>, new: Vec<(String, u32)>) {
+    let mut versions: HashMap<String, u32> = new.into_iter().collect();
+    let event_types: Vec<String> = versions.keys().cloned().collect();
     let Ok(head) = store.head().await else { return };
     let (mut position, filter) = (head.saturating_sub(NEWEST_MAX), Filter::from(EventTypes::only(event_types)));
     while let Ok(page) = store.read_all(position, &filter, ReadLimit::default()).await {
@@ -154,12 +158,30 @@ async fn compare(written: Arc<Mutex<Written>>, store: Arc<dyn Backend>, event_ty
             if let Some(name) = &record.stream_name {
                 lock(&written).seen(&record.event_type, name.kind());
             }
+            if let Some(version) =
+                versions.get(&record.event_type).copied().filter(|version| *version < record.schema_version)
+            {
+                warn_of_newer(record, version);
+                // Once.
+                versions.remove(&record.event_type);
+            }
         }
         if page.complete_to <= position || page.complete_to >= head {
             return;
         }
         position = page.complete_to;
     }
+}
+
+/// Readers bring an event up to date from the version that it is stored with: one that is stored as older than it is, is changed once more.
+fn warn_of_newer(record: &Record, version: u32) {
+    tracing::warn!(
+        event_type = record.event_type,
+        appended = version,
+        stored = record.schema_version,
+        "this program appends an older schema version of a type than the log holds: unless it is being upgraded, open its store with the \
+         upcasters that the other programs have"
+    );
 }
 
 /// Kinds that are named when one is missing.

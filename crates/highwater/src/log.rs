@@ -2,6 +2,7 @@
 
 mod open_writer;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -109,6 +110,20 @@ impl Filter {
     #[must_use]
     pub fn of_kinds<K: Into<String>>(self, kinds: impl IntoIterator<Item = K>) -> Self {
         Self { kinds: Some(kinds.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// As a text, for a column.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        serde_json::json!({ "types": self.types.names(), "kinds": self.kinds }).to_string()
+    }
+
+    /// What [`to_text`](Self::to_text) has made; `None` for anything else.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut found: HashMap<String, Option<Vec<String>>> = serde_json::from_str(text).ok()?;
+        let types = found.remove("types")?.map_or(EventTypes::All, EventTypes::Only);
+        Some(Self { types, kinds: found.remove("kinds")? })
     }
 
     /// Whether it lets an event through.

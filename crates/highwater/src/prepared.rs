@@ -28,7 +28,7 @@ impl Prepared {
     /// The first thing that is wrong with it.
     pub fn new(append: &Append, limits: &Limits, upcasters: &Upcasters, kinds: &KindsWritten) -> Result<Self, Invalid> {
         let records = append.checked(limits)?;
-        kinds.check(&records);
+        kinds.check(&records, upcasters);
         Ok(Self {
             streams: append.streams().to_vec(),
             schema_versions: records.iter().map(|record| upcasters.version_to_store(record).cast_signed()).collect(),

@@ -229,6 +229,7 @@ impl Repair {
                 rate: 0.0,
                 last_error: before.and_then(|before| before.last_error),
                 push_degraded: None,
+                reads: None,
                 reported_at: Utc::now(),
             };
             self.store.store_reports(&[report]).await

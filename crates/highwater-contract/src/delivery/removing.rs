@@ -40,6 +40,7 @@ async fn furnish(store: &dyn Backend, name: &str, term: u64) -> Request {
         rate: 0.0,
         last_error: None,
         push_degraded: None,
+        reads: None,
         reported_at: Utc::now(),
     };
     store.store_reports(&[report]).await.expect("a report can be stored");

@@ -1,7 +1,7 @@
 //! What leaders say of themselves, in rows.
 
-use highwater::Error;
 use highwater::backend::{Report, StateColumns, rows};
+use highwater::{Error, Filter};
 
 use crate::error::failed;
 use crate::own_pool::{DoneInTime, InTime};
@@ -26,6 +26,7 @@ impl PgEventStore {
             .bind(states.iter().map(|it| it.reason).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| it.last_error.as_deref()).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| it.push_degraded.as_deref()).collect::<Vec<_>>())
+            .bind(reports.iter().map(|it| it.reads.as_ref().map(Filter::to_text)).collect::<Vec<_>>())
             .bind(reports.iter().map(|it| it.reported_at).collect::<Vec<_>>());
         query.execute_in_time(&self.inner.housekeeping).await.map(drop).map_err(|e| self.failed("store reports", e))
     }

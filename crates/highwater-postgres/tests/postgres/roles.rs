@@ -322,6 +322,7 @@ fn report() -> Report {
         rate: 0.0,
         last_error: None,
         push_degraded: None,
+        reads: None,
         reported_at: chrono::Utc::now(),
     }
 }

@@ -13,7 +13,10 @@ use highwater::{
     BoxError, Claim, Coordinator, Event, GlobalSequence, ProjectorCoordinator, SubscriptionState,
     TransactionalProjection, observer_fn,
 };
-use highwater_contract::notes::{hands_over_without_a_warning, warns_of_what_another_program_wrote};
+use highwater_contract::notes::{
+    hands_over_without_a_warning, warns_of_an_older_schema_version, warns_of_what_another_program_wrote,
+    warns_of_what_was_passed_by,
+};
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore, SqliteTx};
 
 use crate::support::{Folder, Note, coordinated, eventually, impatient, say, sequences, soak};
@@ -264,6 +267,19 @@ async fn two_stores_in_one_process_exclude_each_other() {
 async fn a_type_that_another_program_wrote_to_streams_of_another_kind_is_warned_of() {
     let folder = Folder::new();
     warns_of_what_another_program_wrote(folder.store().await, folder.store().await).await;
+}
+
+#[tokio::test]
+async fn a_type_that_another_program_writes_in_a_newer_schema_version_is_warned_of() {
+    let folder = Folder::new();
+    warns_of_an_older_schema_version(folder.store().await, folder.store().await).await;
+}
+
+#[tokio::test]
+async fn a_subscriber_that_reads_more_than_before_is_told_what_its_checkpoint_has_passed() {
+    let folder = Folder::new();
+    let bus = async || SqliteEventBus::with_config(folder.store().await, coordinated(BATCH));
+    warns_of_what_was_passed_by(bus().await, bus().await).await;
 }
 
 #[tokio::test]

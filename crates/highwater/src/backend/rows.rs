@@ -7,7 +7,7 @@ use super::columns::counted;
 use super::{
     DeadLetter, DeadLetterAttempt, DeadLetterState, Report, Request, RequestColumns, RequestOutcome, StateColumns,
 };
-use crate::{BoxError, StreamName};
+use crate::{BoxError, Filter, StreamName};
 
 /// A row as a driver returns it, by the names of its columns. `None` is NULL.
 #[expect(clippy::missing_errors_doc, reason = "each fails where the column does not hold what it should")]
@@ -135,6 +135,7 @@ fn report(row: &dyn StoredRow) -> Result<Option<Report>, BoxError> {
         rate: there("rate", row.real("rate"))?,
         last_error,
         push_degraded: row.text("push_degraded")?,
+        reads: row.text("reads")?.and_then(|text| Filter::from_text(&text)),
         reported_at: time(row, "reported_at")?,
     }))
 }

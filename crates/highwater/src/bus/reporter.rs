@@ -1,14 +1,18 @@
 //! What the leaders in this process say of themselves, kept where other processes can see it.
 
+mod passed_by;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
+use passed_by::Begun;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::{CLOSE_TIMEOUT, Entry, Inner};
+use crate::Filter;
 use crate::delivery::cut;
 use crate::delivery::status::Ends;
 use crate::{Error, Report, SubscriptionState};
@@ -51,18 +55,23 @@ impl Inner {
         // For as long as it is being stored: the last report must not be overtaken by an earlier one.
         let mut said = self.said.0.lock().await;
         let push_degraded = self.shared.backend.push_degraded().map(|reason| cut(&reason));
-        let mut news = Vec::new();
+        let (mut news, mut begun) = (Vec::new(), Vec::new());
         for entry in entries {
             let Some(report) = report(entry) else { continue };
             let report = Report { push_degraded: push_degraded.clone(), ..report };
             let before = said.get(&entry.id);
             if before.is_none_or(|(before, at)| is_news(before, &report, at.elapsed())) {
+                if before.is_none_or(|(before, _)| before.term != report.term) {
+                    begun.extend(Begun::of(entry));
+                }
                 news.push((entry.id.clone(), report));
             }
         }
         if news.is_empty() {
             return Ok(());
         }
+        // Before the reports of the leaders before are overwritten.
+        passed_by::compare(&self.shared.backend, begun).await?;
         let reports: Vec<Report> = news.iter().map(|(_, report)| report.clone()).collect();
         self.shared.backend.store_reports(&reports).await?;
         let now = Instant::now();
@@ -114,6 +123,7 @@ fn of(entry: &Entry) -> Option<Report> {
         rate: status.progress(Ends::default(), Duration::ZERO).rate,
         last_error: status.last_error.as_deref().map(cut),
         push_degraded: None,
+        reads: status.reads.as_ref().map(|(filter, _)| Filter::clone(filter)),
         reported_at: Utc::now(),
     })
 }
@@ -152,6 +162,7 @@ mod tests {
             rate,
             last_error: None,
             push_degraded: None,
+            reads: None,
             reported_at: Utc::now(),
         }
     }

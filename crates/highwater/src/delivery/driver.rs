@@ -421,6 +421,7 @@ impl Driver {
     /// Starts again after a reset, with tables that its code is written for.
     fn begin_anew(&mut self, position: u64, parked: HashMap<Uuid, u64>) {
         self.journal.started(self.machine.term().unwrap_or_default(), position, true);
+        self.begins_to_read(position);
         self.void_source();
         let setup_version = self.subscriber.version;
         self.machine.on_taken(Inherited { global_sequence: position, parked, setup_version, begun: false });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use crate::Leader;
+use crate::{Filter, Leader};
 
 /// What a subscriber is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +151,8 @@ pub(crate) struct Status {
     /// When the event in front was made.
     pub(crate) front_at: Option<DateTime<Utc>>,
     pub(crate) last_error: Option<Arc<str>>,
+    /// Which events it reads, and after which position it began to, with the term it has.
+    pub(crate) reads: Option<(Arc<Filter>, u64)>,
 }
 
 impl Status {
@@ -166,6 +168,7 @@ impl Status {
             at: Instant::now(),
             front_at: None,
             last_error: None,
+            reads: None,
         }
     }
 

@@ -17,6 +17,7 @@ fn report(state: SubscriptionState) -> Report {
         rate: 0.0,
         last_error: Some("no room\n  at all.".to_owned()),
         push_degraded: None,
+        reads: None,
         reported_at: Utc::now(),
     }
 }

@@ -52,6 +52,7 @@ mod tests {
             rate: 0.0,
             last_error: None,
             push_degraded: None,
+            reads: None,
             reported_at: Utc::now(),
         };
         let (stopped, live) = (SubscriptionState::Stopped, SubscriptionState::Live { term: 7 });

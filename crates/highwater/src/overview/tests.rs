@@ -24,6 +24,7 @@ fn report(term: u64, state: SubscriptionState) -> Report {
         rate: 2.0,
         last_error: Some("no room".to_owned()),
         push_degraded: None,
+        reads: None,
         reported_at: ago(500),
     }
 }

@@ -127,7 +127,7 @@ fn check_requests(requests: &[Request]) -> Result<(), Invalid> {
     })
 }
 
-/// What every database can count to, and go on counting from for ever.
+/// What every database can count to, with room above it that no store uses up.
 const NUMBER_MAX: u64 = 1 << 62;
 
 fn check_number(what: &str, number: u64) -> Result<(), Invalid> {

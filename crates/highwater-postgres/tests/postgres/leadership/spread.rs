@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use highwater::backend::{LeaderHold, Leadership};
-use highwater_contract::notes::{hands_over_without_a_warning, warns_of_what_another_program_wrote};
+use highwater_contract::notes::{
+    hands_over_without_a_warning, warns_of_an_older_schema_version, warns_of_what_another_program_wrote,
+    warns_of_what_was_passed_by,
+};
 use highwater_postgres::{PgEventBus, PgEventStore};
 
 use super::processes::{Load, caught_up, counted};
@@ -57,6 +60,19 @@ async fn twelve_subscribers_are_spread_over_three_processes_as_they_come_and_go(
 async fn a_type_that_another_program_wrote_to_streams_of_another_kind_is_warned_of() {
     let db = Db::new();
     warns_of_what_another_program_wrote(db.store().await, db.store().await).await;
+}
+
+#[tokio::test]
+async fn a_type_that_another_program_writes_in_a_newer_schema_version_is_warned_of() {
+    let db = Db::new();
+    warns_of_an_older_schema_version(db.store().await, db.store().await).await;
+}
+
+#[tokio::test]
+async fn a_subscriber_that_reads_more_than_before_is_told_what_its_checkpoint_has_passed() {
+    let db = Db::new();
+    let bus = async || PgEventBus::with_config(db.store().await, taken_over_after(Duration::from_secs(10)));
+    warns_of_what_was_passed_by(bus().await, bus().await).await;
 }
 
 #[tokio::test]

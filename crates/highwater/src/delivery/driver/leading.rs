@@ -41,10 +41,16 @@ impl Driver {
         let begun = self.has_begun(&taken);
         let Taken { checkpoint: Checkpoint { term, global_sequence, setup_version, .. }, fresh } = taken;
         self.machine.on_taken(Inherited { global_sequence, parked, setup_version, begun });
+        self.begins_to_read(global_sequence);
         if self.is_fit().await? {
             self.journal.started(term.number, global_sequence, fresh);
         }
         Ok(())
+    }
+
+    /// For the report: what it reads is new from here on.
+    pub(super) fn begins_to_read(&self, position: u64) {
+        self.status.send_modify(|status| status.reads = Some((self.filter.clone(), position)));
     }
 
     async fn check_log(&self, checkpoint: &Checkpoint) -> Result<(), Trouble> {

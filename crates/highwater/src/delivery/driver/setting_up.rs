@@ -164,6 +164,7 @@ impl Driver {
             rate: 0.0,
             last_error: Some(reason.to_string()),
             push_degraded: None,
+            reads: None,
             reported_at: Utc::now(),
         };
         if let Err(error) = self.shared.backend.store_reports(&[report]).await {
