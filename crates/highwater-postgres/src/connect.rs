@@ -17,7 +17,7 @@ use crate::error::{failed, failed_in_life, in_time, is_starting, ours, sqlstate}
 use crate::hosts::Hosts;
 use crate::sql::Sql;
 use kept::IDLE_MAX;
-use server::{Incarnation, check, read_server};
+use server::{ServerIdentity, check, read_server};
 
 pub(crate) use kept::{Kept, Lent, Stock, answers};
 pub(crate) use server::{Server, fit};
@@ -33,7 +33,7 @@ pub(crate) struct Connector {
     sql: Arc<Sql>,
     timeout: Duration,
     /// The highest that was ever seen.
-    seen: Arc<Mutex<Option<Incarnation>>>,
+    seen: Arc<Mutex<Option<ServerIdentity>>>,
 }
 
 impl Connector {

@@ -21,11 +21,11 @@
 //!
 //! # What is where
 //!
-//! - [`PgEventStore`] implements [`Backend`](highwater::backend::Backend), and with it every
-//!   contract: log, wake-ups, checkpoints, leadership, dead letters, transfer, diagnose and the fenced transaction. [`PgConfig`] holds what can be chosen.
+//! - [`PgEventStore`] implements [`Backend`](highwater::backend::Backend), and with it every contract. [`PgConfig`] holds what
+//!   can be chosen.
 //! - [`UnitOfWork`]: appends together with the application's own writes, in one transaction.
-//! - The functions `append`, `append_group`, `append_new` and `append_one` in the database store what the
-//!   library appends; see `migrations/0002_append.sql`. A bare `INSERT` or `COPY` is seen by readers all the same.
+//! - The functions `append_group`, `append_new` and `append_one` in the database store what the library appends, and `append` is for
+//!   callers in plain SQL; see `migrations/0002_append.sql`. A bare `INSERT` or `COPY` is seen by readers all the same.
 
 mod appender;
 mod blockers;

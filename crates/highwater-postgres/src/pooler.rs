@@ -22,9 +22,9 @@ const HEAD_START: Duration = Duration::from_millis(5);
 /// What stands between, as far as can be seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Session {
-    Own,
+    Dedicated,
     /// And what gave it away.
-    Lent(String),
+    Pooled(String),
 }
 
 fn stands_between(found: &str) -> String {
@@ -71,7 +71,7 @@ pub(crate) async fn is_own_session(
     second: &mut impl Served,
     sql: &Sql,
 ) -> Result<Session, sqlx::Error> {
-    compare(first, second, sql).await.or_else(|error| told_by(&error).map(Session::Lent).ok_or(error))
+    compare(first, second, sql).await.or_else(|error| told_by(&error).map(Session::Pooled).ok_or(error))
 }
 
 /// The same, with a second connection that is opened and closed for it.
@@ -99,15 +99,15 @@ pub(crate) async fn insist_on_session(
     sql: &Sql,
 ) -> Result<(), Error> {
     match session(connection, way, purpose, sql).await? {
-        Session::Own => Ok(()),
-        Session::Lent(found) => Err(no_session(&found)),
+        Session::Dedicated => Ok(()),
+        Session::Pooled(found) => Err(no_session(&found)),
     }
 }
 
 async fn compare(first: &mut impl Served, second: &mut impl Served, sql: &Sql) -> Result<Session, sqlx::Error> {
     let (own, other) = (first.pid(&sql.backend_pid).await?, second.pid(&sql.backend_pid).await?);
     if own == other {
-        return Ok(Session::Lent("two connections at once are served by one process".to_owned()));
+        return Ok(Session::Pooled("two connections at once are served by one process".to_owned()));
     }
     for _ in 0..TRIES {
         // A session that was lent to both in turn is busy for the second now, so the first gets another one.
@@ -117,10 +117,10 @@ async fn compare(first: &mut impl Served, second: &mut impl Served, sql: &Sql) -
         };
         let (now, _) = tokio::try_join!(asked_meanwhile, second.pid(&sql.backend_pid_later))?;
         if now != own {
-            return Ok(Session::Lent("the process that serves a connection changes".to_owned()));
+            return Ok(Session::Pooled("the process that serves a connection changes".to_owned()));
         }
     }
-    Ok(Session::Own)
+    Ok(Session::Dedicated)
 }
 
 /// What gives a pooler away in an error: no dedicated session forgets, or knows beforehand, what was prepared in it.
@@ -154,17 +154,17 @@ mod tests {
 
     #[tokio::test]
     async fn two_sessions_that_stay_are_their_own() {
-        assert_eq!(compared(&[1; 4], &[2; 4]).await, Session::Own);
+        assert_eq!(compared(&[1; 4], &[2; 4]).await, Session::Dedicated);
     }
 
     #[tokio::test]
     async fn one_process_for_two_connections_is_a_pooler() {
-        assert!(matches!(compared(&[1], &[1]).await, Session::Lent(_)));
+        assert!(matches!(compared(&[1], &[1]).await, Session::Pooled(_)));
     }
 
     #[tokio::test]
     async fn a_process_that_changes_is_a_pooler() {
-        assert!(matches!(compared(&[1, 1, 3], &[2; 3]).await, Session::Lent(_)));
+        assert!(matches!(compared(&[1, 1, 3], &[2; 3]).await, Session::Pooled(_)));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The name of the schema, checked and quoted: the only thing that is ever written into SQL text.
+//! The name of the schema, checked and quoted: the only text from outside that is ever written into SQL. And what is filled in from
+//! constants: the columns of an event, the number of the server's life.
 
 use highwater::Invalid;
 

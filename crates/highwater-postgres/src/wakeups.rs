@@ -301,7 +301,7 @@ impl From<sqlx::Error> for ListenError {
     }
 }
 
-/// Hears from other processes, for as long as there is a store: listens first, then says that there may be something new.
+/// Listens to other processes, for as long as there is a store: listens first, then says that there may be something new.
 async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
     let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
     let for_ever = async {
@@ -402,8 +402,8 @@ impl Listener {
         let session = pooler::is_own_session(listener, &mut other, &self.sql).await?;
         other.close().await?;
         match session {
-            Session::Own => Ok(()),
-            Session::Lent(found) => Err(ListenError::Pooler(found)),
+            Session::Dedicated => Ok(()),
+            Session::Pooled(found) => Err(ListenError::Pooler(found)),
         }
     }
 }

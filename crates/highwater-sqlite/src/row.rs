@@ -12,12 +12,15 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
-/// The columns of an event: `{event}` in a statement. Both ids are one column: the driver makes a copy of each column, and
-/// that is most of what reading costs.
-pub(crate) const COLUMNS: &str = "global_sequence, CAST(id || stream_id AS BLOB), stream_version, event_type, \
-    schema_version, data, metadata, created_at, stream_name";
+use crate::write::Columns;
 
-/// Reads a row of [`COLUMNS`], in their order. Their types are fixed by the migrations (the tables are STRICT), so they are
+/// The columns of an event as they are read: those that are stored, in their order, but both ids as one. The driver makes a copy of
+/// each column, and that is most of what reading costs.
+pub(crate) fn columns_read() -> String {
+    Columns::NAMES.join(", ").replace("id, stream_id", "CAST(id || stream_id AS BLOB)")
+}
+
+/// Reads a row of [`columns_read`], in their order. Their types are fixed by the migrations (the tables are STRICT), so they are
 /// not looked up again.
 pub(crate) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
     let number = row.try_get_unchecked(0)?;
@@ -25,18 +28,18 @@ pub(crate) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
 }
 
 fn numbered(row: &SqliteRow, number: i64) -> Result<Record, sqlx::Error> {
-    let (id, stream_id) = ids_of(row.try_get_unchecked(1)?)?;
+    let (id, stream_id) = ids_of(row.try_get_unchecked(4)?)?;
     Ok(Record {
         global_sequence: positive(number)?,
         id,
         stream_id,
-        stream_version: positive(row.try_get_unchecked(2)?)?,
-        event_type: columns::named(row.try_get_unchecked(3)?).map_err(sqlx::Error::Decode)?,
-        schema_version: row.try_get_unchecked(4)?,
-        data: row.try_get_unchecked(5)?,
-        metadata: row.try_get_unchecked(6)?,
-        created_at: time(row.try_get_unchecked(7)?)?,
-        stream_name: row.try_get_unchecked::<Option<&str>, _>(8)?.map(StreamName::from),
+        stream_version: positive(row.try_get_unchecked(1)?)?,
+        stream_name: row.try_get_unchecked::<Option<&str>, _>(2)?.map(StreamName::from),
+        created_at: time(row.try_get_unchecked(3)?)?,
+        schema_version: row.try_get_unchecked(5)?,
+        event_type: columns::named(row.try_get_unchecked(6)?).map_err(sqlx::Error::Decode)?,
+        data: row.try_get_unchecked(7)?,
+        metadata: row.try_get_unchecked(8)?,
     })
 }
 

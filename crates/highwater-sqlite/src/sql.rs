@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use crate::row::COLUMNS;
+use crate::row::columns_read;
 use crate::write::Columns;
 
 macro_rules! statements {
@@ -32,7 +32,9 @@ macro_rules! statements {
 /// the parameters from `$3` on of those that are the event's own.
 fn filled(text: &str) -> String {
     let own: Vec<String> = (3..Columns::NAMES.len()).map(|number| format!("${number}")).collect();
-    text.replace("{event}", COLUMNS).replace("{columns}", &Columns::NAMES.join(", ")).replace("{own}", &own.join(", "))
+    text.replace("{event}", &columns_read())
+        .replace("{columns}", &Columns::NAMES.join(", "))
+        .replace("{own}", &own.join(", "))
 }
 
 /// How many rows go into one statement: powers of two, so that any number is made of few, and each is prepared once.

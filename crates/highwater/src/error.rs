@@ -35,7 +35,7 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// What can go wrong with a log.
+/// What can go wrong with a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -263,8 +263,8 @@ pub enum Error {
 impl Error {
     /// Whether sending the same call again, unchanged, can succeed.
     ///
-    /// True for a lost connection, a full queue, a held stream and an unknown outcome. A conflict is not among them:
-    /// it wants a new decision.
+    /// True for a lost connection, a full queue, a held stream, a server that is not the primary (another may be by then) and an
+    /// unknown outcome. A conflict is not among them: it wants a new decision.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(

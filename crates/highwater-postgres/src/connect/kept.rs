@@ -52,7 +52,7 @@ impl<K> Kept<K> {
         self.used.elapsed() < IDLE_MAX || answers(self.connection(), connector.timeout() / 4).await
     }
 
-    /// Says goodbye to the server.
+    /// Closes it in order, so that the server need not find out.
     pub(crate) async fn close(self) -> Result<(), sqlx::Error> {
         self.connection.close().await
     }

@@ -12,7 +12,7 @@ const VERSION_MIN: u32 = 140_001;
 
 /// Which server, since when. That does not tell one life of it from the next: see [`life`](super::life).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Incarnation {
+pub(crate) struct ServerIdentity {
     system: i64,
     timeline: i32,
     started_micros: i64,
@@ -29,14 +29,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(super) fn primary(&self, writable: bool) -> Result<Incarnation, Error> {
+    pub(super) fn primary(&self, writable: bool) -> Result<ServerIdentity, Error> {
         let Some(timeline) = self.timeline else {
             return Err(Error::NotPrimary { reason: "the server is a replica, in recovery".to_owned() });
         };
         if writable && self.read_only {
             return Err(Error::NotPrimary { reason: "the server is read-only".to_owned() });
         }
-        Ok(Incarnation { system: self.system, timeline, started_micros: self.started_micros })
+        Ok(ServerIdentity { system: self.system, timeline, started_micros: self.started_micros })
     }
 
     /// What is different about another one, in words, unless both are the same database of the same cluster.
@@ -48,7 +48,7 @@ impl Server {
 }
 
 pub(super) async fn read_server(connection: &mut PgConnection, sql: &Sql) -> Result<Server, sqlx::Error> {
-    let row = sqlx::query(sql.incarnation.clone()).fetch_one(connection).await?;
+    let row = sqlx::query(sql.server_identity.clone()).fetch_one(connection).await?;
     Ok(Server {
         system: row.try_get(0)?,
         timeline: row.try_get(1)?,
@@ -77,7 +77,7 @@ pub(crate) fn fit(version: Option<u32>) -> Result<(), Error> {
 }
 
 /// A server that answers under the same address must be the same cluster, and not an older life of it.
-pub(super) fn check(seen: Option<Incarnation>, found: Incarnation) -> Result<(), Error> {
+pub(super) fn check(seen: Option<ServerIdentity>, found: ServerIdentity) -> Result<(), Error> {
     let Some(seen) = seen else { return Ok(()) };
     if found.system != seen.system {
         let reason =
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn an_older_timeline_and_another_cluster_are_refused() {
-        let seen = Incarnation { system: 7, timeline: 3, started_micros: 1 };
+        let seen = ServerIdentity { system: 7, timeline: 3, started_micros: 1 };
         assert!(check(None, seen).is_ok());
-        assert!(check(Some(seen), Incarnation { started_micros: 2, ..seen }).is_ok());
-        assert!(check(Some(seen), Incarnation { timeline: 4, ..seen }).is_ok());
-        assert!(matches!(check(Some(seen), Incarnation { timeline: 2, ..seen }), Err(Error::NotPrimary { .. })));
-        assert!(matches!(check(Some(seen), Incarnation { system: 8, ..seen }), Err(Error::Interrupted { .. })));
+        assert!(check(Some(seen), ServerIdentity { started_micros: 2, ..seen }).is_ok());
+        assert!(check(Some(seen), ServerIdentity { timeline: 4, ..seen }).is_ok());
+        assert!(matches!(check(Some(seen), ServerIdentity { timeline: 2, ..seen }), Err(Error::NotPrimary { .. })));
+        assert!(matches!(check(Some(seen), ServerIdentity { system: 8, ..seen }), Err(Error::Interrupted { .. })));
     }
 
     #[test]

@@ -142,7 +142,7 @@ pub(super) async fn pooler(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
                 Finding::warning(TOPIC, found, advice)
             }
             false => {
-                Finding::bad(TOPIC, format!("instances cannot coordinate, and LISTEN hears nothing: {lent}"), advice)
+                Finding::bad(TOPIC, format!("instances cannot coordinate, and LISTEN receives nothing: {lent}"), advice)
             }
         });
     }
@@ -155,8 +155,8 @@ pub(super) async fn pooler(store: &PgEventStore) -> Result<Vec<Finding>, Error> 
 /// What gives away that sessions are lent out on this way, if they are. Through some poolers one gets nowhere at all.
 async fn lent(store: &PgEventStore, way: &Connector) -> Result<Option<String>, Error> {
     match session(store, way).await {
-        Ok(Session::Own) => Ok(None),
-        Ok(Session::Lent(found)) | Err(Error::NoSession { reason: found }) => Ok(Some(found)),
+        Ok(Session::Dedicated) => Ok(None),
+        Ok(Session::Pooled(found)) | Err(Error::NoSession { reason: found }) => Ok(Some(found)),
         Err(error) => Err(error),
     }
 }

@@ -2,7 +2,7 @@
 //! cost leadership.
 //!
 //! It owns the session and does one thing at a time on it: gives locks back, tries for those that are wanted, and lets the
-//! server know that it is there. A lock that is held is never tried for again, because the server would grant it again.
+//! server know that it is there. A lock that is held is never tried for a second time, because the server would grant it again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

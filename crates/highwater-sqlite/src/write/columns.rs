@@ -24,7 +24,7 @@ pub(crate) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Their names, in the order that they are bound.
+    /// Their names, in the order that they are bound and read.
     pub(crate) const NAMES: [&'static str; 10] = [
         "global_sequence",
         "stream_version",

@@ -40,7 +40,7 @@ use crate::{
 /// How often a subscriber that is at work shows where it is. One that waits for something shows it at once.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What people want of a subscriber, as the bus tells it.
+/// What operators and the bus want of a subscriber.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Control {
     pub(crate) paused: bool,
@@ -83,8 +83,6 @@ pub(crate) struct Driver {
     /// Where what it is handed comes from.
     kinds: KindsOfTypes,
     pub(super) machine: Machine,
-    /// As in the machine's policy.
-    pub(super) nonce: Uuid,
     source: Source,
     /// Where the tail last had no slot for it.
     turned_away_at: Option<u64>,
@@ -114,9 +112,6 @@ impl Drop for Driver {
     }
 }
 
-/// What keeps a step from being done, other than the handler.
-pub(super) type Trouble = Error;
-
 impl Driver {
     pub(crate) fn new(
         shared: Arc<Parts>,
@@ -126,7 +121,6 @@ impl Driver {
         control: watch::Receiver<Control>,
         status: watch::Sender<Status>,
     ) -> Self {
-        let nonce = Uuid::from_u128(fastrand::u128(..));
         let policy = Policy {
             on_failure: subscriber.options.on_failure,
             max_retries: config.max_retries,
@@ -140,7 +134,7 @@ impl Driver {
             subscriber_id: subscriber.id.clone(),
             version: subscriber.version,
             rebuilds: subscriber.options.rebuild_on_new_version,
-            nonce,
+            nonce: Uuid::from_u128(fastrand::u128(..)),
         };
         Self {
             filter: Arc::new(Filter {
@@ -154,7 +148,6 @@ impl Driver {
             subscriber,
             config,
             start,
-            nonce,
             source: Source::None,
             turned_away_at: None,
             storing: None,
@@ -224,7 +217,7 @@ impl Driver {
         true
     }
 
-    async fn carry_out(&mut self, step: Step) -> Result<(), Trouble> {
+    async fn carry_out(&mut self, step: Step) -> Result<(), Error> {
         match step {
             Step::Lead => self.begin_leading().await,
             Step::Reread => self.reread().await,
@@ -252,13 +245,13 @@ impl Driver {
             self.machine.on_asked_to_yield(yielding);
         }
         if self.signals.control.has_changed().unwrap_or(false) {
-            self.heed();
+            self.receive_control();
         }
         self.signals.stays(self.machine.stays());
     }
 
     /// Receives operators' requests.
-    fn heed(&mut self) {
+    fn receive_control(&mut self) {
         let control = self.signals.control.borrow_and_update().clone();
         self.machine.on_intent(match control {
             Control { stop: true, .. } => Intent::Stop,
@@ -356,7 +349,7 @@ impl Driver {
     }
 
     /// The store failed. Everything stays as it is, and is retried.
-    async fn trouble(&mut self, error: Trouble) {
+    async fn trouble(&mut self, error: Error) {
         if self.signals.has_lost() {
             // Whatever it was: what is to be done now is to stand by.
             return;
@@ -407,7 +400,7 @@ impl Driver {
         self.behind_since = None;
     }
 
-    async fn rest(&mut self) -> Result<(), Trouble> {
+    async fn rest(&mut self) -> Result<(), Error> {
         // An unused slot keeps no subscriber waiting, and no page is kept for an absent one.
         self.source = Source::None;
         self.signals.changed().await;

@@ -105,6 +105,11 @@ impl Machine {
         }
     }
 
+    /// By which its own terms are known.
+    pub(crate) const fn nonce(&self) -> Uuid {
+        self.policy.nonce
+    }
+
     pub(crate) fn step(&self, now: Now) -> Step {
         match self.phase {
             Phase::Taking if self.intent == Intent::Stop => Step::End,

@@ -1,4 +1,4 @@
-//! What people ask for, done by the subscriber's own task, between two events: so live delivery, replay, parking and
+//! Operators' requests, carried out by the subscriber's own task, between two events: so live delivery, replay, parking and
 //! unparking cannot race with each other.
 //!
 //! A request stays open until it is finished in a fenced transaction. When the store is lost half way it is done again,
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::driver::{Driver, Trouble};
+use super::driver::Driver;
 use super::handling::{Failure, TimeBudget, call_within};
 use super::machine::Machine;
 use crate::subscriber::{Decoder, Handler};
@@ -22,7 +22,7 @@ const DEAD_LETTERS_PAGE: usize = 100;
 
 impl Driver {
     /// Deals with the oldest request.
-    pub(super) async fn serve(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn serve(&mut self) -> Result<(), Error> {
         let Some(request) = self.requests.front().cloned() else { return Ok(()) };
         // The list may be older than what was done since.
         let open = self.shared.backend.request(request.id).await?.is_some_and(|found| found.outcome.is_none());
@@ -42,7 +42,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn work_on(&mut self, request: &Request) -> Result<Option<RequestOutcome>, Trouble> {
+    async fn work_on(&mut self, request: &Request) -> Result<Option<RequestOutcome>, Error> {
         let by = &request.requested_by;
         if let Some(reason) = self.machine.refuses(&request.kind) {
             return Ok(Some(failed(reason)));
@@ -58,7 +58,7 @@ impl Driver {
         }
     }
 
-    async fn replay_one(&mut self, dead_letter: Uuid, request: &Request) -> Result<Option<RequestOutcome>, Trouble> {
+    async fn replay_one(&mut self, dead_letter: Uuid, request: &Request) -> Result<Option<RequestOutcome>, Error> {
         let Some(detail) = self.shared.backend.dead_letter(dead_letter).await? else {
             return Ok(Some(failed("there is no such dead letter")));
         };
@@ -93,7 +93,7 @@ impl Driver {
         stream_id: Option<Uuid>,
         by: &str,
         wanted: fn(&DeadLetter) -> bool,
-    ) -> Result<Option<RequestOutcome>, Trouble> {
+    ) -> Result<Option<RequestOutcome>, Error> {
         let mut outcome = RequestOutcome::default();
         let mut blocked = HashSet::new();
         let mut query =
@@ -133,7 +133,7 @@ impl Driver {
         record: Option<Record>,
         by: &str,
         outcome: &mut RequestOutcome,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, Error> {
         let handled = match record {
             Some(record) => self.hand_over(dead_letter.id, &record, by).await?,
             None => Err(Failure::new(&"the log does not have the event any more".into())),
@@ -169,7 +169,7 @@ impl Driver {
         dead_letter: Uuid,
         record: &Record,
         by: &str,
-    ) -> Result<Result<Option<Closed>, Failure>, Trouble> {
+    ) -> Result<Result<Option<Closed>, Failure>, Error> {
         let backend = &*self.shared.backend;
         let decoder = Decoder { types: &self.subscriber.types, upcasters: backend.upcasters() };
         let (records, timeout) = (std::slice::from_ref(record), self.config.handler_timeout);
@@ -198,7 +198,7 @@ impl Driver {
         }
     }
 
-    async fn discard(&mut self, dead_letter: Uuid, reason: &str, request: &Request) -> Result<RequestOutcome, Trouble> {
+    async fn discard(&mut self, dead_letter: Uuid, reason: &str, request: &Request) -> Result<RequestOutcome, Error> {
         let Some(detail) = self.shared.backend.dead_letter(dead_letter).await? else {
             return Ok(failed("there is no such dead letter"));
         };
@@ -225,7 +225,7 @@ impl Driver {
     }
 
     /// Back to the start, with an emptied read model.
-    async fn rebuild(&mut self, by: &str) -> Result<RequestOutcome, Trouble> {
+    async fn rebuild(&mut self, by: &str) -> Result<RequestOutcome, Error> {
         Ok(match self.start_over(by).await? {
             Ok(()) => RequestOutcome { done: 1, ..RequestOutcome::default() },
             Err(failure) => failed(&failure.error),

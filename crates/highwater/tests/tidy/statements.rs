@@ -13,7 +13,10 @@ const ONLY_POSTGRES: Reasons = &[
         "several transactions write at once, so readers look who may still bring a number",
         &["basis", "head_up_to", "holders", "last_value", "open_writers", "probe", "settle", "settled_to"],
     ),
-    ("a server is restarted, recovers and is replaced, each time beginning a new life", &["incarnation", "life_begin"]),
+    (
+        "a server is restarted, recovers and is replaced, each time beginning a new life",
+        &["server_identity", "life_begin"],
+    ),
     (
         "leaders hold locks in a session of the server; on SQLite they lock files",
         &["evict", "instance_watch", "lead_release", "lead_session", "lead_sweep", "lock_holders", "neighbour_session"],

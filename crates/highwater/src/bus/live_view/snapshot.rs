@@ -52,7 +52,7 @@ pub(super) fn fitting<S: Default>(snapshot: ViewSnapshot<S>, filter: &Filter) ->
         tracing::info!(
             view = type_name::<S>(),
             skipped = snapshot.skipped,
-            "events were skipped in the snapshot; the view starts from the beginning, and tries them again"
+            "events were skipped in the snapshot; the view starts from the beginning, and retries them"
         );
         return new;
     }

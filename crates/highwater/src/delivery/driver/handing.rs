@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::Driver;
 use super::storing::arrived;
-use super::{Driver, Trouble};
 use crate::delivery::handling::{Failure, TimeBudget, call_within};
 use crate::delivery::machine::Failed;
 use crate::delivery::retry;
 use crate::subscriber::{Decoder, Handler};
-use crate::{Begun, Closing, Opening, Record};
+use crate::{Begun, Closing, Error, Opening, Record};
 
 /// After how many events other tasks may run.
 const EVENTS_PER_TURN: usize = 32;
 
 impl Driver {
-    pub(super) async fn handle(&mut self, count: usize) -> Result<(), Trouble> {
+    pub(super) async fn handle(&mut self, count: usize) -> Result<(), Error> {
         let (records, range) = self.machine.front(count);
         match &self.subscriber.handler {
             Handler::Each(_) => {
@@ -53,7 +53,7 @@ impl Driver {
     }
 
     /// All of them in one transaction, with the checkpoint.
-    pub(super) async fn handle_within(&mut self, records: &[Record]) -> Result<(), Trouble> {
+    pub(super) async fn handle_within(&mut self, records: &[Record]) -> Result<(), Error> {
         let Handler::Within(handler) = &self.subscriber.handler else { return Ok(()) };
         let backend = &*self.shared.backend;
         let decoder = Decoder { types: &self.subscriber.types, upcasters: backend.upcasters() };
@@ -118,7 +118,7 @@ impl Driver {
         });
     }
 
-    pub(super) async fn sleep(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn sleep(&mut self) -> Result<(), Error> {
         let due = self.retry_at.unwrap_or_else(tokio::time::Instant::now);
         tokio::select! {
             () = tokio::time::sleep_until(due) => self.machine.on_due(),

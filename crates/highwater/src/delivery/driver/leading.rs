@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{Driver, Inherited, Trouble};
+use super::{Driver, Inherited};
 use crate::{Backoff, Checkpoint, Claim, Error, LeadershipGuard, Taken, chain};
 
 /// After how long being fenced is forgotten.
@@ -11,7 +11,7 @@ const UNDISTURBED: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Gets the right to process.
-    pub(super) async fn begin_leading(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn begin_leading(&mut self) -> Result<(), Error> {
         if self.is_outdated().await? {
             return Ok(());
         }
@@ -23,7 +23,7 @@ impl Driver {
     }
 
     /// Reads the checkpoint again, after an interruption.
-    pub(super) async fn reread(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn reread(&mut self) -> Result<(), Error> {
         let found = self.shared.backend.checkpoint(&self.subscriber.id).await?;
         self.machine.on_reread(found.as_ref())?;
         match found {
@@ -32,7 +32,7 @@ impl Driver {
         }
     }
 
-    async fn inherit(&mut self, taken: Taken) -> Result<(), Trouble> {
+    async fn inherit(&mut self, taken: Taken) -> Result<(), Error> {
         // Loaded after the term was raised, so no other instance can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&self.subscriber.id).await?.into_iter().collect();
         if !taken.fresh {
@@ -53,7 +53,7 @@ impl Driver {
         self.status.send_modify(|status| status.reads = Some((self.filter.clone(), position)));
     }
 
-    async fn check_log(&self, checkpoint: &Checkpoint) -> Result<(), Trouble> {
+    async fn check_log(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
         let (backend, at) = (&self.shared.backend, checkpoint.global_sequence);
         let head = if at > self.start { backend.head().await? } else { at };
         let gone = match checkpoint.event_id {
@@ -64,13 +64,13 @@ impl Driver {
     }
 
     /// Waits for leadership; `None` when something else is wanted first.
-    async fn lead(&mut self) -> Result<Option<LeadershipGuard>, Trouble> {
+    async fn lead(&mut self) -> Result<Option<LeadershipGuard>, Error> {
         // What was held is released before it is requested again.
         self.signals.release().await;
         let claim = Claim {
             subscribes: true,
             start: self.start,
-            nonce: self.nonce,
+            nonce: self.machine.nonce(),
             prefers: self.subscriber.options.prefers.clone(),
             ..Claim::of(self.subscriber.id.clone())
         };
@@ -115,7 +115,7 @@ impl Driver {
     }
 
     /// Everything is stored: another instance continues from here.
-    pub(super) async fn yield_leadership(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn yield_leadership(&mut self) -> Result<(), Error> {
         self.journal.yielded_leadership(self.machine.stored());
         self.machine.on_not_leading();
         self.release().await;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::storing::arrived;
-use super::{Driver, Source, Trouble};
+use super::{Driver, Source};
 use crate::delivery::catch_up::CatchUp;
 use crate::delivery::tail::{TURNED_AWAY, TailRead};
-use crate::{Filter, ReadLimit, Record};
+use crate::{Error, Filter, ReadLimit, Record};
 
 impl Driver {
     pub(super) fn limit(&self) -> ReadLimit {
@@ -15,7 +15,7 @@ impl Driver {
     }
 
     /// Waits for the next page. Whatever else happens first is for the next step to look at.
-    pub(super) async fn read(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn read(&mut self) -> Result<(), Error> {
         let position = self.machine.handled();
         let due = self.due();
         if self.is_at_rest() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 
-use super::{Driver, Inherited, Trouble};
+use super::{Driver, Inherited};
 use crate::delivery::handling::{Failure, call, call_within};
 use crate::delivery::machine::Verdict;
 use crate::subscriber::Handler;
@@ -21,7 +21,7 @@ const ITSELF: &str = "subscriber";
 impl Driver {
     /// Has the tables made. What keeps `setup` from that concerns no event, so it is retried until it works, as when the store
     /// does not answer: skipping events would be wrong, and so would dead letters.
-    pub(super) async fn set_up(&mut self, anew: bool) -> Result<(), Trouble> {
+    pub(super) async fn set_up(&mut self, anew: bool) -> Result<(), Error> {
         let Some(version) = self.subscriber.version else { return Ok(()) };
         if anew {
             let started = self.start_over(ITSELF).await?;
@@ -47,7 +47,7 @@ impl Driver {
 
     /// Back to the start with an emptied read model, in one transaction. Tables of another version are made first: `reset` is
     /// written for those of this one. The inner error is the handler's, and nothing has changed then.
-    pub(in crate::delivery) async fn start_over(&mut self, by: &str) -> Result<Result<(), Failure>, Trouble> {
+    pub(in crate::delivery) async fn start_over(&mut self, by: &str) -> Result<Result<(), Failure>, Error> {
         let to = match self.subscriber.options.start {
             StartAt::After(position) => position,
             StartAt::Beginning | StartAt::End => 0,
@@ -71,7 +71,7 @@ impl Driver {
             if let Handler::Within(handler) = &self.subscriber.handler {
                 call_within(backend, handler.reset(&mut begun.tx), self.config.handler_timeout).await?;
             }
-            Ok(Some(Closing::Reset { to, by, nonce: self.nonce, setup_version }))
+            Ok(Some(Closing::Reset { to, by, nonce: self.machine.nonce(), setup_version }))
         };
         let closed = match self.in_transaction(opening, None, work).await? {
             Ok(closed) => closed,
@@ -101,7 +101,7 @@ impl Driver {
         Ok(made)
     }
 
-    fn cannot_set_up(&self, what: &str, version: u32, failure: &Failure) -> Trouble {
+    fn cannot_set_up(&self, what: &str, version: u32, failure: &Failure) -> Error {
         self.status_error(failure.error.clone());
         let source = format!("{what} version {version} failed with: {}", failure.error);
         Error::Unavailable { action: "set up the tables of the read model", source: source.into() }
@@ -114,7 +114,7 @@ impl Driver {
     }
 
     /// Whether the tables are those that the code is written for, or can be made. What the machine says of others is done here.
-    pub(super) async fn is_fit(&mut self) -> Result<bool, Trouble> {
+    pub(super) async fn is_fit(&mut self) -> Result<bool, Error> {
         match self.machine.judge() {
             Verdict::Fit => return Ok(true),
             Verdict::Waits { reason } => {
@@ -139,7 +139,7 @@ impl Driver {
 
     /// Whether another instance leads, or may, with tables that are newer than the code here. To take over from that one would
     /// only stop it.
-    pub(super) async fn is_outdated(&mut self) -> Result<bool, Trouble> {
+    pub(super) async fn is_outdated(&mut self) -> Result<bool, Error> {
         if self.subscriber.version.is_none() {
             return Ok(false);
         }

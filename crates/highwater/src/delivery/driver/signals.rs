@@ -1,4 +1,4 @@
-//! What may happen to a subscriber at any time: people want something of it, or leadership changes.
+//! What may happen to a subscriber at any time: an operator or the bus wants something of it, or leadership changes.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use uuid::Uuid;
 
-use super::{Driver, Trouble};
+use super::Driver;
 use crate::delivery::retry;
 use crate::delivery::writer::Outcome;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 
 impl Driver {
     /// Has the checkpoint stored: at once where everything waits for it, and else while the next events are handled.
-    pub(super) async fn store(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn store(&mut self) -> Result<(), Error> {
         let fence = self.machine.fence()?;
         let (global_sequence, event_id) = self.machine.on_storing();
         let write = CheckpointWrite { fence, global_sequence, event_id };
@@ -27,12 +27,12 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) async fn await_store(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn await_store(&mut self) -> Result<(), Error> {
         let outcome = arrived(&mut self.storing).await;
         self.stored(outcome)
     }
 
-    pub(super) fn stored(&mut self, outcome: Outcome) -> Result<(), Trouble> {
+    pub(super) fn stored(&mut self, outcome: Outcome) -> Result<(), Error> {
         self.storing = None;
         self.machine.on_stored(matches!(outcome, Ok(None)));
         match outcome {
@@ -46,7 +46,7 @@ impl Driver {
     }
 
     /// Writes a dead letter for the event in front, and moves the checkpoint past it.
-    pub(super) async fn bury(&mut self, park: bool) -> Result<(), Trouble> {
+    pub(super) async fn bury(&mut self, park: bool) -> Result<(), Error> {
         let Some(record) = self.current() else { return Ok(()) };
         if park && !self.may_park().await? {
             return Ok(());
@@ -72,7 +72,7 @@ impl Driver {
         }
     }
 
-    pub(super) async fn park(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn park(&mut self) -> Result<(), Error> {
         let Some(record) = self.current() else { return Ok(()) };
         if !self.may_park().await? {
             return Ok(());
@@ -97,7 +97,7 @@ impl Driver {
 
     /// The dead letter that the others of a parked stream wait behind. Dead letters from when a failure did not park may lie
     /// before it.
-    pub(in crate::delivery) async fn first_parking(&self, stream_id: Uuid) -> Result<Option<DeadLetter>, Trouble> {
+    pub(in crate::delivery) async fn first_parking(&self, stream_id: Uuid) -> Result<Option<DeadLetter>, Error> {
         let mut query = DeadLetterQuery { stream_id: Some(stream_id), ..DeadLetterQuery::of(&*self.subscriber.id) };
         loop {
             let dead_letters = self.shared.backend.dead_letters(&query).await?;
@@ -112,7 +112,7 @@ impl Driver {
     /// Whether one more event may be parked. What is remembered may be out of date, because dead letters can be deleted by
     /// hand at any time: it is checked again before the subscriber is halted for it. Otherwise the event is parked, and found to
     /// wait behind nothing.
-    async fn may_park(&mut self) -> Result<bool, Trouble> {
+    async fn may_park(&mut self) -> Result<bool, Error> {
         if self.machine.parking_limit().is_some() {
             let parked = self.shared.backend.parked(&self.subscriber.id).await?;
             self.machine.on_parked(parked.into_iter().collect());

@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use super::{Driver, Trouble};
+use super::Driver;
 use crate::delivery::after_commit::noting;
 use crate::delivery::handling::Failure;
-use crate::{Begun, Closed, Closing, Fence, Opening};
+use crate::{Begun, Closed, Closing, Error, Fence, Opening};
 
 impl Driver {
     /// Works in a fenced transaction, and commits it with the closing that the work returns; without one it is rolled back.
@@ -15,7 +15,7 @@ impl Driver {
         opening: Opening,
         dead_letter: Option<Uuid>,
         work: impl AsyncFnOnce(&mut Begun) -> Result<Option<Closing<'a>>, Failure>,
-    ) -> Result<Result<Option<Closed>, Failure>, Trouble> {
+    ) -> Result<Result<Option<Closed>, Failure>, Error> {
         let backend = &self.shared.backend;
         let (fence, mut begun) = self.begin(opening, dead_letter).await?;
         let (worked, appended) = noting(work(&mut begun)).await;
@@ -45,13 +45,13 @@ impl Driver {
     pub(in crate::delivery) async fn fenced<'a>(
         &self,
         closing: impl FnOnce(u64) -> Closing<'a>,
-    ) -> Result<Closed, Trouble> {
+    ) -> Result<Closed, Error> {
         let (fence, begun) = self.begin(Opening::Closing, None).await?;
         self.shared.backend.commit(begun.tx, &fence, closing(begun.global_sequence)).await
     }
 
     /// Begins a fenced transaction, unless that would be below what was stored.
-    async fn begin(&self, opening: Opening, dead_letter: Option<Uuid>) -> Result<(Fence, Begun), Trouble> {
+    async fn begin(&self, opening: Opening, dead_letter: Option<Uuid>) -> Result<(Fence, Begun), Error> {
         let fence = self.machine.fence()?;
         let begun = self.shared.backend.begin(&fence, opening, dead_letter).await?;
         match self.machine.check_begun(begun.global_sequence) {
