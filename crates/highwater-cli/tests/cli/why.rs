@@ -95,7 +95,7 @@ on_each_backend! {
 }
 
 on_each_backend! {
-    async fn it_tries_an_event_again<K>(place: Place<K>) {
+    async fn it_retries_an_event<K>(place: Place<K>) {
         let store = place.store().await;
         let hour = Duration::from_secs(3_600);
         let config = ReliableDeliveryConfig {
