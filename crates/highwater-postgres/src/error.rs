@@ -22,10 +22,22 @@ pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether the server cannot do what any transaction would ask of it: its disk is full or fails, or it only reads. A lost
-/// connection is not among these: what an event does may be why it is lost.
+/// Whether the server cannot do what any transaction would ask of it: its disk is full or fails. A lost connection is not among
+/// these: what an event does may be why it is lost. Nor is a transaction that only reads: the fence has locked a row in it, so it was
+/// made so since.
 pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
-    sqlstate(error).is_some_and(|code| matches!(code.as_str(), "53100" | "58030" | "25006"))
+    sqlstate(error).is_some_and(|code| matches!(code.as_str(), "53100" | "58030"))
+}
+
+/// What it means that the server answered COMMIT with an error: a deferred constraint or trigger raised it, and may raise any, unless
+/// the server itself is in trouble.
+pub(crate) fn commit_refused(error: sqlx::Error) -> Error {
+    let code = sqlstate(&error).unwrap_or_default();
+    // Out of resources; a disk that fails; an error of the server's own.
+    if ["53", "58", "XX"].iter().any(|class| code.starts_with(class)) {
+        return failed("commit", error);
+    }
+    Error::Aborted { source: error.into() }
 }
 
 /// Whether a server that could not be connected to may only have to start, to be promoted, or to notice that others are gone.

@@ -65,6 +65,7 @@ statements! {
     fence_move,
     fence_remove,
     fence_reset,
+    fence_same,
     fence_set_up,
     fence_term,
     filling,

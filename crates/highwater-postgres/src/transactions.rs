@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::{held, term};
 use crate::connect::life;
-use crate::error::{failed, failed_in_life, is_lost, is_outage, sqlstate};
+use crate::error::{commit_refused, failed, failed_in_life, is_lost, is_outage, sqlstate};
 use crate::own_pool::{ANSWER_TIMEOUT, InTime};
 use crate::row::{counted, unsigned};
 use crate::store::PgEventStore;
@@ -135,15 +135,15 @@ impl PgEventStore {
             Ok(Some(closed)) => {
                 tx.commit().await.map_err(|error| match is_lost(&error) {
                     true => Error::UnknownOutcome { source: error.into() },
-                    false => closing::aborted_or("commit", error),
+                    false => commit_refused(error),
                 })?;
                 Ok(closed)
             }
             Ok(None) => {
-                let open = write::still_open(&mut tx, &self.inner.sql).await;
+                let same = self.still_locks(&mut tx).await;
                 roll_back(tx).await;
                 // The handler has ended it, so that it did not hold the checkpoint any more.
-                open?;
+                same?;
                 // From outside: what the transaction itself sees may be the handler's doing.
                 let row = sqlx::query_scalar(self.inner.sql.fence_term.clone())
                     .bind(&*fence.subscriber_id)
@@ -156,6 +156,18 @@ impl PgEventStore {
                 roll_back(tx).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Whether this is the transaction that has locked the checkpoint.
+    async fn still_locks(&self, tx: &mut PgTx) -> Result<(), Error> {
+        write::still_open(tx, &self.inner.sql).await?;
+        let same = sqlx::query_scalar(self.inner.sql.fence_same.clone()).fetch_one(&mut **tx).await;
+        match same.map_err(|e| failed("look at the transaction", e))? {
+            true => Ok(()),
+            false => Err(Error::Aborted {
+                source: "the handler ended the transaction that it was given, and began another".into(),
+            }),
         }
     }
 }

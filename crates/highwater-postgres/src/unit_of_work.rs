@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Postgres, Transaction};
 
 use crate::connect;
-use crate::error::{append_failed, failed, in_time, is_lost, sqlstate};
+use crate::error::{append_failed, commit_refused, failed, in_time, is_lost, sqlstate};
 use crate::own_pool::ANSWER_TIMEOUT;
 use crate::store::PgEventStore;
 use crate::write::{self, NotAppended};
@@ -128,6 +128,18 @@ impl PgEventStore {
                 // Nothing was committed yet, so the outcome is known.
                 Ok((None, Error::Unavailable { action: "append", source: error.into() }))
             }
+            Some("25006") => {
+                // The server, or this transaction alone?
+                let connector = &self.inner.connector;
+                let looking = async |connection: &mut PgConnection| connector.read_server(connection).await;
+                Ok((
+                    None,
+                    match self.inner.own_pool.work("identify the server", looking).await {
+                        Ok(server) if server.is_writable() => Error::Aborted { source: error.into() },
+                        _ => self.noted(append_failed(error)),
+                    },
+                ))
+            }
             _ => Ok((None, self.noted(append_failed(error)))),
         }
     }
@@ -203,8 +215,8 @@ impl<'c> UnitOfWork<'c> {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 return Err(match sqlstate(&error) {
-                    // A deferred constraint. A serialization failure is an error like any other: the whole may be retried.
-                    Some(code) if code.starts_with("23") => Error::Aborted { source: error.into() },
+                    // A serialization failure is an error like any other: the whole may be retried.
+                    Some(code) if !is_lost(&error) && !code.starts_with("40") => commit_refused(error),
                     _ => append_failed(error),
                 });
             }

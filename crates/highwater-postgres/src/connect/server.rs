@@ -39,6 +39,11 @@ impl Server {
         Ok(ServerIdentity { system: self.system, timeline, started_micros: self.started_micros })
     }
 
+    /// Whether transactions can write here, unless somebody has them only read.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.timeline.is_some() && !self.read_only
+    }
+
     /// What is different about another one, in words, unless both are the same database of the same cluster.
     pub(crate) fn differs_from(&self, other: &Self) -> Option<String> {
         let place = |server: &Self| format!("database {:?} of cluster {}", server.database, server.system);

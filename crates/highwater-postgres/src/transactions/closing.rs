@@ -74,19 +74,19 @@ pub(super) async fn close(
     Ok(term.map(|term| Closed { term, parked_left }))
 }
 
-/// What keeps a transaction from committing, or an error like any other.
-pub(super) fn aborted_or(action: &'static str, error: sqlx::Error) -> Error {
+/// What keeps a transaction from being closed, or an error like any other.
+fn aborted_or(action: &'static str, error: sqlx::Error) -> Error {
     let code = sqlstate(&error).unwrap_or_default();
-    // In a failed transaction; a constraint, perhaps a deferred one; a serialization failure or a deadlock.
-    if code == "25P02" || code.starts_with("23") || code.starts_with("40") {
+    // A constraint; a serialization failure or a deadlock.
+    if code.starts_with("23") || code.starts_with("40") {
         return Error::Aborted { source: error.into() };
     }
-    failed(action, error)
+    broken(action, error)
 }
 
-/// An error of a statement of ours, unless the transaction had failed before.
+/// An error of a statement of ours, unless the transaction had failed before, or was made read-only: it has locked a row.
 fn broken(action: &'static str, error: sqlx::Error) -> Error {
-    if sqlstate(&error).as_deref() == Some("25P02") {
+    if matches!(sqlstate(&error).as_deref(), Some("25P02" | "25006")) {
         return Error::Aborted { source: error.into() };
     }
     failed(action, error)

@@ -9,6 +9,7 @@ mod outages;
 mod push;
 pub mod recoveries;
 mod setting_up;
+mod spoiled;
 mod strangers;
 
 use std::collections::HashMap;

@@ -3,10 +3,11 @@
 use std::task::Poll;
 
 use highwater::backend::{Log, Wakeups};
-use highwater::{Append, Error, ExpectedVersion, Invalid};
+use highwater::{Append, Error, ExpectedVersion, InstanceMode, Invalid, ReliableDeliveryConfig, SubscriptionState};
 use sqlx::Row;
 use uuid::Uuid;
 
+use crate::bus::{Recorder, bus, quick, say};
 use crate::support::*;
 
 async fn stock(db: &Db) -> i32 {
@@ -278,7 +279,37 @@ async fn a_deferred_constraint_that_does_not_hold_is_the_applications_error() {
     work.append(one());
     let told = work.commit().await.unwrap_err();
     assert!(matches!(told, Error::Aborted { .. }), "{told:?}");
+    // A trigger may raise anything.
+    let trigger =
+        "CREATE FUNCTION {s}.checked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+         CREATE CONSTRAINT TRIGGER checked AFTER INSERT ON {s}.once DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION {s}.checked()";
+    db.execute(&mut db.connection().await, trigger).await;
+    let mut work = store.begin().await.unwrap();
+    db.execute(work.tx(), "INSERT INTO {s}.once VALUES (1)").await;
+    work.append(one());
+    let told = work.commit().await.unwrap_err();
+    assert!(matches!(told, Error::Aborted { .. }), "{told:?}");
     assert!(sequences(&store).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_transaction_that_only_reads_is_its_callers_error_and_no_other_connection_is_doubted() {
+    let db = Db::new();
+    let config = ReliableDeliveryConfig { instance_mode: InstanceMode::Coordinated, ..quick() };
+    let bus = bus(&db, config).await;
+    let subscription = bus.subscribe(Recorder::new("projection:x")).await.unwrap();
+    subscription.caught_up().await.unwrap();
+    for _ in 0..3 {
+        let mut tx = bus.store().pool().begin().await.unwrap();
+        db.execute(&mut tx, "SET TRANSACTION READ ONLY").await;
+        let told = bus.store().append_on(&mut tx, &one()).await.map(drop).unwrap_err();
+        assert!(matches!(told, Error::Aborted { .. }), "{told:?}");
+        tx.rollback().await.unwrap();
+        say(bus.store(), "x").await;
+        subscription.caught_up().await.unwrap();
+    }
+    assert!(matches!(subscription.state(), SubscriptionState::Live { term: 1 }), "{:?}", subscription.state());
 }
 
 #[tokio::test]

@@ -41,7 +41,8 @@ impl Failure {
     /// What keeps a transaction from being committed is the store's trouble, unless it is what the handler did inside.
     pub(super) fn of_commit(error: Error, opening: Opening) -> Result<Self, Error> {
         match (opening, error) {
-            (Opening::Handler, aborted @ Error::Aborted { .. }) => Ok(Self::new(&aborted.into())),
+            // The fence was allowed what is denied now: the handler has changed its role.
+            (Opening::Handler, error @ (Error::Aborted { .. } | Error::Denied { .. })) => Ok(Self::new(&error.into())),
             (_, error) => Err(error),
         }
     }
@@ -176,9 +177,12 @@ mod tests {
 
         let aborted = || Error::Aborted { source: "a constraint".into() };
         let unknown = || Error::UnknownOutcome { source: "lost".into() };
-        let failure = Failure::of_commit(aborted(), Opening::Handler).unwrap();
-        assert!(failure.error.contains("a constraint") && !failure.permanent, "{failure:?}");
-        assert!(matches!(Failure::of_commit(aborted(), Opening::Closing), Err(Error::Aborted { .. })), "nobody worked");
+        let denied = || Error::Denied { action: "close", source: "a constraint".into() };
+        for error in [aborted, denied] {
+            let failure = Failure::of_commit(error(), Opening::Handler).unwrap();
+            assert!(failure.error.contains("a constraint") && !failure.permanent, "{failure:?}");
+            assert!(Failure::of_commit(error(), Opening::Closing).is_err(), "nobody worked");
+        }
         for opening in [Opening::Handler, Opening::Closing] {
             assert!(matches!(Failure::of_commit(unknown(), opening), Err(Error::UnknownOutcome { .. })));
         }

@@ -13,6 +13,7 @@ const ONLY_POSTGRES: Reasons = &[
         "several transactions write at once, so readers look who may still bring a number",
         &["basis", "head_up_to", "holders", "last_value", "open_writers", "probe", "settle", "settled_to"],
     ),
+    ("a handler is handed the transaction itself, and may end it and begin another", &["fence_same"]),
     (
         "a server is restarted, recovers and is replaced, each time beginning a new life",
         &["server_identity", "life_begin"],

@@ -78,7 +78,7 @@ pub async fn counted(db: &Db) -> Vec<i64> {
     sqlx::query_scalar("SELECT at FROM counted ORDER BY at").fetch_all(&mut connection).await.unwrap()
 }
 
-async fn dead_letters(bus: &PgEventBus) -> Vec<String> {
+pub async fn dead_letters(bus: &PgEventBus) -> Vec<String> {
     let dead_letters = bus.dead_letters().list(&DeadLetterQuery::default()).await.unwrap();
     dead_letters.into_iter().map(|dead_letter| dead_letter.error_message.unwrap_or_default()).collect()
 }
