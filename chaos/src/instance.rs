@@ -4,6 +4,7 @@ mod commands;
 mod journal;
 mod shaky;
 mod subscribers;
+mod view;
 mod writers;
 
 use std::io::{self, Write as _};
@@ -127,7 +128,7 @@ async fn serve<S: Base>(store: S, job: Job, mut commands: commands::Heard) -> Re
         job: job.clone(),
     };
     let (wanted, writing) = watch::channel(false);
-    let writers = writers::start(&store, &journal, &job, &writing);
+    let writers = writers::start(&store, &bus.live_view()?, &journal, &job, &writing);
     // A database that is away keeps nobody from being told what to do: subscribing is tried until it works.
     let mut joining = Some(tokio::spawn(join_all(cast.clone(), job.late, journal.clone())));
     while let Some(Command { id, order }) = commands.recv().await {

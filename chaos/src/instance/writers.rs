@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, StreamId, stream_id};
+use highwater::{Append, Appended, BoxError, Error, ExpectedVersion, LiveView, StreamId, stream_id};
 use tokio::sync::watch;
 use uuid::{Builder, Uuid};
 
+use super::view::{self, Seen};
 use super::{Job, Journal, asynchronous_path, now};
 use crate::base::{Base, OpenFor};
 use crate::cast::Fact;
@@ -33,12 +34,19 @@ impl Writers {
 }
 
 /// Starts them. They write while they are wanted to.
-pub(super) fn start<S: Base>(store: &S, journal: &Journal, job: &Job, wanted: &watch::Receiver<bool>) -> Writers {
+pub(super) fn start<S: Base>(
+    store: &S,
+    view: &LiveView<Seen>,
+    journal: &Journal,
+    job: &Job,
+    wanted: &watch::Receiver<bool>,
+) -> Writers {
     let start_one = |number: usize| {
         let (busy, is_busy) = watch::channel(false);
         let random = fastrand::Rng::with_seed(job.seed.wrapping_mul(31).wrapping_add(number as u64));
         let writer = Writer {
             store: store.clone(),
+            view: view.clone(),
             journal: journal.clone(),
             random,
             // Numbers of one writer are apart from those of all others.
@@ -55,6 +63,7 @@ pub(super) fn start<S: Base>(store: &S, journal: &Journal, job: &Job, wanted: &w
 
 struct Writer<S> {
     store: S,
+    view: LiveView<Seen>,
     journal: Journal,
     random: fastrand::Rng,
     next: u64,
@@ -74,6 +83,8 @@ struct Draft {
     patience: Option<Duration>,
     /// It is sent once more although it was acknowledged.
     again: bool,
+    /// It is looked for in the instance's view.
+    looked_for: bool,
 }
 
 /// The version that a stream has to be at, if it is one.
@@ -176,7 +187,8 @@ impl<S: Base> Writer<S> {
         let append = append.unwrap_or_else(|| Append::to(stream_id("thing", "0")));
         let held = (how == How::Unit).then(|| self.held());
         let patience = (self.random.u32(0..100) < 3).then(|| Duration::from_micros(self.random.u64(0..3_000)));
-        Draft { append, how, sent, held, patience, again: self.random.u32(0..100) < 5 }
+        let again = self.random.u32(0..100) < 5;
+        Draft { append, how, sent, held, patience, again, looked_for: self.random.u32(0..5) == 0 }
     }
 
     fn stream(&mut self) -> (StreamId, ExpectedVersion) {
@@ -224,6 +236,9 @@ impl<S: Base> Writer<S> {
                     if draft.again {
                         sendings += 1;
                         self.send_again(draft, last).await;
+                    }
+                    if draft.looked_for {
+                        view::look_for(&self.view, &self.journal, draft.sent.last(), &appended).await;
                     }
                     return Outcome::Stored { last, sendings };
                 }

@@ -62,6 +62,13 @@ pub(crate) async fn taking_over_stores_the_start<H: Harness>(harness: Arc<H>) {
     let (_, again) = take_over(&store, "projection:late", 7).await;
     assert!(!again.fresh, "it was not new any more");
     assert_eq!(again.checkpoint.global_sequence, 42, "the start counts once");
+    let event = Some(Uuid::now_v7());
+    let claim = Claim { start: 7, start_event: event, ..Claim::of("projection:end") };
+    let taken = within("taking over", store.take_over(&claim)).await.expect("it can be taken over");
+    assert_eq!(taken.checkpoint.event_id, event, "the event that it starts after is that of its checkpoint");
+    let claim = Claim { start_event: Some(Uuid::now_v7()), ..Claim::of("projection:end") };
+    let again = within("taking over", store.take_over(&claim)).await.expect("it can be taken over");
+    assert_eq!(again.checkpoint.event_id, event, "and counts once");
 }
 
 pub(crate) async fn a_checkpoint_is_stored_and_replaced<H: Harness>(harness: Arc<H>) {

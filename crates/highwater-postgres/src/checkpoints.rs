@@ -101,6 +101,7 @@ pub(crate) fn take_over<'a>(sql: &Sql, claim: &'a Claim) -> Query<'a, Postgres, 
         .bind(i64::from(claim.instance.pid))
         .bind(&claim.instance.label)
         .bind(claim.session)
+        .bind(claim.start_event)
 }
 
 /// Another transaction has held the row for too long: says which, if it still does.

@@ -306,7 +306,10 @@ async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
     let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
     let for_ever = async {
         loop {
-            let pause = match listener.receive(&mut wait).await {
+            let failed = listener.receive(&mut wait).await;
+            // The server may have begun another life, with lower numbers: readers look now, whatever they have seen.
+            listener.hints.send_replace(0);
+            let pause = match failed {
                 ListenError::Moved => continue,
                 ListenError::Lost(error) => {
                     listener.status.lost(error);

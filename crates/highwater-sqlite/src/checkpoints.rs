@@ -98,6 +98,7 @@ async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sq
         .bind(now)
         .bind(signed(term))
         .bind(claim.nonce)
+        .bind(claim.start_event)
         .fetch_one(&mut *tx)
         .await?;
     sqlx::query(sql::leader_enter)

@@ -3,6 +3,7 @@
 mod dead_letters;
 mod entry;
 mod health;
+mod life;
 mod live_view;
 mod problem;
 mod reporter;
@@ -22,14 +23,15 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use self::entry::Entry;
-use crate::delivery::driver::{Control, Driver, Parts};
+use crate::delivery::driver::{Control, Driver, Parts, Start};
 use crate::delivery::status::{Short, Status};
 use crate::delivery::tail::Tail;
 use crate::kinds::warn_of_missing_kinds;
 use crate::lock::lock;
 use crate::{
     Backend, BusError, Coordinator, Error, Filter, InstanceMode, IntoSubscriber, Invalid, LocalCoordinator,
-    MemoryEventStore, ProjectorCoordinator, ReliableDeliveryConfig, StartAt, StateIs, Subscriber, Transactional,
+    MemoryEventStore, ProjectorCoordinator, ReadLimit, ReliableDeliveryConfig, StartAt, StateIs, Subscriber,
+    Transactional,
 };
 
 pub(crate) use requests::check_text;
@@ -120,6 +122,8 @@ struct BusState {
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long to wait for the end of the log to be known, when a subscriber wants to start there.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Among how many numbers the last event is looked for then: those after it were rolled back.
+const LAST_AMONG: usize = 32;
 
 impl<B: Transactional> EventBus<B> {
     /// A bus over a store, with the defaults: for one instance. Nothing happens before something is subscribed.
@@ -252,10 +256,10 @@ impl Bus {
         let guard = Entering { inner: &self.inner, id: Some(&id) };
         self.inner.shared.coordinator.ready().await?;
         let start = match subscriber.options.start {
-            StartAt::Beginning => 0,
-            StartAt::After(position) => position,
+            StartAt::Beginning => Start::after(0),
+            StartAt::After(position) => Start::after(position),
             // Not if it has been somewhere before: that counts, and the end may take a while to be known.
-            StartAt::End if self.backend().checkpoint(&id).await?.is_some() => 0,
+            StartAt::End if self.backend().checkpoint(&id).await?.is_some() => Start::after(0),
             StartAt::End => self.end().await?,
         };
         let paused = self.backend().paused(&[id.to_string()]).await?;
@@ -337,13 +341,19 @@ impl Bus {
         ];
     }
 
-    /// Where the log is settled now. While writers are open it may take a moment until that is known.
-    async fn end(&self) -> Result<u64, Error> {
+    /// Where the log is settled now, with the event there. While writers are open it may take a moment until that is known.
+    async fn end(&self) -> Result<Start, Error> {
         let look = async {
             loop {
                 let frontier = self.backend().frontier().await?;
                 if frontier > 0 || self.backend().head().await? == 0 {
-                    return Ok(frontier);
+                    // Numbers that were rolled back are no events.
+                    let back = ReadLimit::events(LAST_AMONG);
+                    let from = frontier.saturating_sub(LAST_AMONG as u64);
+                    let page = self.backend().read_all(from, &Filter::ALL, back).await?;
+                    let last = page.records.iter().rfind(|record| record.global_sequence <= frontier);
+                    let event = last.filter(|_| page.complete_to >= frontier).map(|last| last.id);
+                    return Ok(Start { after: frontier, event });
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

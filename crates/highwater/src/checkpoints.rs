@@ -77,6 +77,9 @@ pub struct Claim {
     pub subscribes: bool,
     /// Where it starts if it is new: after this position.
     pub start: u64,
+    /// The event there, if the position was found by looking where the log ends: it becomes that of the checkpoint. A log that
+    /// does not have it any more is not continued from there.
+    pub start_event: Option<Uuid>,
     /// What the new term is known by. Should an answer be lost and take effect late, the claimant knows it again by this.
     pub nonce: Uuid,
     /// The label of instances that should rather do it.
@@ -94,7 +97,16 @@ impl Claim {
     pub fn of(subscriber_id: impl Into<Arc<str>>) -> Self {
         let (nonce, instance) = (Uuid::from_u128(fastrand::u128(..)), Instance::here(None));
         let subscriber_id = subscriber_id.into();
-        Self { subscriber_id, subscribes: false, start: 0, nonce, prefers: None, instance, session: None }
+        Self {
+            subscriber_id,
+            subscribes: false,
+            start: 0,
+            start_event: None,
+            nonce,
+            prefers: None,
+            instance,
+            session: None,
+        }
     }
 
     pub(crate) fn by(self, instance: &Instance, session: Option<Uuid>) -> Self {

@@ -4,6 +4,7 @@ mod checkpoints;
 mod dead_letters;
 pub mod handlers;
 mod killed;
+mod lives;
 mod ordering;
 mod outages;
 mod push;

@@ -8,6 +8,7 @@ mod status;
 
 use std::any::type_name;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -15,9 +16,12 @@ use uuid::Uuid;
 
 use self::follower::Follower;
 use self::status::{ViewProblem, ViewStatus};
-use super::{Bus, Inner};
+use super::{Bus, Inner, life};
 use crate::lock::read;
 use crate::{BusError, Error, Evolve, GlobalSequence, IntoGlobalSequence, codec};
+
+/// How soon to look again whether a view has noticed that the log is in another life.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub use self::options::ViewOptions;
 pub use self::snapshot::ViewSnapshot;
@@ -159,7 +163,8 @@ impl<S> LiveView<S> {
         self.read_when(None, look).await
     }
 
-    /// Looks at the state as soon as an event is in it: `&appended`, or a [`GlobalSequence`].
+    /// Looks at the state as soon as an event is in it: `&appended`, or a [`GlobalSequence`]. The log is asked once whether
+    /// that event's place is still that event's.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -170,7 +175,22 @@ impl<S> LiveView<S> {
 
     async fn read_when<T>(&self, wanted: Option<u64>, look: impl FnOnce(&S) -> T) -> Result<T, Error> {
         let waited = self.shared.bus.config.wait_timeout;
-        let there = self.wait(|status| status.ready && wanted.is_none_or(|wanted| status.position >= wanted));
+        let there = async {
+            let Some(wanted) = wanted else { return self.wait(|status| status.ready).await };
+            loop {
+                self.wait(|status| status.ready && status.position >= wanted).await?;
+                let (position, life) = {
+                    let status = self.shared.status.borrow();
+                    (status.position, status.life)
+                };
+                // In a life of the log that is over, that position says nothing about the event. The view will notice.
+                match life::now(&*self.shared.bus.shared.backend, position).await {
+                    Ok(now) if life == Some(now) => return Ok(()),
+                    Err(error) if !error.is_retryable() => return Err(error),
+                    _ => tokio::time::sleep(LOOK_AGAIN).await,
+                }
+            }
+        };
         if let Ok(there) = tokio::time::timeout(waited, there).await {
             there?;
             return self.with_snapshot(|folded| look(&folded.state));

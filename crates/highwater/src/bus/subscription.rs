@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Bus, Entry};
+use super::{Bus, Entry, life};
 use crate::overview::ends;
 use crate::{BusError, Error, Progress, RequestKind, SubscriptionState};
 
@@ -55,14 +55,19 @@ impl Subscription {
     /// [`BusError::OtherTables`](crate::BusError::OtherTables) when its tables are of a later version than its code here; [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own handler, and when the log
     /// cannot be asked.
     pub async fn caught_up(&self) -> Result<(), Error> {
-        let head = self.bus.backend().head().await?;
         let mut status = self.entry.status.clone();
+        let at = status.borrow().stored;
+        let (mut head, mut life) = life::head(self.bus.backend(), at).await?;
         loop {
+            let mut other_life = false;
             {
                 let now = status.borrow_and_update();
                 let leads = !matches!(now.state, SubscriptionState::Starting | SubscriptionState::Standby { .. });
                 if now.handled >= head && leads && now.is_set_up {
-                    return Ok(());
+                    if now.life == Some(life) {
+                        return Ok(());
+                    }
+                    other_life = true;
                 }
                 let reason = match &now.state {
                     SubscriptionState::Halted { reason } => format!("halted: {reason}"),
@@ -74,6 +79,10 @@ impl Subscription {
                 }
             }
             self.entry.not_within("caught_up()")?;
+            if other_life {
+                // What it has handled is of another life than what is committed: one of the two has not noticed yet.
+                (head, life) = life::head(self.bus.backend(), at).await?;
+            }
             let elsewhere = self.entry.state().is_standby();
             if elsewhere && let Some(found) = self.bus.stored_elsewhere(&self.entry).await? {
                 match self.entry.other_tables(Some(&found)) {
@@ -88,7 +97,7 @@ impl Subscription {
                     return Err(Error::Bus(BusError::NotRunning { subscriber_id: self.entry.id.to_string(), reason }));
                 },
                 // Where another instance processes, only its checkpoint tells.
-                () = tokio::time::sleep(LOOK_AT_LEADER), if elsewhere => {}
+                () = tokio::time::sleep(LOOK_AT_LEADER), if elsewhere || other_life => {}
             }
         }
     }

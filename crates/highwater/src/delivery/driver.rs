@@ -53,6 +53,20 @@ pub(crate) struct Control {
     pub(crate) requests: Vec<Request>,
 }
 
+/// Where a subscriber starts when it has never been started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    pub(crate) after: u64,
+    /// The event there, where it was found by looking where the log ends.
+    pub(crate) event: Option<Uuid>,
+}
+
+impl Start {
+    pub(crate) const fn after(after: u64) -> Self {
+        Self { after, event: None }
+    }
+}
+
 /// What all subscribers of a bus share.
 pub(crate) struct Parts {
     pub(crate) backend: Arc<dyn Backend>,
@@ -76,8 +90,7 @@ pub(crate) struct Driver {
     pub(super) shared: Arc<Parts>,
     pub(super) subscriber: Subscriber,
     pub(super) config: ReliableDeliveryConfig,
-    /// Where it starts when it has never been started.
-    pub(super) start: u64,
+    pub(super) start: Start,
     /// Which events are read for it: by the names under which they may be stored, and by the kinds of their streams.
     filter: Arc<Filter>,
     /// Where what it is handed comes from.
@@ -117,7 +130,7 @@ impl Driver {
         shared: Arc<Parts>,
         subscriber: Subscriber,
         config: ReliableDeliveryConfig,
-        start: u64,
+        start: Start,
         control: watch::Receiver<Control>,
         status: watch::Sender<Status>,
     ) -> Self {
@@ -302,13 +315,15 @@ impl Driver {
         let leads = self.machine.leads();
         let is_set_up = leads && self.machine.is_set_up();
         let term = self.machine.term();
+        let life = self.machine.fence().ok().filter(|_| leads).map(|fence| fence.incarnation);
         self.status.send_if_modified(|status| {
             let same = status.handled == handled
                 && status.stored == stored
                 && status.state == state
+                && status.life == life
                 && status.is_set_up == is_set_up;
             (status.state, status.handled, status.stored, status.rate) = (state, handled, stored, rate);
-            (status.leads, status.term, status.is_set_up) = (leads, term, is_set_up);
+            (status.leads, status.term, status.life, status.is_set_up) = (leads, term, life, is_set_up);
             (status.front_at, status.at) = (front_at, self.published);
             !same
         });

@@ -146,6 +146,8 @@ pub(crate) struct Status {
     pub(crate) is_set_up: bool,
     /// The term it has, as far as it knows: also while it checks whether that still holds.
     pub(crate) term: Option<u64>,
+    /// The life of the log that `handled` is of, while it leads.
+    pub(crate) life: Option<u64>,
     /// When this was last reported.
     pub(crate) at: Instant,
     /// When the event in front was made.
@@ -165,6 +167,7 @@ impl Status {
             leads: false,
             is_set_up: false,
             term: None,
+            life: None,
             at: Instant::now(),
             front_at: None,
             last_error: None,

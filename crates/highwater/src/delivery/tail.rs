@@ -171,19 +171,21 @@ impl Tail {
             if hint <= position {
                 look_again.reset();
             }
-            if let Some(new) = self.doze(&mut wakeup, position, pause).await {
-                hint = hint.max(new);
+            if let Some(new) = self.doze(&mut wakeup, (position, hint), pause).await {
+                hint = new;
                 look_again.reset();
             }
         }
     }
 
-    /// Waits for a hint that says more than is known, or for a while.
-    async fn doze(&self, wakeup: &mut Wakeup, position: u64, pause: Duration) -> Option<u64> {
+    /// Waits for a hint that says more than is known, or less, or for the first one: then what was known may be of another life of the
+    /// server. Or for a while.
+    async fn doze(&self, wakeup: &mut Wakeup, known: (u64, u64), pause: Duration) -> Option<u64> {
+        let (position, before) = known;
         let news = async {
             loop {
                 match wakeup.next().await {
-                    Some(hint) if hint > position => return hint,
+                    Some(hint) if hint > position || hint < before || before == 0 => return hint,
                     Some(_) => {}
                     // The store is gone; so is this, soon.
                     None => std::future::pending().await,

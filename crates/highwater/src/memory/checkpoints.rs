@@ -17,7 +17,14 @@ impl Checkpoints for MemoryEventStore {
             let updated_at = Utc::now();
             let fresh = !state.checkpoints.contains_key(subscriber_id);
             let life = self.log.life();
-            let new = Row { global_sequence: claim.start, event_id: None, updated_at, term, setup_version: None, life };
+            let new = Row {
+                global_sequence: claim.start,
+                event_id: claim.start_event,
+                updated_at,
+                term,
+                setup_version: None,
+                life,
+            };
             let row = state.checkpoints.entry(subscriber_id.to_owned()).or_insert(new);
             (row.term, row.updated_at) = (term, updated_at);
             self.leadership.took_over(claim);

@@ -39,6 +39,15 @@ impl Fault for StartsEverybodyAtZero {
     }
 }
 
+/// Does not store which event a subscriber starts after.
+pub(crate) struct ForgetsTheEventAtTheStart;
+
+impl Fault for ForgetsTheEventAtTheStart {
+    fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(async move { sound.memory.take_over(&Claim { start_event: None, ..claim.clone() }).await })
+    }
+}
+
 /// Says 0 where there is nothing.
 pub(crate) struct TakesAMissingCheckpointForZero;
 

@@ -15,7 +15,7 @@ use super::{Recorder, bus, quick, say};
 use crate::support::{Db, INSERT, eventually, one, page};
 
 /// A server that writes down nothing by itself for ten seconds.
-fn lazy() -> ThrowawayPostgres {
+pub fn lazy() -> ThrowawayPostgres {
     let server = ThrowawayPostgres::builder().durable().setting("wal_writer_delay", "10s");
     // A whole page of the log would be written at once.
     server.setting("full_page_writes", "off").start().unwrap()
@@ -43,7 +43,7 @@ async fn stored(store: &PgEventStore, id: &str) -> u64 {
 }
 
 /// Appends when the server can be reached again.
-async fn say_again(store: &PgEventStore) -> u64 {
+pub async fn say_again(store: &PgEventStore) -> u64 {
     let append = one();
     let mut at = 0;
     eventually("the server takes an append", async || {

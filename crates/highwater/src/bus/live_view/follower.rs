@@ -235,11 +235,11 @@ impl<S: Evolve + Sync + 'static> Follower<S> {
         {
             *write(&self.folded) = aside;
         }
-        let (position, ready) = (self.position, self.aside.is_none());
+        let (position, life, ready) = (self.position, self.life, self.aside.is_none());
         self.failures.status.send_modify(|status| {
             (status.folded_to, status.problem) = (position, None);
             if ready {
-                (status.position, status.ready) = (position, true);
+                (status.position, status.life, status.ready) = (position, life, true);
             }
         });
         Ok(())

@@ -12,6 +12,8 @@ use crate::Problem;
 pub(super) struct ViewStatus {
     /// Everything up to here is in what readers get.
     pub(super) position: u64,
+    /// The life of the log that this is of.
+    pub(super) life: Option<u64>,
     /// What was committed when it started is in it.
     pub(super) ready: bool,
     /// Everything up to here has been folded: into what readers get later, while it is not ready.

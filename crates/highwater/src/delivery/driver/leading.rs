@@ -35,7 +35,7 @@ impl Driver {
     async fn inherit(&mut self, taken: Taken) -> Result<(), Error> {
         // Loaded after the term was raised, so no other instance can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&self.subscriber.id).await?.into_iter().collect();
-        if !taken.fresh {
+        if !taken.fresh || self.start.event.is_some() {
             self.check_log(&taken.checkpoint).await?;
         }
         let begun = self.has_begun(&taken);
@@ -55,7 +55,9 @@ impl Driver {
 
     async fn check_log(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
         let (backend, at) = (&self.shared.backend, checkpoint.global_sequence);
-        let head = if at > self.start { backend.head().await? } else { at };
+        // An application may have it start beyond the end, on purpose.
+        let meant = at <= self.start.after && self.start.event.is_none();
+        let head = if meant { at } else { backend.head().await? };
         let gone = match checkpoint.event_id {
             Some(id) if head >= at && backend.record(id).await?.is_none() => Some(id),
             _ => None,
@@ -69,7 +71,8 @@ impl Driver {
         self.signals.release().await;
         let claim = Claim {
             subscribes: true,
-            start: self.start,
+            start: self.start.after,
+            start_event: self.start.event,
             nonce: self.machine.nonce(),
             prefers: self.subscriber.options.prefers.clone(),
             ..Claim::of(self.subscriber.id.clone())

@@ -109,7 +109,8 @@ impl Driver {
 
     /// Whether it has handled events. Where it started at the end of the log, that is not known, and the last event tells.
     pub(super) fn has_begun(&self, taken: &Taken) -> bool {
-        let moved = self.subscriber.options.start != StartAt::End && taken.checkpoint.global_sequence > self.start;
+        let moved =
+            self.subscriber.options.start != StartAt::End && taken.checkpoint.global_sequence > self.start.after;
         !taken.fresh && (taken.checkpoint.event_id.is_some() || moved)
     }
 
