@@ -130,14 +130,11 @@ impl PgEventStore {
             }
             Some("25006") => {
                 // The server, or this transaction alone?
-                let connector = &self.inner.connector;
-                let looking = async |connection: &mut PgConnection| connector.read_server(connection).await;
-                Ok((
-                    None,
-                    match self.inner.own_pool.work("identify the server", looking).await {
-                        Ok(server) if server.is_writable() => Error::Aborted { source: error.into() },
-                        _ => self.noted(append_failed(error)),
-                    },
+                let looking = async |connection: &mut PgConnection| self.inner.connector.read_server(connection).await;
+                match self.inner.own_pool.work("identify the server", looking).await {
+                    Ok(server) if server.is_writable() => Ok((None, Error::Aborted { source: error.into() })),
+                    _ => Ok((None, self.noted(append_failed(error)))),
+                }
                 ))
             }
             _ => Ok((None, self.noted(append_failed(error)))),

@@ -225,7 +225,7 @@ broken! {
         starts_everybody_at_zero: FaultyHarness::new(checkpoints::StartsEverybodyAtZero),
             breaks 16, caught by taking_over_stores_the_start;
         forgets_the_event_at_the_start: FaultyHarness::new(checkpoints::ForgetsTheEventAtTheStart),
-            breaks 19, caught by taking_over_stores_the_start;
+            breaks 16, caught by taking_over_stores_the_start;
         takes_a_missing_checkpoint_for_zero: FaultyHarness::new(checkpoints::TakesAMissingCheckpointForZero),
             breaks 16, caught by a_new_subscriber_has_no_checkpoint;
         moves_checkpoints_back: FaultyHarness::new(checkpoints::MovesCheckpointsBack),

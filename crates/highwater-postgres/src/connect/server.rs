@@ -39,7 +39,7 @@ impl Server {
         Ok(ServerIdentity { system: self.system, timeline, started_micros: self.started_micros })
     }
 
-    /// Whether transactions can write here, unless somebody has them only read.
+    /// Whether transactions can write here, unless they were made read-only.
     pub(crate) fn is_writable(&self) -> bool {
         self.timeline.is_some() && !self.read_only
     }
