@@ -135,7 +135,6 @@ impl PgEventStore {
                     Ok(server) if server.is_writable() => Ok((None, Error::Aborted { source: error.into() })),
                     _ => Ok((None, self.noted(append_failed(error)))),
                 }
-                ))
             }
             _ => Ok((None, self.noted(append_failed(error)))),
         }
