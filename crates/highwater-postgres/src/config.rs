@@ -17,7 +17,8 @@ use crate::schema::SchemaName;
 /// ```
 #[derive(Clone)]
 pub struct PgConfig {
-    /// The schema that everything lives in. Default: `highwater`.
+    /// The schema of the library's own tables. Default: `highwater`. Tables of read models are made where the connection's
+    /// `search_path` says: applications that share a database set that as well.
     pub schema: String,
     /// How old events are brought up to date. Default: not at all.
     pub upcasters: Upcasters,

@@ -133,8 +133,9 @@ impl Append {
     /// is correlated with, and gets ids that follow from the event and the step. So when the event is delivered again and
     /// answered again, the answer is stored once.
     ///
-    /// `step` tells apart what is done because of the same event, over all sagas: `"payment/charge"`. The same step must
-    /// always give the same answer: what depends on anything but the event (the time, a random number) is another payload
+    /// `step` tells apart what is done because of the same event, over all sagas: `"payment/charge"`. **A step serves one append**:
+    /// in a loop each append needs its own (`format!("payment/charge/{n}")`), because two equal ones under one step are the same
+    /// answer given twice, and are stored once. The same step must always give the same answer: what depends on anything but the event (the time, a random number) is another payload
     /// the second time, and refused.
     #[must_use]
     pub fn in_answer_to<D>(mut self, event: &Event<D>, step: &str) -> Self {

@@ -425,7 +425,8 @@ pub enum StartAt {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailurePolicy {
-    /// It becomes a dead letter, and the subscriber continues with the next.
+    /// It becomes a dead letter, and the subscriber continues with the next. Later events of its stream are handled before it: a
+    /// replay comes out of order. What updates what earlier events made wants [`ParkStream`](Self::ParkStream).
     #[default]
     DeadLetter,
     /// The subscriber stops in front of it, until it is resumed.

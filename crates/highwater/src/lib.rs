@@ -116,6 +116,7 @@ pub mod operations {
     pub use crate::bus::{DeadLetterQueue, Filed, Waited};
     pub use crate::dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState};
     pub use crate::diagnose::{Finding, Planned, Severity};
+    pub use crate::error::chain;
     pub use crate::explain::{Cause, Explanation};
     pub use crate::leadership::{Instance, Leader, LeaderHold, LockHolder, leader_of};
     pub use crate::log::OpenWriter;

@@ -42,7 +42,8 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// A stream of a kind whose id the application chose. It is called by both: `order/018f…`.
+    /// A stream of a kind whose id the application chose. It is called by both: `order/018f…`. It is not the stream of
+    /// `stream_id("order", &id.to_string())`, whose id follows from the text and which would have the same name: use one of the two.
     ///
     /// ```
     /// use highwater::{Append, StreamId};

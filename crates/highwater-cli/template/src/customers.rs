@@ -16,7 +16,7 @@ impl TransactionalProjection<Order, SqliteTx> for Customers {
     /// Called once, before the first event, by the instance that leads. When the table changes, add `fn version` with 2, and drop
     /// the old one here: all events come again.
     async fn setup(&self, tx: &mut SqliteTx) -> Result<(), BoxError> {
-        let create = "CREATE TABLE IF NOT EXISTS customers (name text PRIMARY KEY, cents bigint NOT NULL)";
+        let create = "CREATE TABLE customers (name text PRIMARY KEY, cents bigint NOT NULL)";
         sqlx::query(create).execute(&mut **tx).await?;
         Ok(())
     }
