@@ -159,6 +159,10 @@ BEGIN
                 WHERE e.stream_id = s.id ORDER BY e.stream_version DESC LIMIT 1) l ON true
         ) h;
         IF conflict THEN
+            IF wait_ms IS NOT NULL THEN
+                -- The rest of the transaction is the caller's, here as at the end.
+                PERFORM set_config('lock_timeout', lock_timeout, true);
+            END IF;
             RETURN;
         END IF;
         -- Where it still lacks a lock after a second time, the first row is gone; the unique index keeps versions apart.
