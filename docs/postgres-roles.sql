@@ -16,8 +16,9 @@ GRANT EXECUTE ON FUNCTION highwater.life, highwater.insist_on_life, highwater.se
 GRANT SELECT ON SEQUENCE highwater.events_global_sequence_seq TO highwater_reader;
 
 -- Writers append through the functions, which check what they are asked: a role that may call them can neither make a hole
--- in a stream nor store what cannot be read. They have no INSERT, UPDATE or DELETE on the table: who has INSERT can make a
--- hole.
+-- in a stream nor store what no reader gets past. What is in the JSON of an event the library checks, and for plain SQL `append`;
+-- who calls the other three by itself can store JSON that readers cannot decode, so that it becomes a dead letter, and that keeps
+-- the store from being copied. They have no INSERT, UPDATE or DELETE on the table: who has INSERT can make a hole.
 CREATE ROLE highwater_writer NOLOGIN IN ROLE highwater_reader;
 GRANT EXECUTE ON FUNCTION highwater.append, highwater.append_one, highwater.append_group, highwater.append_new
     TO highwater_writer;

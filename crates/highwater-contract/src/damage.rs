@@ -4,6 +4,7 @@
 //! For backends on SQL with tables like Highwater's own. One says in [`ByHand`] how its tables are changed, and gets
 //! the tests from [`damage_suite!`](crate::damage_suite).
 
+mod copying;
 mod delivering;
 
 use std::future::Future;
@@ -14,6 +15,7 @@ use uuid::Uuid;
 
 use crate::support::{Ledger, store, within};
 
+pub use copying::*;
 pub use delivering::*;
 
 /// The stream whose second event is damaged, and one that is left alone.
@@ -270,6 +272,7 @@ macro_rules! damage_suite {
         $crate::damage_suite! { [$by_hand]
             a_reader_of_a_damaged_event_is_told_and_diagnose_names_it
             missing_events_are_missed
+            an_event_that_no_append_would_store_is_named_by_whatever_copies_it
             a_stream_that_cannot_be_counted_on_from_says_so_and_others_continue
             damaged_rows_beside_the_log_are_named
             a_damaged_dead_letter_is_an_error_where_it_is_asked_for

@@ -338,6 +338,17 @@ BEGIN
         WHERE s.name = 'idle_in_transaction_session_timeout') THEN
         PERFORM set_config('idle_in_transaction_session_timeout', '5000', true);
     END IF;
+    -- JSON with an escaped NUL or half of a surrogate pair could be stored, but not be looked into, decoded and copied wherever other
+    -- JSON is. The library has checked that before it calls the functions above, where a look at every event would be felt. Few events
+    -- have an escape by number at all; then every string is gone through.
+    IF strpos(append.data::text, E'\\u') > 0 OR strpos(append.metadata::text, E'\\u') > 0 THEN
+        BEGIN
+            PERFORM json_strip_nulls(append.data), json_strip_nulls(append.metadata);
+        EXCEPTION WHEN untranslatable_character OR invalid_text_representation THEN
+            RAISE EXCEPTION USING ERRCODE = 'HW008',
+                MESSAGE = 'data and metadata must hold neither the character U+0000 nor half of a surrogate pair';
+        END;
+    END IF;
     SELECT e.* INTO stored FROM {schema}.events e WHERE e.id = append.id;
     IF NOT FOUND THEN
         BEGIN
