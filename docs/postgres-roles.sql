@@ -33,8 +33,9 @@ GRANT USAGE ON SEQUENCE highwater.event_bus_terms TO highwater_subscriber;
 -- Operators also see what other roles' transactions run, and since when.
 CREATE ROLE highwater_operator NOLOGIN IN ROLE highwater_reader, pg_read_all_stats;
 -- They pause subscribers, and request that dead letters are replayed or discarded and read models rebuilt; the subscriber's leader
--- does what is requested.
-GRANT INSERT ON highwater.event_bus_requests TO highwater_operator;
+-- does what is requested, and says what came of it: those columns are not theirs.
+GRANT INSERT (id, subscriber_id, kind, dead_letter_id, stream_id, reason, requested_by, requested_at)
+    ON highwater.event_bus_requests TO highwater_operator;
 GRANT INSERT, DELETE ON highwater.event_bus_pauses TO highwater_operator;
 
 -- A role that may connect can hold readers back: a nextval on the sequence takes the lock of a writer before it is refused,
