@@ -16,8 +16,9 @@ GRANT EXECUTE ON FUNCTION highwater.life, highwater.insist_on_life, highwater.se
 GRANT SELECT ON SEQUENCE highwater.events_global_sequence_seq TO highwater_reader;
 
 -- Writers append through the functions, which check what they are asked: a role that may call them can neither make a hole
--- in a stream nor store what cannot be read. They have no INSERT, UPDATE or DELETE on the table: who has INSERT can make a
--- hole.
+-- in a stream nor store what no reader gets past. What is in the JSON of an event the library checks, and for plain SQL `append`;
+-- who calls the other three by itself can store JSON that readers cannot decode, so that it becomes a dead letter, and that keeps
+-- the store from being copied. They have no INSERT, UPDATE or DELETE on the table: who has INSERT can make a hole.
 CREATE ROLE highwater_writer NOLOGIN IN ROLE highwater_reader;
 GRANT EXECUTE ON FUNCTION highwater.append, highwater.append_one, highwater.append_group, highwater.append_new
     TO highwater_writer;
@@ -32,8 +33,9 @@ GRANT USAGE ON SEQUENCE highwater.event_bus_terms TO highwater_subscriber;
 -- Operators also see what other roles' transactions run, and since when.
 CREATE ROLE highwater_operator NOLOGIN IN ROLE highwater_reader, pg_read_all_stats;
 -- They pause subscribers, and request that dead letters are replayed or discarded and read models rebuilt; the subscriber's leader
--- does what is requested.
-GRANT INSERT ON highwater.event_bus_requests TO highwater_operator;
+-- does what is requested, and says what came of it: those columns are not theirs.
+GRANT INSERT (id, subscriber_id, kind, dead_letter_id, stream_id, reason, requested_by, requested_at)
+    ON highwater.event_bus_requests TO highwater_operator;
 GRANT INSERT, DELETE ON highwater.event_bus_pauses TO highwater_operator;
 
 -- A role that may connect can hold readers back: a nextval on the sequence takes the lock of a writer before it is refused,

@@ -4,6 +4,7 @@
 //! For backends on SQL with tables like Highwater's own. One says in [`ByHand`] how its tables are changed, and gets
 //! the tests from [`damage_suite!`](crate::damage_suite).
 
+mod copying;
 mod delivering;
 
 use std::future::Future;
@@ -14,6 +15,7 @@ use uuid::Uuid;
 
 use crate::support::{Ledger, store, within};
 
+pub use copying::*;
 pub use delivering::*;
 
 /// The stream whose second event is damaged, and one that is left alone.
@@ -241,6 +243,7 @@ pub async fn damaged_rows_beside_the_log_are_named<D: ByHand>() {
     use Severity::{Bad, Note, Warning};
     let its_term = format!("its term {} was never given", D::quoted(-4));
     let stands = format!("it stands at {}", D::quoted(-1));
+    let counted = format!("{}; UPDATE event_bus_requests SET failed = -1", request::<D>(0, "rebuild"));
     let everywhere = [
         (checkpoint::<D>("", 1, 1), "checkpoint '': a subscriber's name", Bad),
         (checkpoint::<D>("projection:x", -1, 1), stands.as_str(), Bad),
@@ -249,6 +252,7 @@ pub async fn damaged_rows_beside_the_log_are_named<D: ByHand>() {
         (checkpoint::<D>("projection:x", 1, i64::MAX), "was never given", Bad),
         (request::<D>(0, "dance"), "its kind 'dance' is not known", Warning),
         (request::<D>(0, "discard"), "or lacks a detail", Warning),
+        (counted, "counted below 0", Warning),
         (dead_letter::<D>(0, "lost"), "its state 'lost' is not known", Warning),
         (dead_letter::<D>(0, "dead"), "is not in the log", Warning),
         (report::<D>("projection:x", 1, "dreaming"), "its state 'dreaming' is not known", Note),
@@ -270,6 +274,7 @@ macro_rules! damage_suite {
         $crate::damage_suite! { [$by_hand]
             a_reader_of_a_damaged_event_is_told_and_diagnose_names_it
             missing_events_are_missed
+            an_event_that_no_append_would_store_is_named_by_whatever_copies_it
             a_stream_that_cannot_be_counted_on_from_says_so_and_others_continue
             damaged_rows_beside_the_log_are_named
             a_damaged_dead_letter_is_an_error_where_it_is_asked_for
@@ -277,7 +282,7 @@ macro_rules! damage_suite {
             an_event_whose_content_is_damaged_goes_to_the_dead_letters
             a_checkpoint_that_cannot_be_read_is_never_0
             a_term_that_nobody_was_given_is_replaced_by_the_next_leader
-            a_request_that_nobody_understands_keeps_no_other_waiting
+            requests_that_cannot_be_read_keep_no_other_waiting_however_many_there_are
             a_replay_of_a_dead_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues
         }
     };

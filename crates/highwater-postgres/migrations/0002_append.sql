@@ -159,6 +159,10 @@ BEGIN
                 WHERE e.stream_id = s.id ORDER BY e.stream_version DESC LIMIT 1) l ON true
         ) h;
         IF conflict THEN
+            IF wait_ms IS NOT NULL THEN
+                -- The rest of the transaction is the caller's, here as at the end.
+                PERFORM set_config('lock_timeout', lock_timeout, true);
+            END IF;
             RETURN;
         END IF;
         -- Where it still lacks a lock after a second time, the first row is gone; the unique index keeps versions apart.
@@ -333,6 +337,17 @@ BEGIN
     IF (SELECT s.setting::integer NOT BETWEEN 1 AND 5000 FROM pg_settings s
         WHERE s.name = 'idle_in_transaction_session_timeout') THEN
         PERFORM set_config('idle_in_transaction_session_timeout', '5000', true);
+    END IF;
+    -- JSON with an escaped NUL or half of a surrogate pair could be stored, but not be looked into, decoded and copied wherever other
+    -- JSON is. The library has checked that before it calls the functions above, where a look at every event would be felt. Few events
+    -- have an escape by number at all; then every string is gone through.
+    IF strpos(append.data::text, E'\\u') > 0 OR strpos(append.metadata::text, E'\\u') > 0 THEN
+        BEGIN
+            PERFORM json_strip_nulls(append.data), json_strip_nulls(append.metadata);
+        EXCEPTION WHEN untranslatable_character OR invalid_text_representation THEN
+            RAISE EXCEPTION USING ERRCODE = 'HW008',
+                MESSAGE = 'data and metadata must hold neither the character U+0000 nor half of a surrogate pair';
+        END;
     END IF;
     SELECT e.* INTO stored FROM {schema}.events e WHERE e.id = append.id;
     IF NOT FOUND THEN

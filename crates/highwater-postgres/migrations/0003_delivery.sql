@@ -91,7 +91,8 @@ CREATE TABLE {schema}.event_bus_requests (
         END),
     -- Every instance reads them, again and again.
     CONSTRAINT event_bus_requests_sane CHECK (
-        octet_length(requested_by) <= 8192 AND octet_length(coalesce(reason, '')) <= 8192
+        done >= 0 AND failed >= 0 AND octet_length(requested_by) <= 8192
+        AND octet_length(coalesce(reason, '')) <= 8192 AND octet_length(coalesce(error, '')) <= 16384
         AND requested_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange)
 );
 CREATE INDEX event_bus_requests_open ON {schema}.event_bus_requests (subscriber_id) WHERE finished_at IS NULL;

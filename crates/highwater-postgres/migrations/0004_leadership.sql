@@ -12,7 +12,11 @@ CREATE TABLE {schema}.event_bus_leaders (
     -- As the checkpoint has it: who took over without writing itself down here is not taken for another.
     nonce uuid NOT NULL,
     -- The session that the lock was held on; none where there was no lock.
-    session uuid
+    session uuid,
+    -- Every instance reads them, again and again.
+    CONSTRAINT event_bus_leaders_sane CHECK (
+        octet_length(host) <= 8192 AND octet_length(coalesce(label, '')) <= 8192
+        AND since <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange)
 );
 
 CREATE TABLE {schema}.event_bus_instances (
@@ -23,7 +27,12 @@ CREATE TABLE {schema}.event_bus_instances (
     label text,
     wants text[] NOT NULL,
     prefers text[] NOT NULL,
-    since timestamptz NOT NULL DEFAULT now()
+    since timestamptz NOT NULL DEFAULT now(),
+    -- Likewise. Four thousand subscribers with the longest names have room.
+    CONSTRAINT event_bus_instances_sane CHECK (
+        octet_length(host) <= 8192 AND octet_length(coalesce(label, '')) <= 8192
+        AND octet_length(wants::text) <= 1048576 AND octet_length(prefers::text) <= 1048576
+        AND since <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange)
 );
 
 -- Waits for an instance's own lock, and gives it back at once: who gets it knows that the instance is gone. For a while only,
@@ -59,5 +68,10 @@ CREATE TABLE {schema}.event_bus_reports (
     push_degraded text,
     -- Which events it reads.
     reads text,
-    reported_at timestamptz NOT NULL
+    reported_at timestamptz NOT NULL,
+    -- Observers read them, again and again. Leaders cut errors to a half of this.
+    CONSTRAINT event_bus_reports_sane CHECK (
+        octet_length(state) <= 16384 AND octet_length(coalesce(reason, '')) <= 16384
+        AND octet_length(coalesce(last_error, '')) <= 16384 AND octet_length(coalesce(push_degraded, '')) <= 16384
+        AND octet_length(coalesce(reads, '')) <= 1048576)
 );

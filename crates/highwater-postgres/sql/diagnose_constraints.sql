@@ -10,7 +10,11 @@ FROM (VALUES
     ('events', 'CHECK ((json_typeof(metadata) = ''object''::text))'),
     ('events', 'CHECK ((created_at <@ ''["0001-01-01 00:00:00+00","10000-01-01 00:00:00+00")''::tstzrange))'),
     ('event_bus_dlq', 'CHECK ((state = ANY (ARRAY[''dead''::text, ''parked''::text, ''replayed''::text, ''discarded''::text, ''archived''::text])))'),
-    ('event_bus_requests', 'CHECK ( CASE kind WHEN ''replay''::text THEN (dead_letter_id IS NOT NULL) WHEN ''replay_stream''::text THEN (stream_id IS NOT NULL) WHEN ''replay_all''::text THEN true WHEN ''discard''::text THEN ((dead_letter_id IS NOT NULL) AND (reason IS NOT NULL)) WHEN ''rebuild''::text THEN true WHEN ''reread''::text THEN true ELSE false END)')
+    ('event_bus_requests', 'CHECK ( CASE kind WHEN ''replay''::text THEN (dead_letter_id IS NOT NULL) WHEN ''replay_stream''::text THEN (stream_id IS NOT NULL) WHEN ''replay_all''::text THEN true WHEN ''discard''::text THEN ((dead_letter_id IS NOT NULL) AND (reason IS NOT NULL)) WHEN ''rebuild''::text THEN true WHEN ''reread''::text THEN true ELSE false END)'),
+    ('event_bus_requests', 'CHECK (((done >= 0) AND (failed >= 0) AND (octet_length(requested_by) <= 8192) AND (octet_length(COALESCE(reason, ''''::text)) <= 8192) AND (octet_length(COALESCE(error, ''''::text)) <= 16384) AND (requested_at <@ ''["0001-01-01 00:00:00+00","10000-01-01 00:00:00+00")''::tstzrange)))'),
+    ('event_bus_leaders', 'CHECK (((octet_length(host) <= 8192) AND (octet_length(COALESCE(label, ''''::text)) <= 8192) AND (since <@ ''["0001-01-01 00:00:00+00","10000-01-01 00:00:00+00")''::tstzrange)))'),
+    ('event_bus_instances', 'CHECK (((octet_length(host) <= 8192) AND (octet_length(COALESCE(label, ''''::text)) <= 8192) AND (octet_length((wants)::text) <= 1048576) AND (octet_length((prefers)::text) <= 1048576) AND (since <@ ''["0001-01-01 00:00:00+00","10000-01-01 00:00:00+00")''::tstzrange)))'),
+    ('event_bus_reports', 'CHECK (((octet_length(state) <= 16384) AND (octet_length(COALESCE(reason, ''''::text)) <= 16384) AND (octet_length(COALESCE(last_error, ''''::text)) <= 16384) AND (octet_length(COALESCE(push_degraded, ''''::text)) <= 16384) AND (octet_length(COALESCE(reads, ''''::text)) <= 1048576)))')
 ) AS w (relation, definition)
 LEFT JOIN LATERAL (
     SELECT k.conname, k.convalidated FROM pg_constraint k

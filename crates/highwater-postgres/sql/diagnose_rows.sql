@@ -82,6 +82,13 @@ said (kind, which, wrong) AS (
         ELSE false
     END LIMIT 5)
     UNION ALL
+    (SELECT 'request', r.id::text, 'its time is none that can be shown'
+    FROM {schema}.event_bus_requests r
+    WHERE NOT r.requested_at <@ '[0001-01-01 00:00:00+00,10000-01-01 00:00:00+00)'::tstzrange LIMIT 5)
+    UNION ALL
+    (SELECT 'request', r.id::text, 'what came of it is counted below 0'
+    FROM {schema}.event_bus_requests r WHERE r.done < 0 OR r.failed < 0 LIMIT 5)
+    UNION ALL
     (SELECT 'report', quote_literal(p.subscriber_id), format('its state %L is not known, or a number of it is none', p.state)
     FROM {schema}.event_bus_reports p
     WHERE p.state NOT IN ('catching_up', 'live', 'retrying', 'disconnected', 'paused', 'halted', 'stopped')

@@ -81,6 +81,11 @@ CREATE TABLE event_bus_requests (
             WHEN 'rebuild' THEN 1
             WHEN 'reread' THEN 1
             ELSE 0
-        END)
+        END),
+    -- Every instance reads them, again and again. Times are those of the years 1 to 9999.
+    CONSTRAINT event_bus_requests_sane CHECK (
+        done >= 0 AND failed >= 0 AND length(CAST(requested_by AS BLOB)) <= 8192
+        AND length(CAST(coalesce(reason, '') AS BLOB)) <= 8192 AND length(CAST(coalesce(error, '') AS BLOB)) <= 16384
+        AND requested_at BETWEEN -62135596800000000 AND 253402300799999999)
 ) STRICT;
 CREATE INDEX event_bus_requests_open ON event_bus_requests (subscriber_id, requested_at, id) WHERE finished_at IS NULL;

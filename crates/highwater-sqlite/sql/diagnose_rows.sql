@@ -77,6 +77,12 @@ said (kind, which, wrong) AS (
         ELSE 0
     END
     UNION ALL
+    SELECT 'request', lower(hex(id)), 'its time is none that can be shown'
+    FROM event_bus_requests WHERE requested_at NOT BETWEEN -62135596800000000 AND 253402300799999999
+    UNION ALL
+    SELECT 'request', lower(hex(id)), 'what came of it is counted below 0'
+    FROM event_bus_requests WHERE done < 0 OR failed < 0
+    UNION ALL
     SELECT 'report', quote(subscriber_id), 'its state ' || quote(state) || ' is not known, or a number of it is none'
     FROM event_bus_reports
     WHERE state NOT IN ('catching_up', 'live', 'retrying', 'disconnected', 'paused', 'halted', 'stopped')

@@ -26,7 +26,7 @@ pub trait Requests: Send + Sync {
     fn file_request<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<(), Error>>;
 
     /// The open requests for these subscribers, the oldest first; a hundred of each at most, so that many requests for one
-    /// subscriber do not delay another's few.
+    /// subscriber do not delay another's few. One that cannot be read is not among them, and none of the hundred.
     fn open_requests<'a>(&'a self, subscriber_ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Request>, Error>>;
 
     /// A page of all open requests, by time and then by id.

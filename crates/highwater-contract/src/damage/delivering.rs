@@ -174,9 +174,14 @@ pub async fn a_term_that_nobody_was_given_is_replaced_by_the_next_leader<D: ByHa
     }
 }
 
+/// As many as are read at once stand before the first that can be.
 #[doc(hidden)]
-pub async fn a_request_that_nobody_understands_keeps_no_other_waiting<D: ByHand>() {
-    let (dance, replay) = (request::<D>(0, "dance"), request::<D>(1, "replay_all"));
+pub async fn requests_that_cannot_be_read_keep_no_other_waiting_however_many_there_are<D: ByHand>() {
+    let dances: Vec<String> = (100..200).map(|id| request::<D>(id, "dance")).collect();
+    let dance = format!("{}; {}", request::<D>(0, "dance"), dances.join("; "));
+    // What came of it is for who did it to say.
+    let replay =
+        format!("{}; UPDATE event_bus_requests SET done = -1 WHERE kind = 'replay_all'", request::<D>(1, "replay_all"));
     let (one, two) = (report::<D>("projection:y", -1, "live"), report::<D>("projection:z", 1, "retrying"));
     let negative = "UPDATE event_bus_reports SET failures = -1 WHERE subscriber_id = 'projection:z'";
     let sql = format!("{dance}; {replay}; {one}; {two}; {negative}");
@@ -187,6 +192,8 @@ pub async fn a_request_that_nobody_understands_keeps_no_other_waiting<D: ByHand>
     let open = store.open_requests(&["projection:x".to_owned()]).await.expect("what can be read is read");
     assert!(open.is_empty(), "{open:?}");
     assert_says(&store.request(Uuid::nil()).await, "dance");
+    let (done, id) = (store.request(Uuid::from_u128(1)).await, Uuid::from_u128(1));
+    assert!(matches!(&done, Ok(Some(request)) if request.id == id && request.outcome.is_some()), "{done:?}");
     let reports = store.reports().await.expect("what can be read is read");
     assert!(
         reports.iter().all(|report| !["projection:y", "projection:z"].contains(&&*report.subscriber_id)),

@@ -193,16 +193,33 @@ async fn what_is_expected_of_one_stream_still_holds_after_waiting_for_another() 
 }
 
 #[tokio::test]
-async fn an_append_on_a_transaction_leaves_its_lock_timeout_as_it_was() {
+async fn an_append_on_a_transaction_leaves_its_lock_timeout_as_it_was_whatever_comes_of_it() {
     let db = Db::new();
     let store = db.store().await;
+    let to = |stream: Uuid| Append::to(stream).event(note("x"));
+    let pinned = |stream: Uuid, version: u64| to(stream).expecting(ExpectedVersion::Exact(version));
     let stream = Uuid::now_v7();
-    let mut connection = db.connection().await;
-    let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
-    for _ in 0..2 {
-        store.append_on(&mut tx, &Append::to(stream).event(note("x"))).await.unwrap().1.send();
+    let before = to(stream);
+    store.append(&before).await.unwrap();
+    let two = to(Uuid::now_v7()).and_to(stream).expecting(ExpectedVersion::Exact(7)).event(note("y"));
+    for (what, append, stores) in [
+        ("a new stream", to(Uuid::now_v7()), true),
+        ("one that is there", to(stream), true),
+        ("a version that is expected", pinned(stream, 1), true),
+        ("a version that is not", pinned(stream, 7), false),
+        ("a stream that should not exist", to(stream).expecting(ExpectedVersion::NoStream), false),
+        ("a stream that should", to(Uuid::now_v7()).expecting(ExpectedVersion::StreamExists), false),
+        ("one stream of two", two, false),
+        ("the same again", before.clone().expecting(ExpectedVersion::NoStream), true),
+    ] {
+        let mut connection = db.connection().await;
+        let mut tx = sqlx::Connection::begin(&mut connection).await.unwrap();
+        sqlx::query("SET LOCAL lock_timeout = '7s'").execute(&mut *tx).await.unwrap();
+        let appended = store.append_on(&mut tx, &append).await;
+        assert_eq!(appended.is_ok(), stores, "{what}");
+        assert!(stores || matches!(appended, Err(Error::Conflict { .. })), "{what}");
+        let lock_timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(lock_timeout, "7s", "{what}");
+        tx.rollback().await.unwrap();
     }
-    let lock_timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
-    assert_eq!(lock_timeout, "0");
-    tx.rollback().await.unwrap();
 }

@@ -21,7 +21,8 @@ impl ByHand for Db {
     /// With a term: until one is given, none is called wrong.
     const LOOSE: &str = "SELECT nextval('event_bus_terms');
         ALTER TABLE events DROP CONSTRAINT IF EXISTS events_stream_version_check;
-        ALTER TABLE event_bus_requests DROP CONSTRAINT IF EXISTS event_bus_requests_kind_check;
+        ALTER TABLE event_bus_requests DROP CONSTRAINT IF EXISTS event_bus_requests_kind_check,
+            DROP CONSTRAINT IF EXISTS event_bus_requests_sane;
         ALTER TABLE event_bus_dlq DROP CONSTRAINT IF EXISTS event_bus_dlq_state_check";
     const NOW: &str = "now()";
     const EVENTS: &[Damage] = &[

@@ -232,6 +232,13 @@ async fn indexes_and_constraints_are_known_by_what_they_are() {
     db.execute(&mut admin, "ALTER TABLE {s}.events DROP CONSTRAINT yet_another, ADD CHECK (metadata IS NOT NULL)")
         .await;
     assert_found(&store, Severity::Warning, "constraints", "one is missing", "json_typeof(metadata)").await;
+    for table in ["requests", "leaders", "instances", "reports"] {
+        let drop = format!("ALTER TABLE {{s}}.event_bus_{table} DROP CONSTRAINT event_bus_{table}_sane");
+        db.execute(&mut admin, &drop).await;
+        let findings = store.diagnose().await.unwrap();
+        let mut advice = findings.iter().filter_map(|finding| finding.advice.as_deref());
+        assert!(advice.any(|advice| advice.contains(&format!("event_bus_{table} ADD CHECK"))), "{table}: {findings:?}");
+    }
     // What the advice says fixes it.
     for topic in ["indexes", "constraints"] {
         for finding in store.diagnose().await.unwrap().iter().filter(|finding| finding.topic == topic) {

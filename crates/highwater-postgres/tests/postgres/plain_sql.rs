@@ -93,6 +93,32 @@ async fn the_function_checks_expectations_and_ids_like_the_library() {
 }
 
 #[tokio::test]
+async fn the_function_refuses_escapes_that_cannot_be_read_back_and_nothing_that_looks_like_one() {
+    let db = Db::new();
+    let store = db.store().await;
+    let mut connection = db.connection().await;
+    let call =
+        format!("SELECT * FROM {}.append(gen_random_uuid(), 'Noted', $1::json, metadata => $2::json)", db.schema);
+    let call = async |connection: &mut sqlx::PgConnection, data: &str, metadata: &str| {
+        let called = sqlx::query(sqlx::AssertSqlSafe(call.clone())).bind(data).bind(metadata).execute(connection).await;
+        called.map(drop).map_err(|error| error.as_database_error().unwrap().code().unwrap().into_owned())
+    };
+    let escapes = [r"\u0000", r"\\\u0000", r"\ud800", r"\uD800\u0041", r"\udc00\ud800", r"\ud83d\\\ude00"];
+    for wrong in escapes {
+        for json in [format!(r#"{{"text":"{wrong}"}}"#), format!(r#"{{"a":[[{{"{wrong}":1}}]]}}"#)] {
+            assert_eq!(call(&mut connection, &json, "{}").await, Err("HW008".to_owned()), "{json}");
+            assert_eq!(call(&mut connection, "1", &json).await, Err("HW008".to_owned()), "{json}");
+        }
+    }
+    // Whatever a backslash means in the caller's own strings.
+    db.execute(&mut connection, "SET standard_conforming_strings = off").await;
+    assert_eq!(call(&mut connection, r#""\u0000""#, "{}").await, Err("HW008".to_owned()));
+    let right = r#"{"text":"\u00e4 \ud83d\ude00 \\u0000 \\\\ud800","n":1e99999}"#;
+    assert_eq!(call(&mut connection, right, "{}").await, Ok(()));
+    assert_eq!(page(&store, 0).await.records[0].data, right);
+}
+
+#[tokio::test]
 async fn the_function_makes_its_transaction_durable_and_mortal() {
     let db = Db::new();
     db.store().await;

@@ -28,6 +28,64 @@ async fn what_is_no_request_cannot_be_stored_by_an_operator() {
     roles.drop(&db).await;
 }
 
+#[tokio::test]
+async fn an_operator_says_what_is_to_be_done_and_not_what_came_of_it() {
+    let db = Db::new();
+    db.store().await;
+    let roles = Roles::create(&db).await;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, &format!("SET ROLE {}operator", roles.0)).await;
+    let request = REQUEST.replace("'infinity'", "'2001-01-01'");
+    db.execute(&mut connection, &request).await;
+    for (column, value) in [("done", "-1"), ("failed", "-1"), ("error", "'x'"), ("finished_at", "now()")] {
+        let sql = request.replace("requested_at)", &format!("requested_at, {column})"));
+        let sql = sql.replace("'2001-01-01')", &format!("'2001-01-01', {value})"));
+        let refused = db.try_execute(&mut connection, &sql).await.unwrap_err();
+        assert_eq!(refused.as_database_error().unwrap().code().unwrap(), "42501", "{column}: {refused}");
+    }
+    drop(connection);
+    roles.drop(&db).await;
+}
+
+/// Rows that all instances read all the time, or all observers: `{long}` is longer than any text of ours.
+const UNBOUNDED: [(&str, &str); 13] = [
+    ("event_bus_requests", "UPDATE {s}.event_bus_requests SET done = -1"),
+    ("event_bus_requests", "UPDATE {s}.event_bus_requests SET failed = -1"),
+    ("event_bus_requests", "UPDATE {s}.event_bus_requests SET error = {long}"),
+    ("event_bus_requests", "UPDATE {s}.event_bus_requests SET reason = {long}"),
+    ("event_bus_leaders", "UPDATE {s}.event_bus_leaders SET host = {long}"),
+    ("event_bus_leaders", "UPDATE {s}.event_bus_leaders SET label = {long}"),
+    ("event_bus_leaders", "UPDATE {s}.event_bus_leaders SET since = 'infinity'"),
+    ("event_bus_instances", "UPDATE {s}.event_bus_instances SET label = {long}"),
+    ("event_bus_instances", "UPDATE {s}.event_bus_instances SET wants = array_fill({long}, ARRAY[100])"),
+    ("event_bus_instances", "UPDATE {s}.event_bus_instances SET prefers = array_fill({long}, ARRAY[100])"),
+    ("event_bus_instances", "UPDATE {s}.event_bus_instances SET since = 'infinity'"),
+    ("event_bus_reports", "UPDATE {s}.event_bus_reports SET last_error = {long}"),
+    ("event_bus_reports", "UPDATE {s}.event_bus_reports SET reads = repeat({long}, 100)"),
+];
+
+#[tokio::test]
+async fn a_subscriber_cannot_store_what_fills_the_memory_of_every_instance() {
+    let db = Db::new();
+    db.store().await;
+    let roles = Roles::create(&db).await;
+    let mut connection = db.connection().await;
+    db.execute(&mut connection, &format!("SET ROLE {}subscriber", roles.0)).await;
+    let rows = "INSERT INTO {s}.event_bus_leaders (subscriber_id, instance_id, host, pid, term, nonce)
+            VALUES ('projection:x', gen_random_uuid(), 'here', 1, 1, gen_random_uuid());
+        INSERT INTO {s}.event_bus_instances (session, instance_id, host, pid, wants, prefers)
+            VALUES (gen_random_uuid(), gen_random_uuid(), 'here', 1, '{}', '{}');
+        INSERT INTO {s}.event_bus_reports (subscriber_id, term, state, global_sequence, rate, reported_at)
+            VALUES ('projection:x', 1, 'live', 1, 0, now())";
+    db.execute(&mut connection, &format!("{}; {rows}", REQUEST.replace("'infinity'", "now()"))).await;
+    for (table, sql) in UNBOUNDED {
+        let refused = db.try_execute(&mut connection, &sql.replace("{long}", "repeat('x', 20000)")).await.unwrap_err();
+        assert!(refused.to_string().contains(&format!("{table}_sane")), "{sql}: {refused}");
+    }
+    drop(connection);
+    roles.drop(&db).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_that_no_clock_shows_ends_no_service_of_the_bus() {
     let db = Db::new();

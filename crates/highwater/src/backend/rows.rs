@@ -70,7 +70,7 @@ pub fn attempt(row: &dyn StoredRow) -> Result<DeadLetterAttempt, BoxError> {
     })
 }
 
-/// Reads a request.
+/// Reads a request. Of one that is open, columns of an outcome are not looked at, and need not be there.
 ///
 /// # Errors
 /// Says which one cannot be read, and why.
@@ -84,12 +84,14 @@ pub fn request(row: &dyn StoredRow) -> Result<Request, BoxError> {
             stream_id: row.id("stream_id")?,
             reason: reason.as_deref(),
         };
-        let finished_at = row.time("finished_at")?;
-        let outcome = RequestOutcome {
-            done: count(row, "done")?,
-            failed: count(row, "failed")?,
-            error: row.text("error")?,
-            finished_at,
+        let outcome = match row.time("finished_at")? {
+            None => None,
+            finished_at => Some(RequestOutcome {
+                done: count(row, "done")?,
+                failed: count(row, "failed")?,
+                error: row.text("error")?,
+                finished_at,
+            }),
         };
         Ok(Request {
             id,
@@ -97,7 +99,7 @@ pub fn request(row: &dyn StoredRow) -> Result<Request, BoxError> {
             kind: columns.read().ok_or_else(|| format!("unknown request: {kind:?}"))?,
             requested_by: text(row, "requested_by")?,
             requested_at: time(row, "requested_at")?,
-            outcome: finished_at.is_some().then_some(outcome),
+            outcome,
         })
     };
     read().map_err(|why: BoxError| format!("request {id}: {why}").into())

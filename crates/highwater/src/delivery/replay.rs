@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::driver::Driver;
 use super::handling::{Failure, TimeBudget, call_within};
+use super::journal::cut;
 use super::machine::Machine;
 use crate::subscriber::{Decoder, Handler};
 use crate::{
@@ -244,5 +245,16 @@ fn resolved(dead_letter: &DeadLetter, state: DeadLetterState, request: &Request)
 }
 
 fn failed(reason: &str) -> RequestOutcome {
-    RequestOutcome { error: Some(reason.to_owned()), ..RequestOutcome::default() }
+    RequestOutcome { error: Some(cut(reason)), ..RequestOutcome::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_request_can_be_stored() {
+        let error = failed(&format!("a\0b{}", "x".repeat(100_000))).error.unwrap();
+        assert!(error.starts_with("a\u{fffd}b") && error.len() < 16_384, "{}", error.len());
+    }
 }

@@ -165,6 +165,17 @@ pub enum Invalid {
         /// The highest committed event.
         head: u64,
     },
+    /// A stored event that no append would store, so that no store can be filled with it: it was written past the library.
+    #[error("event {event_id} at {global_sequence}: {source}")]
+    Event {
+        /// The event.
+        event_id: Uuid,
+        /// Its number.
+        global_sequence: u64,
+        /// What is wrong with it.
+        #[source]
+        source: Box<Invalid>,
+    },
     /// Something that cannot be filled into a store.
     #[error("cannot be filled in: {0}")]
     Filling(String),

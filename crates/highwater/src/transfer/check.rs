@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Datelike, Utc};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{Batch, FilledCheckpoint};
 use crate::codec::check_text;
 use crate::subscriber::check_id;
-use crate::{DeadLetterDetail, Invalid, Metadata, Record, Request, RequestKind, StreamName};
+use crate::{DeadLetterDetail, Invalid, Record, Request, RequestKind, StreamName};
 
 const EVENT_TYPE_BYTES_MAX: usize = 255;
 
@@ -59,8 +60,16 @@ pub fn check_records(records: &[Record], after: u64, head: impl Fn(Uuid) -> u64)
     Ok(())
 }
 
-/// What an append would check, but for its limits.
-fn check_content(record: &Record) -> Result<(), Invalid> {
+/// What an append would check, but for its limits. The error names the event.
+pub(super) fn check_content(record: &Record) -> Result<(), Invalid> {
+    let named = |source| {
+        let (event_id, global_sequence) = (record.id, record.global_sequence);
+        Invalid::Event { event_id, global_sequence, source: Box::new(source) }
+    };
+    check_columns(record).map_err(named)
+}
+
+fn check_columns(record: &Record) -> Result<(), Invalid> {
     let name = &record.event_type;
     if name.is_empty() || name.len() > EVENT_TYPE_BYTES_MAX || name.contains('\0') {
         return Err(Invalid::EventType { event_type: name.chars().take(80).collect(), limit: EVENT_TYPE_BYTES_MAX });
@@ -74,11 +83,23 @@ fn check_content(record: &Record) -> Result<(), Invalid> {
         return Err(Invalid::SchemaVersion(record.schema_version));
     }
     check_time("created_at", record.created_at)?;
-    for (what, json) in [("the data", &record.data), ("the metadata", &record.metadata)] {
-        check_text(what, json)?;
-        serde_json::from_str::<&RawValue>(json).map_err(|error| Invalid::NotJson(error.to_string()))?;
+    check_text("the data", &record.data)?;
+    serde_json::from_str::<&RawValue>(&record.data).map_err(|error| Invalid::NotJson(error.to_string()))?;
+    check_metadata(&record.metadata)
+}
+
+/// That it is an object which can be read, also where it looks like one.
+fn check_metadata(json: &str) -> Result<(), Invalid> {
+    let unreadable = |why: String| refused(format!("its metadata cannot be read: {why}"));
+    match check_text("the metadata", json) {
+        Err(Invalid::NotJson(why)) => return Err(unreadable(why)),
+        checked => checked?,
     }
-    Metadata::from_json(&record.metadata).map(drop)
+    match serde_json::from_str::<Map<String, Value>>(json) {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_data() => Err(Invalid::MetadataNotAnObject),
+        Err(error) => Err(unreadable(error.to_string())),
+    }
 }
 
 fn check_checkpoints(checkpoints: &[FilledCheckpoint]) -> Result<(), Invalid> {

@@ -59,7 +59,8 @@ pub struct Copied {
 ///
 /// # Errors
 /// As [`Transfer::fill`](super::Transfer::fill); [`Error::BeingFilled`] also when the source is, by an earlier copy that was
-/// not finished; [`TransferError::CopyDiffers`](crate::transfer::TransferError::CopyDiffers) when the two are not the same.
+/// not finished; [`Invalid::Event`](crate::Invalid::Event) for an event that no append would store;
+/// [`TransferError::CopyDiffers`](crate::transfer::TransferError::CopyDiffers) when the two are not the same.
 pub async fn copy(
     from: &dyn Backend,
     name: &str,

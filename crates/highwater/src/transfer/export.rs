@@ -2,6 +2,7 @@
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use super::check::check_content;
 use super::contents::Contents;
 use super::digest::{Counts, Digest};
 use super::line::{Footer, Header, Line};
@@ -31,7 +32,8 @@ pub struct Exported {
 /// As for what happens meanwhile, see [`copy`](super::copy).
 ///
 /// # Errors
-/// [`Error::BeingFilled`] for a store whose own filling is not finished; [`Error::Unavailable`] when it cannot be read or the lines cannot be written.
+/// [`Error::BeingFilled`] for a store whose own filling is not finished; [`Invalid::Event`](crate::Invalid::Event) for one with an
+/// event that could not be imported; [`Error::Unavailable`] when it cannot be read or the lines cannot be written.
 pub async fn export(
     from: &dyn Backend,
     mut out: impl AsyncWrite + Unpin + Send,
@@ -50,7 +52,10 @@ pub async fn export(
     let mut next = Some(source.records(0));
     while let Some(fetch) = next.take() {
         let page = fetch.await?;
-        page.items.iter().for_each(|record| digest.record(record));
+        for record in &page.items {
+            check_content(record)?;
+            digest.record(record);
+        }
         write(&mut out, &digest.take_lines()).await?;
         report(Phase::Events, digest.counts.events);
         next = page.next;
