@@ -127,6 +127,10 @@ impl<B: Transactional> Wrapper for Flaky<B> {
         Box::pin(self.pass(Call::Read, self.inner.head()))
     }
 
+    fn life(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(self.pass(Call::Read, self.inner.life()))
+    }
+
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(self.pass(Call::Read, self.inner.frontier()))
     }

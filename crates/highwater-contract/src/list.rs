@@ -256,6 +256,7 @@ macro_rules! for_each_case {
                 functions_and_shared_observers_can_be_subscribed [19];
             }
             resuming {
+                a_subscriber_does_not_start_at_an_end_that_is_gone [16];
                 after_a_crash_one_batch_comes_again_at_most [19, 21];
                 after_a_crash_one_event_comes_again_at_most [19, 21];
                 a_checkpoint_is_stored_in_time_however_many_events_wait [19];

@@ -3,8 +3,11 @@
 -- statement before: this one may wait for a replica, and every other reader of a new life waits for the one that draws.
 WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $3, true)),
 taken AS (
-    INSERT INTO {schema}.event_bus_checkpoints AS c (subscriber_id, last_global_sequence, term, nonce, last_event_id)
-    SELECT $1, $2, nextval('{schema_text}.event_bus_terms'), $4, $10 FROM patience
+    INSERT INTO {schema}.event_bus_checkpoints AS c (subscriber_id, last_global_sequence, term, nonce)
+    SELECT $1, $2, nextval('{schema_text}.event_bus_terms'), $4 FROM patience
+    -- One that is new does not start at an event that is gone.
+    WHERE $10::uuid IS NULL OR EXISTS (SELECT FROM {schema}.events e WHERE e.id = $10)
+        OR EXISTS (SELECT FROM {schema}.event_bus_checkpoints k WHERE k.subscriber_id = $1)
     ON CONFLICT (subscriber_id) DO UPDATE
     SET term = nextval('{schema_text}.event_bus_terms'), nonce = $4, updated_at = now()
     RETURNING c.subscriber_id, c.last_global_sequence, c.last_event_id, c.updated_at, c.term, c.nonce, c.setup_version,

@@ -5,7 +5,9 @@ mod writer;
 
 use std::time::Duration;
 
-use highwater::backend::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, Taken, Term};
+use highwater::backend::{
+    BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, Taken, Term, start_is_gone,
+};
 use highwater::{Claim, Error};
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
@@ -50,6 +52,7 @@ impl Checkpoints for PgEventStore {
                         error,
                     )
                     .await),
+                    Err(sqlx::Error::RowNotFound) => Err(start_is_gone(claim)),
                     taken => taken.map_err(|error| self.failed("take over", error)),
                 }
             })

@@ -8,7 +8,7 @@ use highwater::backend::{
 };
 use highwater::{Append, Appended, Error, Filter, Upcasters};
 use sqlx::Row;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgConnection, PgRow};
 use uuid::Uuid;
 
 use crate::error::{failed, in_time};
@@ -68,6 +68,11 @@ impl Log for PgEventStore {
                 .map_err(|e| failed("read the head of the log", e))?;
             Ok(unsigned(head))
         })
+    }
+
+    fn life(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        let looking = async |connection: &mut PgConnection| self.inner.connector.life(connection).await;
+        Box::pin(async move { self.inner.own_pool.work("ask which life of the log it is", looking).await })
     }
 
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {

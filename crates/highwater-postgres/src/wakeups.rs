@@ -306,9 +306,12 @@ async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
     let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
     let for_ever = async {
         loop {
-            let failed = listener.receive(&mut wait).await;
-            // The server may have begun another life, with lower numbers: readers look now, whatever they have seen.
-            listener.hints.send_replace(0);
+            let mut started = false;
+            let failed = listener.receive(&mut wait, &mut started).await;
+            if started {
+                // The server may have begun another life, with lower numbers: readers look, whatever they have seen.
+                listener.hints.send_replace(0);
+            }
             let pause = match failed {
                 ListenError::Moved => continue,
                 ListenError::Lost(error) => {
@@ -332,7 +335,7 @@ async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
 
 impl Listener {
     /// Listens until the connection is lost.
-    async fn receive(&self, wait: &mut Backoff) -> ListenError {
+    async fn receive(&self, wait: &mut Backoff, started: &mut bool) -> ListenError {
         let mut moves = self.hosts.watch_moves();
         if let Err(error) = self.direct.locate("listen").await {
             return ListenError::Lost(chain(&error));
@@ -344,15 +347,21 @@ impl Listener {
             .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
         // The pool is dropped and not closed: that would wait for a server which may never answer again.
         tokio::select! {
-            error = self.receive_on(&pool, wait) => error.map_or_else(|error| error, |never| match never {}),
+            error = self.receive_on(&pool, wait, started) => error.map_or_else(|error| error, |never| match never {}),
             _ = moves.changed() => ListenError::Moved,
         }
     }
 
-    async fn receive_on(&self, pool: &PgPool, wait: &mut Backoff) -> Result<Infallible, ListenError> {
+    async fn receive_on(
+        &self,
+        pool: &PgPool,
+        wait: &mut Backoff,
+        started: &mut bool,
+    ) -> Result<Infallible, ListenError> {
         let listener = tokio::time::timeout(self.direct.timeout(), self.start(pool)).await;
         let mut listener = listener.map_err(|elapsed| ListenError::Lost(elapsed.to_string()))??;
         wait.reset();
+        *started = true;
         self.status.restored();
         let mut due = tokio::time::interval_at(Instant::now() + PING.0, PING.0);
         loop {

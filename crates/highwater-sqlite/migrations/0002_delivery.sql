@@ -86,6 +86,7 @@ CREATE TABLE event_bus_requests (
     CONSTRAINT event_bus_requests_sane CHECK (
         done >= 0 AND failed >= 0 AND length(CAST(requested_by AS BLOB)) <= 8192
         AND length(CAST(coalesce(reason, '') AS BLOB)) <= 8192 AND length(CAST(coalesce(error, '') AS BLOB)) <= 16384
+        AND length(id) = 16 AND coalesce(length(dead_letter_id), 16) = 16 AND coalesce(length(stream_id), 16) = 16
         AND requested_at BETWEEN -62135596800000000 AND 253402300799999999)
 ) STRICT;
 CREATE INDEX event_bus_requests_open ON event_bus_requests (subscriber_id, requested_at, id) WHERE finished_at IS NULL;

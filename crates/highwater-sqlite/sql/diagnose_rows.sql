@@ -80,6 +80,10 @@ said (kind, which, wrong) AS (
     SELECT 'request', lower(hex(id)), 'its time is none that can be shown'
     FROM event_bus_requests WHERE requested_at NOT BETWEEN -62135596800000000 AND 253402300799999999
     UNION ALL
+    SELECT 'request', lower(hex(id)), 'an id in it does not have 16 bytes'
+    FROM event_bus_requests
+    WHERE length(id) <> 16 OR length(dead_letter_id) <> 16 OR length(stream_id) <> 16
+    UNION ALL
     SELECT 'request', lower(hex(id)), 'what came of it is counted below 0'
     FROM event_bus_requests WHERE done < 0 OR failed < 0
     UNION ALL

@@ -14,6 +14,7 @@ FROM (
             WHEN 'reread' THEN 1
             ELSE 0
         END
+        AND length(r.id) = 16 AND coalesce(length(r.dead_letter_id), 16) = 16 AND coalesce(length(r.stream_id), 16) = 16
         AND r.requested_at BETWEEN -62135596800000000 AND 253402300799999999)
 WHERE place <= 100
 ORDER BY requested_at, id

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use highwater::backend::{
     BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Refused, Report, StateColumns, Taken, Term, rows,
+    start_is_gone,
 };
 use highwater::{Claim, Error, Filter};
 use sqlx::Row;
@@ -19,7 +20,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Checkpoints for SqliteEventStore {
     fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
-        Box::pin(self.write("take over", PATIENCE, async move |tx| take_over(tx, claim).await))
+        Box::pin(async move {
+            let taken = self.write("take over", PATIENCE, async move |tx| take_over(tx, claim).await).await?;
+            taken.ok_or_else(|| start_is_gone(claim))
+        })
     }
 
     fn store_checkpoints<'a>(
@@ -89,7 +93,7 @@ async fn store_report(tx: &mut SqliteConnection, report: &Report) -> Result<(), 
     query.execute(tx).await.map(drop)
 }
 
-async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sqlx::Error> {
+async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Option<Taken>, sqlx::Error> {
     let known: bool = sqlx::query_scalar(sql::known).bind(&*claim.subscriber_id).fetch_one(&mut *tx).await?;
     let (term, now) = (draw_term(tx).await?, now());
     let row = sqlx::query(sql::checkpoint_take_over)
@@ -99,8 +103,9 @@ async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sq
         .bind(signed(term))
         .bind(claim.nonce)
         .bind(claim.start_event)
-        .fetch_one(&mut *tx)
+        .fetch_optional(&mut *tx)
         .await?;
+    let Some(row) = row else { return Ok(None) };
     sqlx::query(sql::leader_enter)
         .bind(&*claim.subscriber_id)
         .bind(claim.instance.id)
@@ -113,7 +118,7 @@ async fn take_over(tx: &mut SqliteConnection, claim: &Claim) -> Result<Taken, sq
         .bind(claim.session)
         .execute(&mut *tx)
         .await?;
-    Ok(Taken { checkpoint: checkpoint(&row)?, fresh: !known })
+    Ok(Some(Taken { checkpoint: checkpoint(&row)?, fresh: !known }))
 }
 
 /// A term that was never given before.

@@ -5,7 +5,7 @@ use highwater::backend::{
     columns,
 };
 use highwater::{Append, Appended, Error, Filter, Upcasters};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteExecutor};
 use uuid::Uuid;
 
@@ -95,6 +95,13 @@ impl Log for SqliteEventStore {
         })
     }
 
+    fn life(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            self.inner.gate.file().still_has_its_name()?;
+            life(&self.inner.pool).await.map_err(|e| failed("read which life of the log it is", e))
+        })
+    }
+
     /// Everything that is committed is settled.
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
         self.head()
@@ -126,7 +133,7 @@ impl SqliteEventStore {
 
     async fn all(&self, after: u64, limit: ReadLimit) -> Result<Page, sqlx::Error> {
         let mut connection = self.inner.pool.acquire().await?;
-        let incarnation = life(&mut connection).await?;
+        let incarnation = life(&mut *connection).await?;
         let rows =
             sqlx::query(sql::read_all.clone()).bind(signed(after)).bind(limit.events as i64).fetch(&mut *connection);
         let (records, _) = row::take_page(rows, limit, limit.events).await?;
@@ -136,7 +143,7 @@ impl SqliteEventStore {
 
     async fn filtered(&self, after: u64, filter: &Filter, limit: ReadLimit) -> Result<Page, sqlx::Error> {
         let mut connection = self.inner.pool.acquire().await?;
-        let incarnation = life(&mut connection).await?;
+        let incarnation = life(&mut *connection).await?;
         // Before the rows, so that everything up to there is seen by what comes next.
         let head = highest(&mut *connection).await?.max(after);
         let types = filter.types.names().map(array);
@@ -163,8 +170,8 @@ async fn highest(executor: impl SqliteExecutor<'_>) -> Result<u64, sqlx::Error> 
 
 /// Which life of the log this is. Asked before a page is read: one that is given an older number than its own is void all the same,
 /// and the next says so.
-async fn life(connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
-    sqlx::query_scalar(sql::life).fetch_one(connection).await.map(unsigned)
+async fn life(executor: impl SqliteExecutor<'_>) -> Result<u64, sqlx::Error> {
+    sqlx::query_scalar(sql::life).fetch_one(executor).await.map(unsigned)
 }
 
 fn named_stream(row: &SqliteRow) -> Result<NamedStream, sqlx::Error> {

@@ -14,7 +14,7 @@ pub use crate::append::Position;
 pub use crate::append_queue::{AppendQueue, Appender, Backlog, QueuedAppend};
 pub use crate::backoff::Backoff;
 pub use crate::checkpoints::{
-    Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, StateColumns, Taken, Term,
+    Checkpoint, CheckpointWrite, Checkpoints, Fence, Refused, Report, StateColumns, Taken, Term, start_is_gone,
 };
 
 pub use crate::dead_letters::{

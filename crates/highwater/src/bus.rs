@@ -350,10 +350,17 @@ impl Bus {
                     // Numbers that were rolled back are no events.
                     let back = ReadLimit::events(LAST_AMONG);
                     let from = frontier.saturating_sub(LAST_AMONG as u64);
-                    let page = self.backend().read_all(from, &Filter::ALL, back).await?;
-                    let last = page.records.iter().rfind(|record| record.global_sequence <= frontier);
-                    let event = last.filter(|_| page.complete_to >= frontier).map(|last| last.id);
-                    return Ok(Start { after: frontier, event });
+                    match self.backend().read_all(from, &Filter::ALL, back).await {
+                        Ok(page) if page.complete_to >= frontier => {
+                            let last = page.records.iter().rfind(|record| record.global_sequence <= frontier);
+                            return Ok(Start { after: frontier, event: last.map(|last| last.id) });
+                        }
+                        // The log is another one by now, or its end is large.
+                        Ok(_) | Err(Error::Interrupted { .. }) => {}
+                        // That concerns those who want the event.
+                        Err(Error::Damaged { .. }) => return Ok(Start::after(frontier)),
+                        Err(error) => return Err(error),
+                    }
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

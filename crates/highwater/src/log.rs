@@ -67,6 +67,10 @@ pub trait Log: Send + Sync {
     /// The highest `global_sequence` of any committed event, settled or not; 0 when there is none.
     fn head(&self) -> BoxFuture<'_, Result<u64, Error>>;
 
+    /// Which life of the log it is, as [`Page::incarnation`] says it of a page: a number that was seen in another life may be that
+    /// of another event now.
+    fn life(&self) -> BoxFuture<'_, Result<u64, Error>>;
+
     /// Everything up to here is final: [`read_all`](Self::read_all) reports no higher position as complete. May be too low, even
     /// 0, while unknown writers are open. Returns at once.
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>>;

@@ -8,7 +8,8 @@ use tokio::sync::watch;
 ///
 /// - A hint may be lost, repeated or reordered, and several may arrive as one: a reader that waits for hints also polls from
 ///   time to time. A lost hint may cause only delay.
-/// - A hint is given after the commit, never inside it, and carries the highest `global_sequence` that is known \[G12\].
+/// - A hint is given after the commit, never inside it, and carries the highest `global_sequence` that is known \[G12\]; or 0: hints
+///   were lost, so look.
 /// - Waiters in the same process are woken without a detour over the database.
 pub trait Wakeups: Send + Sync {
     /// Says that everything up to `global_sequence` has been committed. Never waits.

@@ -65,6 +65,7 @@ contracts! {
         fn streams<'a>(&'a self, prefix: &'a str, after: Option<&'a NamedStream>, limit: usize) -> BoxFuture<'a, Result<Vec<NamedStream>, Error>>;
         fn record(&self, event_id: Uuid) -> BoxFuture<'_, Result<Option<Record>, Error>>;
         fn head(&self) -> BoxFuture<'_, Result<u64, Error>>;
+        fn life(&self) -> BoxFuture<'_, Result<u64, Error>>;
         fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>>;
         fn open_writers(&self) -> BoxFuture<'_, Result<Vec<OpenWriter>, Error>>;
         fn newest_schema_version<'a>(&'a self, event_type: &'a str) -> BoxFuture<'a, Result<Option<u32>, Error>>;

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use highwater::backend::{Transactional, lock};
-use highwater::{CheckpointMode, GlobalSequence, ReliableDeliveryConfig};
+use highwater::backend::{Checkpoints, Log, Transactional, lock};
+use highwater::{Append, CheckpointMode, Claim, Error, GlobalSequence, ReliableDeliveryConfig};
+use uuid::Uuid;
 
 use super::players::{Act, Counter, Gate, Observer, batched, bus, config, end, fill};
 use crate::checkpoints::position;
-use crate::support::{eventually, new_stream};
+use crate::support::{Ledger, eventually, new_stream, within};
 use crate::{Call, Flaky, Harness, Settings, Verdict};
 
 /// A process that dies as soon as it wants to store a checkpoint beyond a position, and whether it has.
@@ -139,4 +140,21 @@ pub(crate) async fn checkpoints_that_cannot_be_stored_are_retried<H: Harness>(ha
     bus.wait_for("projection:rough", GlobalSequence(events[29])).await.expect("it gets there");
     assert_eq!(observer.calls(), events, "a living leader delivers nothing twice");
     end(bus).await;
+}
+
+pub(crate) async fn a_subscriber_does_not_start_at_an_end_that_is_gone<H: Harness>(harness: Arc<H>) {
+    let other = harness.fresh(Settings::default()).await;
+    let (store, id) = (harness.fresh(Settings::default()).await, Uuid::now_v7());
+    let last = Append::to(new_stream()).event_with_id(id, Ledger::opened());
+    let start = within("appending", store.append(&last)).await.expect("it can be stored").global_sequence;
+    let claim = Claim { start, start_event: Some(id), ..Claim::of("projection:end") };
+    let told = within("taking over", other.take_over(&claim)).await;
+    assert!(matches!(told, Err(Error::Damaged { .. })), "that log does not have the event: {told:?}");
+    assert_eq!(position(&other, "projection:end").await, None, "so nothing has started there");
+    for (start_event, fresh) in [(id, true), (Uuid::now_v7(), false)] {
+        let claim = Claim { start_event: Some(start_event), ..claim.clone() };
+        let taken = within("taking over", store.take_over(&claim)).await.expect("it can be taken over");
+        assert_eq!((taken.fresh, taken.checkpoint.global_sequence), (fresh, start));
+        assert_eq!(taken.checkpoint.event_id, None, "nothing was handled yet");
+    }
 }

@@ -258,6 +258,13 @@ impl<B: Transactional> Wrapper for Replaced<B> {
         Arc::new(self.clone())
     }
 
+    fn life(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move {
+            let switched = self.switched.load(Ordering::SeqCst);
+            Ok(self.inner().life().await?.wrapping_add(u64::from(switched)))
+        })
+    }
+
     fn read_all<'a>(&'a self, after: u64, filter: &'a Filter, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>> {
         Box::pin(async move {
             let switched = self.switched.load(Ordering::SeqCst);

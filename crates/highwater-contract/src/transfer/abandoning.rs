@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater::backend::{Backend, Batch, Checkpoints, Page, ReadLimit, Record, Transfer};
+use highwater::backend::{Backend, Batch, Checkpoints, Log, Page, ReadLimit, Record, Transfer};
 use highwater::{Claim, Error, Event, Evolve, Filter};
 use uuid::Uuid;
 
@@ -53,7 +53,7 @@ pub(crate) async fn positions_in_what_was_abandoned_are_void<H: Harness>(harness
         let page = page_after(handle, sample.head()).await;
         assert_eq!((page.records, page.complete_to), (Vec::new(), sample.head()));
         assert!(!known.contains(&page.incarnation), "a reader is not told that its position is void: {known:?}");
-        now.push(page.incarnation);
+        now.extend([page.incarnation, within("asking", handle.life()).await.expect("it can be asked")]);
         assert_holds(handle, &smaller).await;
     }
     let taken = within("taking over", store.take_over(&Claim::of("projection:gone"))).await.expect("nobody leads");

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use highwater::backend::{
-    Backend, BoxFuture, DeadLetterDetail, DeadLetters, Filling, NamedStream, OpenWriter, Page, ReadLimit, Record,
-    StreamPage, StreamRead, Transactional, Transfer, Wakeup, Wrapper,
+    Backend, BoxFuture, Checkpoints, DeadLetterDetail, DeadLetters, Filling, NamedStream, OpenWriter, Page, ReadLimit,
+    Record, StreamPage, StreamRead, Taken, Transactional, Transfer, Wakeup, Wrapper,
 };
-use highwater::{Append, Appended, BoxError, Error, Filter, MemoryEventStore, MemoryTx, Upcasters};
+use highwater::{Append, Appended, BoxError, Claim, Error, Filter, MemoryEventStore, MemoryTx, Upcasters};
 use highwater_contract::{Harness, MemoryHarness, OpenAppend, Settings};
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
@@ -87,6 +87,17 @@ impl Wrapper for Drawn {
         &self.shared.beside
     }
 
+    fn take_over<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
+        Box::pin(async move {
+            if claim.start_event.is_none_or(|event| self.shared.state().record(event).is_some()) {
+                let here = Claim { start_event: None, ..claim.clone() };
+                return self.shared.beside.take_over(&here).await;
+            }
+            // Refused there, if it is new.
+            self.shared.beside.take_over(claim).await
+        })
+    }
+
     fn shared(&self) -> Arc<dyn Backend> {
         Arc::new(self.clone())
     }
@@ -129,6 +140,10 @@ impl Wrapper for Drawn {
                 _ => state.head(),
             })
         })
+    }
+
+    fn life(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move { Ok(self.shared.state().life()) })
     }
 
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {

@@ -224,8 +224,8 @@ broken! {
             breaks 16, caught by checkpoints_are_independent;
         starts_everybody_at_zero: FaultyHarness::new(checkpoints::StartsEverybodyAtZero),
             breaks 16, caught by taking_over_stores_the_start;
-        forgets_the_event_at_the_start: FaultyHarness::new(checkpoints::ForgetsTheEventAtTheStart),
-            breaks 16, caught by taking_over_stores_the_start;
+        starts_at_an_end_that_is_gone: FaultyHarness::new(checkpoints::StartsAtAnEndThatIsGone),
+            breaks 16, caught by a_subscriber_does_not_start_at_an_end_that_is_gone;
         takes_a_missing_checkpoint_for_zero: FaultyHarness::new(checkpoints::TakesAMissingCheckpointForZero),
             breaks 16, caught by a_new_subscriber_has_no_checkpoint;
         moves_checkpoints_back: FaultyHarness::new(checkpoints::MovesCheckpointsBack),

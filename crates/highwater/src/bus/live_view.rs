@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use self::follower::Follower;
 use self::status::{ViewProblem, ViewStatus};
-use super::{Bus, Inner, life};
+use super::{Bus, Inner};
 use crate::lock::read;
 use crate::{BusError, Error, Evolve, GlobalSequence, IntoGlobalSequence, codec};
 
@@ -179,12 +179,9 @@ impl<S> LiveView<S> {
             let Some(wanted) = wanted else { return self.wait(|status| status.ready).await };
             loop {
                 self.wait(|status| status.ready && status.position >= wanted).await?;
-                let (position, life) = {
-                    let status = self.shared.status.borrow();
-                    (status.position, status.life)
-                };
+                let life = self.shared.status.borrow().life;
                 // In a life of the log that is over, that position says nothing about the event. The view will notice.
-                match life::now(&*self.shared.bus.shared.backend, position).await {
+                match self.shared.bus.shared.backend.life().await {
                     Ok(now) if life == Some(now) => return Ok(()),
                     Err(error) if !error.is_retryable() => return Err(error),
                     _ => tokio::time::sleep(LOOK_AGAIN).await,

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use super::{Bus, Entry, life};
 use crate::overview::ends;
-use crate::{BusError, Error, Progress, RequestKind, SubscriptionState};
+use crate::{Backoff, BusError, Error, Progress, RequestKind, SubscriptionState};
 
 /// How often to look how far another instance is.
 const LOOK_AT_LEADER: Duration = Duration::from_millis(20);
+/// How often to look, at last, whether a subscriber has noticed that the log is in another life. One that is paused does not.
+const LOOK_AT_LIFE_MAX: Duration = Duration::from_secs(1);
 
 /// A subscriber of a bus in this process. Dropping it stops nothing.
 pub struct Subscription {
@@ -56,18 +58,15 @@ impl Subscription {
     /// cannot be asked.
     pub async fn caught_up(&self) -> Result<(), Error> {
         let mut status = self.entry.status.clone();
-        let at = status.borrow().stored;
-        let (mut head, mut life) = life::head(self.bus.backend(), at).await?;
+        let (mut head, mut life) = life::head(self.bus.backend()).await?;
+        let mut look_again = Backoff::new(LOOK_AT_LEADER, LOOK_AT_LIFE_MAX);
         loop {
-            let mut other_life = false;
-            {
+            let other_life = {
                 let now = status.borrow_and_update();
                 let leads = !matches!(now.state, SubscriptionState::Starting | SubscriptionState::Standby { .. });
-                if now.handled >= head && leads && now.is_set_up {
-                    if now.life == Some(life) {
-                        return Ok(());
-                    }
-                    other_life = true;
+                let other_life = now.life.is_some_and(|handled_in| handled_in != life);
+                if now.handled >= head && leads && now.is_set_up && now.life == Some(life) {
+                    return Ok(());
                 }
                 let reason = match &now.state {
                     SubscriptionState::Halted { reason } => format!("halted: {reason}"),
@@ -77,14 +76,19 @@ impl Subscription {
                 if !reason.is_empty() {
                     return Err(Error::Bus(BusError::NotRunning { subscriber_id: self.entry.id.to_string(), reason }));
                 }
-            }
+                other_life
+            };
             self.entry.not_within("caught_up()")?;
             if other_life {
-                // What it has handled is of another life than what is committed: one of the two has not noticed yet.
-                (head, life) = life::head(self.bus.backend(), at).await?;
+                // What it has handled is of another life than what was committed: one of the two has not noticed yet.
+                (head, life) = life::head(self.bus.backend()).await?;
             }
             let elsewhere = self.entry.state().is_standby();
             if elsewhere && let Some(found) = self.bus.stored_elsewhere(&self.entry).await? {
+                if found.incarnation != life {
+                    (head, life) = life::head(self.bus.backend()).await?;
+                    continue;
+                }
                 match self.entry.other_tables(Some(&found)) {
                     None if found.global_sequence >= head => return Ok(()),
                     Some(tables) if tables.are_newer() => return Err(tables.into_error(&self.entry.id)),
@@ -97,7 +101,8 @@ impl Subscription {
                     return Err(Error::Bus(BusError::NotRunning { subscriber_id: self.entry.id.to_string(), reason }));
                 },
                 // Where another instance processes, only its checkpoint tells.
-                () = tokio::time::sleep(LOOK_AT_LEADER), if elsewhere || other_life => {}
+                () = tokio::time::sleep(LOOK_AT_LEADER), if elsewhere => {}
+                () = tokio::time::sleep(look_again.next_delay()), if other_life => {}
             }
         }
     }

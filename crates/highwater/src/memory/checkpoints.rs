@@ -4,6 +4,7 @@ use chrono::Utc;
 
 use super::MemoryEventStore;
 use super::delivery::Row;
+use crate::checkpoints::start_is_gone;
 use crate::{BoxFuture, Checkpoint, CheckpointWrite, Checkpoints, Claim, Error, Refused, Report, Taken, Term};
 
 impl Checkpoints for MemoryEventStore {
@@ -16,15 +17,11 @@ impl Checkpoints for MemoryEventStore {
             let term = Term { nonce: claim.nonce, ..state.new_term() };
             let updated_at = Utc::now();
             let fresh = !state.checkpoints.contains_key(subscriber_id);
+            if fresh && claim.start_event.is_some_and(|event| self.log.record(event).is_none()) {
+                return Err(start_is_gone(claim));
+            }
             let life = self.log.life();
-            let new = Row {
-                global_sequence: claim.start,
-                event_id: claim.start_event,
-                updated_at,
-                term,
-                setup_version: None,
-                life,
-            };
+            let new = Row { global_sequence: claim.start, event_id: None, updated_at, term, setup_version: None, life };
             let row = state.checkpoints.entry(subscriber_id.to_owned()).or_insert(new);
             (row.term, row.updated_at) = (term, updated_at);
             self.leadership.took_over(claim);

@@ -241,6 +241,10 @@ impl Log for MemoryEventStore {
         Box::pin(async move { Ok(self.log.state().head()) })
     }
 
+    fn life(&self) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move { Ok(self.log.life()) })
+    }
+
     fn frontier(&self) -> BoxFuture<'_, Result<u64, Error>> {
         self.head()
     }

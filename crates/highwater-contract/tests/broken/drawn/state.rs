@@ -54,6 +54,10 @@ impl DrawnState {
         self.drawn
     }
 
+    pub(super) fn life(&self) -> u64 {
+        self.life
+    }
+
     pub(super) fn head(&self) -> u64 {
         self.committed.last_key_value().map_or(0, |(last, _)| *last)
     }

@@ -39,10 +39,10 @@ impl Fault for StartsEverybodyAtZero {
     }
 }
 
-/// Does not store which event a subscriber starts after.
-pub(crate) struct ForgetsTheEventAtTheStart;
+/// Does not look whether the event is there that a subscriber starts after.
+pub(crate) struct StartsAtAnEndThatIsGone;
 
-impl Fault for ForgetsTheEventAtTheStart {
+impl Fault for StartsAtAnEndThatIsGone {
     fn take_over<'a>(&'a self, sound: &'a Sound, claim: &'a Claim) -> BoxFuture<'a, Result<Taken, Error>> {
         Box::pin(async move { sound.memory.take_over(&Claim { start_event: None, ..claim.clone() }).await })
     }

@@ -35,7 +35,7 @@ impl Driver {
     async fn inherit(&mut self, taken: Taken) -> Result<(), Error> {
         // Loaded after the term was raised, so no other instance can park anything after this.
         let parked: HashMap<_, _> = self.shared.backend.parked(&self.subscriber.id).await?.into_iter().collect();
-        if !taken.fresh || self.start.event.is_some() {
+        if !taken.fresh {
             self.check_log(&taken.checkpoint).await?;
         }
         let begun = self.has_begun(&taken);
@@ -55,9 +55,7 @@ impl Driver {
 
     async fn check_log(&self, checkpoint: &Checkpoint) -> Result<(), Error> {
         let (backend, at) = (&self.shared.backend, checkpoint.global_sequence);
-        // An application may have it start beyond the end, on purpose.
-        let meant = at <= self.start.after && self.start.event.is_none();
-        let head = if meant { at } else { backend.head().await? };
+        let head = if at > self.start.after { backend.head().await? } else { at };
         let gone = match checkpoint.event_id {
             Some(id) if head >= at && backend.record(id).await?.is_none() => Some(id),
             _ => None,
