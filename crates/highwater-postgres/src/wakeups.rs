@@ -46,6 +46,8 @@ pub(crate) struct PgWakeups {
     announcer: Announcer,
     channel: String,
     hosts: Hosts,
+    /// Sent when the listening connection is lost, and when there is another.
+    losses: watch::Sender<u64>,
     /// The way to a dedicated session.
     direct: Connector,
     listening: Once,
@@ -147,7 +149,8 @@ impl PgWakeups {
         tokio::spawn(notifier.run(announcer.outgoing.subscribe(), releases));
         let (listening, status, alive) = (Once::new(), Arc::default(), watch::Sender::new(()));
         let leadership = broadcast::Sender::new(LEADERSHIP_HINTS);
-        Self { announcer, channel, hosts, direct, listening, status, leadership, alive }
+        let losses = watch::Sender::new(0);
+        Self { announcer, channel, hosts, losses, direct, listening, status, leadership, alive }
     }
 
     pub(crate) fn announcer(&self) -> Announcer {
@@ -160,6 +163,7 @@ impl PgWakeups {
                 sql: sql.clone(),
                 channel: self.channel.clone(),
                 hints: self.announcer.hints.clone(),
+                losses: self.losses.clone(),
                 leadership: self.leadership.clone(),
                 status: self.status.clone(),
                 hosts: self.hosts.clone(),
@@ -188,7 +192,7 @@ impl Wakeups for PgEventStore {
     /// The first waiter starts the one connection that listens for all of them.
     fn wakeups(&self) -> Wakeup {
         let wakeups = &self.inner.wakeups;
-        let wakeup = Wakeup::new(&wakeups.announcer.hints);
+        let wakeup = Wakeup::with_losses(&wakeups.announcer.hints, &wakeups.losses);
         wakeups.listen(&self.inner.sql);
         wakeup
     }
@@ -279,6 +283,7 @@ struct Listener {
     sql: Arc<Sql>,
     channel: String,
     hints: watch::Sender<u64>,
+    losses: watch::Sender<u64>,
     leadership: broadcast::Sender<Arc<str>>,
     status: Arc<ListenStatus>,
     /// Those of the store, which is the first to know that the primary has moved.
@@ -306,15 +311,10 @@ async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
     let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
     let for_ever = async {
         loop {
-            let mut started = false;
-            let failed = listener.receive(&mut wait, &mut started).await;
-            if started {
-                // The server may have begun another life, with lower numbers: readers look, whatever they have seen.
-                listener.hints.send_replace(0);
-            }
-            let pause = match failed {
+            let pause = match listener.receive(&mut wait).await {
                 ListenError::Moved => continue,
                 ListenError::Lost(error) => {
+                    listener.lose();
                     listener.status.lost(error);
                     wait.next_delay()
                 }
@@ -335,7 +335,7 @@ async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
 
 impl Listener {
     /// Listens until the connection is lost.
-    async fn receive(&self, wait: &mut Backoff, started: &mut bool) -> ListenError {
+    async fn receive(&self, wait: &mut Backoff) -> ListenError {
         let mut moves = self.hosts.watch_moves();
         if let Err(error) = self.direct.locate("listen").await {
             return ListenError::Lost(chain(&error));
@@ -347,21 +347,15 @@ impl Listener {
             .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
         // The pool is dropped and not closed: that would wait for a server which may never answer again.
         tokio::select! {
-            error = self.receive_on(&pool, wait, started) => error.map_or_else(|error| error, |never| match never {}),
+            error = self.receive_on(&pool, wait) => error.map_or_else(|error| error, |never| match never {}),
             _ = moves.changed() => ListenError::Moved,
         }
     }
 
-    async fn receive_on(
-        &self,
-        pool: &PgPool,
-        wait: &mut Backoff,
-        started: &mut bool,
-    ) -> Result<Infallible, ListenError> {
+    async fn receive_on(&self, pool: &PgPool, wait: &mut Backoff) -> Result<Infallible, ListenError> {
         let listener = tokio::time::timeout(self.direct.timeout(), self.start(pool)).await;
         let mut listener = listener.map_err(|elapsed| ListenError::Lost(elapsed.to_string()))??;
         wait.reset();
-        *started = true;
         self.status.restored();
         let mut due = tokio::time::interval_at(Instant::now() + PING.0, PING.0);
         loop {
@@ -383,6 +377,11 @@ impl Listener {
         }
     }
 
+    /// The server may have begun another life, with lower numbers: readers look, whatever they have seen.
+    fn lose(&self) {
+        self.losses.send_modify(|losses| *losses = losses.wrapping_add(1));
+    }
+
     /// Makes sure that the other end is there, and by the same answer that no hint is higher than what has been issued.
     async fn ping(&self, listener: &mut PgListener) -> Result<(), ListenError> {
         let hinted = *self.hints.borrow();
@@ -401,10 +400,15 @@ impl Listener {
         set_up_listener(&mut listener, &self.sql).await?;
         listener.listen(&self.channel).await?;
         // LISTEN first, look second: notifications missed before are made up for here.
+        let hinted = *self.hints.borrow();
         let head: i64 = sqlx::query_scalar(self.sql.head.clone()).fetch_one(&mut listener).await?;
-        if unsigned(head) > *self.hints.borrow() {
+        if unsigned(head) > hinted {
             raise(&self.hints, unsigned(head));
+        } else {
+            cap(&self.hints, hinted, unsigned(head));
         }
+        // When the former connection was lost, those of readers were perhaps still there.
+        self.lose();
         Ok(listener)
     }
 

@@ -26,20 +26,39 @@ pub trait Wakeups: Send + Sync {
 
 /// Receives hints.
 #[derive(Debug, Clone)]
-pub struct Wakeup(watch::Receiver<u64>);
+pub struct Wakeup {
+    hints: watch::Receiver<u64>,
+    losses: Option<watch::Receiver<u64>>,
+}
 
 impl Wakeup {
     /// A receiver for the hints sent into `sender`.
     #[must_use]
     pub fn new(sender: &watch::Sender<u64>) -> Self {
-        Self(sender.subscribe())
+        Self { hints: sender.subscribe(), losses: None }
+    }
+
+    /// The same, and 0 whenever `losses` is sent anything: hints may have been lost, or are of a life of the log that is over.
+    #[must_use]
+    pub fn with_losses(sender: &watch::Sender<u64>, losses: &watch::Sender<u64>) -> Self {
+        Self { losses: Some(losses.subscribe()), ..Self::new(sender) }
     }
 
     /// Waits for the next hint and returns the `global_sequence` it carries; `None` when the store is gone.
     ///
     /// May be dropped at any await: a hint that was not returned is returned by the next call.
     pub async fn next(&mut self) -> Option<u64> {
-        self.0.changed().await.ok()?;
-        Some(*self.0.borrow_and_update())
+        let lost = async {
+            match &mut self.losses {
+                Some(losses) => losses.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let lost = tokio::select! {
+            biased;
+            lost = lost => lost.map(|()| true),
+            changed = self.hints.changed() => changed.map(|()| false),
+        };
+        Some(if lost.ok()? { 0 } else { *self.hints.borrow_and_update() })
     }
 }

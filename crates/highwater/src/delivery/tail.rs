@@ -125,8 +125,6 @@ impl Tail {
         let mut wakeup = backend.wakeups();
         // The highest number in a hint, and one that was seen to be committed.
         let (mut hint, mut checked) = (0, 0);
-        // Hints were lost, and the server may have begun another life with lower numbers: the next one is news, whatever it says.
-        let mut unsure = false;
         let mut look_again = Backoff::new(LOOK_AGAIN.0, LOOK_AGAIN.1);
         let mut backoff = Backoff::of_backend();
         let mut life = 0;
@@ -173,20 +171,20 @@ impl Tail {
             if hint <= position {
                 look_again.reset();
             }
-            if let Some(new) = self.doze(&mut wakeup, pause, |new| new > position || new < hint || unsure).await {
-                unsure = new == 0;
-                hint = if unsure { hint } else { new };
+            if let Some(new) = self.doze(&mut wakeup, position, pause).await {
+                hint = hint.max(new);
                 look_again.reset();
             }
         }
     }
 
-    /// Waits for a hint that is news, or for a while.
-    async fn doze(&self, wakeup: &mut Wakeup, pause: Duration, is_news: impl Fn(u64) -> bool) -> Option<u64> {
+    /// Waits for a hint that says more than is known, or that hints were lost: the log may be in another life, where what is new has
+    /// lower numbers. Or for a while.
+    async fn doze(&self, wakeup: &mut Wakeup, position: u64, pause: Duration) -> Option<u64> {
         let news = async {
             loop {
                 match wakeup.next().await {
-                    Some(hint) if is_news(hint) => return hint,
+                    Some(hint) if hint > position || hint == 0 => return hint,
                     Some(_) => {}
                     // The store is gone; so is this, soon.
                     None => std::future::pending().await,
