@@ -309,9 +309,12 @@ impl From<sqlx::Error> for ListenError {
 /// Listens to other processes, for as long as there is a store: listens first, then says that there may be something new.
 async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
     let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
+    // Before the first connection nothing can be lost: it looks where the log ends.
+    let mut again = false;
     let for_ever = async {
         loop {
-            let pause = match listener.receive(&mut wait).await {
+            let ended = listener.receive(&mut wait, std::mem::replace(&mut again, true)).await;
+            let pause = match ended {
                 ListenError::Moved => continue,
                 ListenError::Lost(error) => {
                     listener.lose();
@@ -335,7 +338,7 @@ async fn listen(listener: Listener, mut alive: watch::Receiver<()>) {
 
 impl Listener {
     /// Listens until the connection is lost.
-    async fn receive(&self, wait: &mut Backoff) -> ListenError {
+    async fn receive(&self, wait: &mut Backoff, again: bool) -> ListenError {
         let mut moves = self.hosts.watch_moves();
         if let Err(error) = self.direct.locate("listen").await {
             return ListenError::Lost(chain(&error));
@@ -347,14 +350,18 @@ impl Listener {
             .connect_lazy_with(self.direct.hosts().options(self.direct.hosts().primary(), Some("listen")));
         // The pool is dropped and not closed: that would wait for a server which may never answer again.
         tokio::select! {
-            error = self.receive_on(&pool, wait) => error.map_or_else(|error| error, |never| match never {}),
+            error = self.receive_on(&pool, wait, again) => error.map_or_else(|error| error, |never| match never {}),
             _ = moves.changed() => ListenError::Moved,
         }
     }
 
-    async fn receive_on(&self, pool: &PgPool, wait: &mut Backoff) -> Result<Infallible, ListenError> {
+    async fn receive_on(&self, pool: &PgPool, wait: &mut Backoff, again: bool) -> Result<Infallible, ListenError> {
         let listener = tokio::time::timeout(self.direct.timeout(), self.start(pool)).await;
         let mut listener = listener.map_err(|elapsed| ListenError::Lost(elapsed.to_string()))??;
+        if again {
+            // When the former connection was lost, those of readers were perhaps still there.
+            self.lose();
+        }
         wait.reset();
         self.status.restored();
         let mut due = tokio::time::interval_at(Instant::now() + PING.0, PING.0);
@@ -407,8 +414,6 @@ impl Listener {
         } else {
             cap(&self.hints, hinted, unsigned(head));
         }
-        // When the former connection was lost, those of readers were perhaps still there.
-        self.lose();
         Ok(listener)
     }
 
