@@ -281,6 +281,7 @@ macro_rules! damage_suite {
             a_subscriber_that_wants_a_damaged_event_stops_in_front_of_it_and_the_others_continue
             an_event_whose_content_is_damaged_goes_to_the_dead_letters
             a_checkpoint_that_cannot_be_read_is_never_0
+            a_transaction_does_not_begin_at_a_checkpoint_that_cannot_be_read
             a_term_that_nobody_was_given_is_replaced_by_the_next_leader
             requests_that_cannot_be_read_keep_no_other_waiting_however_many_there_are
             a_replay_of_a_dead_letter_without_an_event_fails_beside_a_damaged_one_and_the_subscriber_continues

@@ -176,7 +176,7 @@ async fn life(executor: impl SqliteExecutor<'_>) -> Result<u64, sqlx::Error> {
 
 fn named_stream(row: &SqliteRow) -> Result<NamedStream, sqlx::Error> {
     let name: &str = row.try_get(0)?;
-    Ok(NamedStream { name: name.into(), stream_id: row.try_get(1)?, version: row::counted(row.try_get(2)?)? })
+    Ok(NamedStream { name: name.into(), stream_id: row.try_get(1)?, version: row::positive(row.try_get(2)?)? })
 }
 
 fn last_of(records: &[Record]) -> Option<u64> {

@@ -68,7 +68,7 @@ pub(crate) fn counted(number: i64) -> Result<u64, sqlx::Error> {
     columns::counted(number).map_err(sqlx::Error::Decode)
 }
 
-fn positive(number: i64) -> Result<u64, sqlx::Error> {
+pub(crate) fn positive(number: i64) -> Result<u64, sqlx::Error> {
     columns::positive(number).map_err(sqlx::Error::Decode)
 }
 

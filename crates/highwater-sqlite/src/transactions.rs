@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::checkpoints::term;
 use crate::error::{Code, code, commit_failed, failed, is_outage};
-use crate::row::unsigned;
+use crate::row::{counted, unsigned};
 use crate::sql;
 use crate::store::SqliteEventStore;
 use crate::unit_of_work::SqliteTx;
@@ -97,7 +97,7 @@ async fn enter(tx: &mut SqliteTx, fence: &Fence, dead_letter: Option<Uuid>) -> R
         let reason = "the position comes from another life of the log".to_owned();
         return Err(Error::Interrupted { reason });
     }
-    let global_sequence = unsigned(row.try_get(0).map_err(begin_failed)?);
+    let global_sequence = row.try_get(0).and_then(counted).map_err(begin_failed)?;
     let Some(dead_letter) = dead_letter else { return Ok((global_sequence, true)) };
     let open = sqlx::query_scalar(sql::dead_letter_is_open).bind(dead_letter).bind(&*fence.subscriber_id);
     Ok((global_sequence, open.fetch_one(&mut **tx).await.map_err(begin_failed)?))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use highwater::backend::{Checkpoints, DeadLetterQuery, DeadLetters, Requests, Transactional};
+use highwater::backend::{Backend, Checkpoints, DeadLetterQuery, DeadLetters, Opening, Requests, Transactional};
 use highwater::{
     Error, EventBus, EventTypes, GlobalSequence, InstanceMode, Problem, ReliableDeliveryConfig, SubscriberOptions,
     Subscription, SubscriptionState,
@@ -12,9 +12,10 @@ use highwater::{
 use uuid::Uuid;
 
 use super::{ByHand, DAMAGED, EVENTS, SOUND, Told, dead_letter, history, report, request};
+use crate::checkpoints::take_over;
 use crate::delivery::players::{Observer, end, in_state, one};
 use crate::notes::quick;
-use crate::support::{Ledger, eventually};
+use crate::support::{Ledger, eventually, within};
 use crate::{Call, Flaky, Verdict};
 
 #[doc(hidden)]
@@ -148,6 +149,16 @@ pub async fn a_checkpoint_that_cannot_be_read_is_never_0<D: ByHand>() {
         assert_eq!(stopped.calls(), [0_u64; 0], "nothing is delivered from a position that nobody knows");
         end(bus).await;
     }
+}
+
+/// The term still holds, so nothing but the position speaks against the transaction.
+#[doc(hidden)]
+pub async fn a_transaction_does_not_begin_at_a_checkpoint_that_cannot_be_read<D: ByHand>() {
+    let (by_hand, store) = history::<D>().await;
+    let (fence, _) = take_over(&store, "projection:x", 0).await;
+    by_hand.execute("UPDATE event_bus_checkpoints SET last_global_sequence = -1").await;
+    let begun = within("beginning", store.begin(&fence, Opening::Handler, None)).await;
+    assert_says(&begun.map(|begun| begun.global_sequence), "nothing is negative");
 }
 
 /// Waits until this was the last event that an observer handled.
