@@ -221,6 +221,7 @@ impl Notifier {
     /// Ends with the store. A hint that cannot be sent is sent again, unless a newer one replaces it.
     async fn run(mut self, mut outgoing: watch::Receiver<u64>, mut releases: mpsc::Receiver<String>) {
         let mut wait = Backoff::new(RECONNECT.0, RECONNECT.1);
+        let mut told = false;
         loop {
             let begun;
             let sent = tokio::select! {
@@ -240,10 +241,16 @@ impl Notifier {
             match sent {
                 Ok(()) => {
                     wait.reset();
+                    if std::mem::take(&mut told) {
+                        tracing::info!("other processes are notified again");
+                    }
                     tokio::time::sleep(rest_after(begun.elapsed())).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot notify other processes; they find new events by polling");
+                    // Once, and not with every attempt.
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(%error, "cannot notify other processes; retrying, they poll");
+                    }
                     self.connection = None;
                     outgoing.mark_changed();
                     tokio::time::sleep(wait.next_delay()).await;

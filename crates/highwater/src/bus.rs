@@ -29,7 +29,7 @@ use crate::delivery::tail::Tail;
 use crate::kinds::warn_of_missing_kinds;
 use crate::lock::lock;
 use crate::{
-    Backend, BusError, Coordinator, Error, Filter, InstanceMode, IntoSubscriber, Invalid, LocalCoordinator,
+    Backend, Backoff, BusError, Coordinator, Error, Filter, InstanceMode, IntoSubscriber, Invalid, LocalCoordinator,
     MemoryEventStore, ProjectorCoordinator, ReadLimit, ReliableDeliveryConfig, StartAt, StateIs, Subscriber,
     Transactional,
 };
@@ -122,6 +122,8 @@ struct BusState {
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long to wait for the end of the log to be known, when a subscriber wants to start there.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait between two looks at it: at first, and at most.
+const LOOK_AT_END: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// Among how many numbers the last event is looked for then: those after it were rolled back.
 const LAST_AMONG: usize = 32;
 
@@ -343,6 +345,7 @@ impl Bus {
 
     /// Where the log is settled now, with the event there. While writers are open it may take a moment until that is known.
     async fn end(&self) -> Result<Start, Error> {
+        let mut pause = Backoff::new(LOOK_AT_END.0, LOOK_AT_END.1);
         let look = async {
             loop {
                 let frontier = self.backend().frontier().await?;
@@ -362,7 +365,7 @@ impl Bus {
                         Err(error) => return Err(error),
                     }
                 }
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                tokio::time::sleep(pause.next_delay()).await;
             }
         };
         match tokio::time::timeout(END_TIMEOUT, look).await {

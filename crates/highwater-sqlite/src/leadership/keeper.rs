@@ -250,8 +250,8 @@ impl LockCell {
     fn check(&self) {
         if self.lock().as_ref().is_some_and(|lock| !lock.is_there()) {
             tracing::warn!(
-                "a lock file was replaced or removed: another instance took over because this one gave no sign of life, or \
-                 the file was deleted; leadership lost"
+                "leadership lost: its lock file was replaced or removed. Another instance took over because this one gave \
+                 no sign of life, or the file was deleted"
             );
             self.give_up();
         }

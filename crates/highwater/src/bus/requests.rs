@@ -50,10 +50,11 @@ impl Bus {
         self.must_know(subscriber_id).await?;
         let entry = self.inner.entry(subscriber_id);
         let mut deadline = entry.as_ref().map(|_| Instant::now() + self.inner.config.wait_timeout);
+        let mut pause = Backoff::new(LOOK_AT_REQUEST.0, LOOK_AT_REQUEST.1);
         // A subscriber that was only just subscribed here may not have its checkpoint yet.
         while !self.backend().set_paused(subscriber_id, paused).await? {
             match deadline {
-                Some(at) if Instant::now() < at => tokio::time::sleep(LOOK_AT_REQUEST.0).await,
+                Some(at) if Instant::now() < at => tokio::time::sleep(pause.next_delay()).await,
                 _ => return Err(Error::Bus(BusError::UnknownSubscriber(subscriber_id.to_owned()))),
             }
             deadline = deadline.filter(|_| self.inner.entry(subscriber_id).is_some());
