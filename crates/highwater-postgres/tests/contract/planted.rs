@@ -14,6 +14,7 @@ use crate::support::{Database, Db};
 /// In `public`: for every operator and function that statements name, one that fits types which PostgreSQL's own needs a conversion
 /// for, and is therefore preferred. Its result is of a type that fits nowhere, and it fails.
 const PLANTS: &str = r#"
+SET check_function_bodies = off;
 GRANT CREATE ON SCHEMA public TO PUBLIC;
 CREATE TYPE public.planted AS (nothing int);
 DO $do$
@@ -23,6 +24,9 @@ DECLARE
         'bool', 'xid', 'xid8', '_int8', '_uuid', '_text', '_varchar'];
     body text := 'LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION ''what a stranger planted was called''; END $$';
 BEGIN
+    FOR it IN SELECT l.name AS l, r.name AS r FROM unnest(types) AS l (name), unnest(types) AS r (name) LOOP
+        EXECUTE format('CREATE FUNCTION public.operate(%s, %s) RETURNS public.planted %s', it.l, it.r, body);
+    END LOOP;
     FOR it IN
         SELECT DISTINCT o.oprname, l.name AS l, r.name AS r
         FROM pg_operator o, unnest(types) AS l (name), unnest(types) AS r (name)
@@ -31,7 +35,6 @@ BEGIN
             AND NOT EXISTS (SELECT FROM pg_operator p WHERE p.oprname = o.oprname
                 AND p.oprnamespace = 'pg_catalog'::regnamespace AND p.oprleft = l.name::regtype AND p.oprright = r.name::regtype)
     LOOP
-        EXECUTE format('CREATE OR REPLACE FUNCTION public.operate(%s, %s) RETURNS public.planted %s', it.l, it.r, body);
         EXECUTE format('CREATE OPERATOR public.%s (FUNCTION = public.operate, LEFTARG = %s, RIGHTARG = %s)',
             it.oprname, it.l, it.r);
     END LOOP;

@@ -29,7 +29,7 @@ fn no_function_just_looks() {
 }
 
 fn declares(text: &str, items: &[&str], name: &str) -> bool {
-    text.lines().any(|line| {
+    text.lines().filter(|line| line.contains(name)).any(|line| {
         let mut words = line.split([' ', '(', '<', '{', ';', ':']).skip_while(|word| !items.contains(word));
         !line.trim_start().starts_with("//") && words.nth(1) == Some(name)
     })
