@@ -1,5 +1,5 @@
--- Roles for Highwater on PostgreSQL. Run as the owner of the schema, after initialize(), with the schema's name in place
--- of "highwater" if yours is another. Then: GRANT highwater_writer TO my_application.
+-- Roles for Highwater on PostgreSQL. Run as the owner of the schema that may also create roles (CREATEROLE), after initialize(),
+-- with the schema's name in place of "highwater" if yours is another. Then: GRANT highwater_writer TO my_application.
 
 -- Nobody else gets at it.
 REVOKE ALL ON SCHEMA highwater FROM PUBLIC;
@@ -30,13 +30,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON highwater.event_bus_checkpoints, highwat
     highwater.event_bus_instances, highwater.event_bus_reports TO highwater_subscriber;
 GRANT USAGE ON SEQUENCE highwater.event_bus_terms TO highwater_subscriber;
 
--- Operators also see what other roles' transactions run, and since when.
-CREATE ROLE highwater_operator NOLOGIN IN ROLE highwater_reader, pg_read_all_stats;
+CREATE ROLE highwater_operator NOLOGIN IN ROLE highwater_reader;
 -- They pause subscribers, and request that dead letters are replayed or discarded and read models rebuilt; the subscriber's leader
 -- does what is requested, and says what came of it: those columns are not theirs.
 GRANT INSERT (id, subscriber_id, kind, dead_letter_id, stream_id, reason, requested_by, requested_at)
     ON highwater.event_bus_requests TO highwater_operator;
 GRANT INSERT, DELETE ON highwater.event_bus_pauses TO highwater_operator;
+-- They also see what other roles' transactions run, and since when. Since PostgreSQL 16 this takes a superuser, or a role that was
+-- given pg_read_all_stats WITH ADMIN OPTION; without it everything above works all the same.
+GRANT pg_read_all_stats TO highwater_operator;
 
 -- A role that may connect can hold readers back: a nextval on the sequence takes the lock of a writer before it is refused,
 -- and inside a savepoint the transaction continues with it. Rights cannot prevent that. So let no role connect that need

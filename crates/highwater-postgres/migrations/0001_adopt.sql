@@ -32,6 +32,9 @@ BEGIN
 END
 $highwater$;
 
+-- A recovery would empty it.
+ALTER TABLE {schema}.events SET LOGGED;
+
 ALTER TABLE {schema}.events
     ADD COLUMN IF NOT EXISTS schema_version integer NOT NULL DEFAULT 1,
     ADD COLUMN IF NOT EXISTS metadata json NOT NULL DEFAULT '{}',

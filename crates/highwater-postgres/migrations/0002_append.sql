@@ -381,6 +381,8 @@ BEGIN
                 coalesce(stored.stream_name, stored.stream_id::text)),
             HINT = 'Use another id.';
     END IF;
+    -- It can be seen, which does not mean that it is on the disk and on the replicas: this makes the commit wait for that.
+    PERFORM pg_logical_emit_message(true, 'highwater', '');
     RETURN QUERY SELECT stored.global_sequence, stored.stream_version;
 END
 $highwater$;

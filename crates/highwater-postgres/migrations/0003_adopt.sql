@@ -1,5 +1,8 @@
 -- Before 0003_delivery when there are tables of checkpoints or dead letters already, from before there were terms and states: they
 -- are adopted with what they hold.
+ALTER TABLE IF EXISTS {schema}.event_bus_checkpoints SET LOGGED;
+ALTER TABLE IF EXISTS {schema}.event_bus_dlq SET LOGGED;
+
 ALTER TABLE IF EXISTS {schema}.event_bus_checkpoints
     ADD COLUMN IF NOT EXISTS term bigint NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS nonce uuid NOT NULL DEFAULT gen_random_uuid(),

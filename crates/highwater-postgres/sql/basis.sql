@@ -9,6 +9,12 @@ SELECT a.attidentity = 'a' AS identity, s.seqcache = 1 AS cache, s.seqincrement 
         SELECT FROM pg_class c
         WHERE c.relnamespace = t.relnamespace AND c.relrowsecurity
             AND (c.relname IN ('events', 'server_life') OR c.relname LIKE 'event\_bus\_%')) AS unfiltered,
+    -- A recovery empties what is unlogged.
+    NOT EXISTS (
+        SELECT FROM pg_class c
+        WHERE c.relnamespace = t.relnamespace AND c.relkind IN ('r', 'p', 'S') AND c.relpersistence <> 'p'
+            AND (c.relname IN ('events', 'events_global_sequence_seq', 'settled', 'filling', 'migrations')
+                OR c.relname LIKE 'event\_bus\_%')) AS logged,
     current_setting('server_encoding') = 'UTF8' AS utf8,
     -- Their texts name the schema that they were made in.
     NOT EXISTS (

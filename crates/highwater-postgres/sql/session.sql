@@ -16,6 +16,8 @@ SELECT
     CASE WHEN NOT $4 AND current_setting('transaction_timeout', true) IS NOT NULL
         THEN pg_catalog.set_config('transaction_timeout', '0', $2) END,
     CASE WHEN $5 THEN pg_catalog.set_config('search_path', 'pg_catalog', $2) END,
+    -- Names of types are compared as they are written without it.
+    CASE WHEN $5 THEN pg_catalog.set_config('quote_all_identifiers', 'off', $2) END,
     pg_catalog.set_config('lock_timeout', coalesce($1, current_setting('lock_timeout')), $2),
     pg_catalog.set_config('idle_in_transaction_session_timeout',
         -- As an interval, because it is shown with a unit. pg_settings knows the number, and takes a millisecond to list all.

@@ -129,6 +129,8 @@ impl PgEventStore {
         let read_failed = |e| failed("check the layout of the database", e);
         let probed = sqlx::query(self.inner.sql.probe.clone()).execute_in_time(&self.inner.own_pool).await;
         probed.map_err(read_failed)?;
+        // Before the sequence is read: what was proved by then is never above it, and writers go on meanwhile.
+        let settled = self.settled_to().await?;
         let row = sqlx::query(self.inner.sql.basis.clone())
             .fetch_optional_in_time(&self.inner.own_pool)
             .await
@@ -163,6 +165,10 @@ impl PgEventStore {
                 "the schema was renamed, and its functions append to the one of the former name: ALTER SCHEMA … RENAME TO that name, \
                  or copy the events to a new schema",
             ),
+            (
+                "logged",
+                "a table of the store is unlogged, and the next recovery of the server would empty it: ALTER TABLE … SET LOGGED",
+            ),
             ("life", "server_life is not unlogged, so a recovery would go unnoticed: ALTER TABLE … SET UNLOGGED"),
         ] {
             if !row.try_get::<Option<bool>, _>(column).map_err(read_failed)?.unwrap_or(false) {
@@ -171,16 +177,18 @@ impl PgEventStore {
         }
         let highest = unsigned(row.try_get("highest").map_err(read_failed)?);
         let last_value = unsigned(row.try_get("last_value").map_err(read_failed)?);
-        let settled = self.settled_to().await?;
         if last_value < highest.max(settled) {
             let below = match highest < settled {
                 true => format!("{settled}, which readers have passed"),
                 false => format!("the highest event {highest}"),
             };
+            // Never back, whatever has been appended since.
             problems.push(format!(
-                "the sequence stands at {last_value}, below {below}: while nothing writes, SELECT setval('{}', {})",
+                "the sequence stands at {last_value}, below {below}: while nothing writes, SELECT setval('{}', \
+                 greatest(last_value, {})) FROM {}",
                 self.inner.schema.render("{schema_text}.events_global_sequence_seq"),
                 highest.max(settled),
+                self.inner.schema.render("{schema}.events_global_sequence_seq"),
             ));
         }
         if problems.is_empty() { Ok(()) } else { Err(Error::Unfit { reason: problems.join("; ") }) }

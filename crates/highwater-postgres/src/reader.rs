@@ -267,7 +267,7 @@ fn observed_in<'r, T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>>(
 fn set_back(last_value: u64, settled: u64, highest: u64) -> Error {
     let why = format!(
         "the sequence of event numbers was set back to {last_value}, and readers have passed {settled}; stop the writers, and set \
-         it to {} with setval",
+         it to {} with setval, unless it stands higher by then",
         settled.max(highest)
     );
     Error::Damaged { action: "read in order", source: why.into() }

@@ -46,9 +46,9 @@ impl SchemaName {
             return refuse("PostgreSQL keeps that name for itself");
         }
         // A dollar sign could end the quoted body of a function, format() takes a percent sign for a placeholder, and a
-        // backslash is an escape where standard_conforming_strings is off.
-        if name.chars().any(|c| c.is_control() || matches!(c, '$' | '%' | '\\')) {
-            return refuse("it holds a control character, a dollar sign, a percent sign or a backslash");
+        // backslash is an escape where standard_conforming_strings is off. A slash ends the schema's name in the keys of locks.
+        if name.chars().any(|c| c.is_control() || matches!(c, '$' | '%' | '\\' | '/')) {
+            return refuse("it holds a control character, a dollar sign, a percent sign, a backslash or a slash");
         }
         Ok(Self(name.to_owned()))
     }
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn names_that_cannot_be_are_refused() {
-        for name in ["", "pg_mine", "information_schema", "a$b", "a%b", "a\\b", "a\0b", "a\nb", &"x".repeat(64)] {
+        for name in ["", "pg_mine", "information_schema", "a$b", "a%b", "a\\b", "a/b", "a\0b", "a\nb", &"x".repeat(64)]
+        {
             assert!(matches!(SchemaName::new(name), Err(Invalid::SchemaName { .. })), "{name:?}");
         }
     }

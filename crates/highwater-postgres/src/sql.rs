@@ -156,6 +156,7 @@ statements! {
     settled_to,
     still_open,
     streams,
+    until_durable,
     validate,
     watch_client,
 }

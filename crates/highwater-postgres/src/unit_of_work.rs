@@ -200,7 +200,12 @@ impl<'c> UnitOfWork<'c> {
         }
         if done.iter().any(|appended| appended.repeated) {
             if done.iter().all(|appended| appended.repeated) {
+                let store = self.store.clone();
                 self.rollback().await?;
+                // What was to make sure that they are safe has been rolled back with the rest.
+                let waiting =
+                    async |connection: &mut PgConnection| write::until_durable(connection, &store.inner.sql).await;
+                store.inner.own_pool.work("wait until the repeated append is safe", waiting).await?;
                 return Ok(done);
             }
             let stored = done.iter().filter(|appended| appended.repeated).count();

