@@ -129,7 +129,7 @@ impl PgEventStore {
         let read_failed = |e| failed("check the layout of the database", e);
         let probed = sqlx::query(self.inner.sql.probe.clone()).execute_in_time(&self.inner.own_pool).await;
         probed.map_err(read_failed)?;
-        // Before the sequence is read: what was proved by then is never above it, and writers go on meanwhile.
+        // Before the sequence is read: what was proved by then is never above it, and writers append meanwhile.
         let settled = self.settled_to().await?;
         let row = sqlx::query(self.inner.sql.basis.clone())
             .fetch_optional_in_time(&self.inner.own_pool)

@@ -27,6 +27,7 @@
 //! - The functions `append_group`, `append_new` and `append_one` in the database store what the library appends, and `append` is for
 //!   callers in plain SQL; see `migrations/0002_append.sql`. A bare `INSERT` or `COPY` is seen by readers all the same.
 
+mod announcement;
 mod appender;
 mod blockers;
 mod checkpoints;
@@ -55,11 +56,12 @@ mod unit_of_work;
 mod wakeups;
 mod write;
 
+pub use announcement::Announcement;
 pub use config::PgConfig;
 /// The sqlx that transactions and pools come from: version 0.9. Applications that use this one cannot mix two.
 pub use sqlx;
 pub use store::PgEventStore;
-pub use unit_of_work::{Announcement, PgTx, UnitOfWork};
+pub use unit_of_work::{PgTx, UnitOfWork};
 
 /// The event bus on PostgreSQL: the same engine as everywhere, over a [`PgEventStore`].
 pub type PgEventBus = highwater::EventBus<PgEventStore>;

@@ -7,6 +7,7 @@ use highwater::{Append, Appended, Error};
 use sqlx::postgres::PgConnection;
 use sqlx::{Postgres, Transaction};
 
+use crate::announcement::Announcement;
 use crate::connect;
 use crate::error::{append_failed, commit_refused, failed, in_time, is_lost, sqlstate};
 use crate::own_pool::ANSWER_TIMEOUT;
@@ -82,7 +83,7 @@ impl PgEventStore {
             Err(NotAppended::Failed(error)) => return Err(self.explain_failure(error, &prepared).await?.1),
         };
         highwater::backend::appended_in_handler(appended.global_sequence);
-        let announcement = Announcement { store: self.clone(), global_sequence: appended.global_sequence };
+        let announcement = Announcement::new(self, appended.global_sequence);
         Ok((appended, announcement))
     }
 
@@ -198,18 +199,15 @@ impl<'c> UnitOfWork<'c> {
                 Err(NotAppended::Failed(error)) => return self.stored_before(error, &prepared, append).await,
             }
         }
-        if done.iter().any(|appended| appended.repeated) {
-            if done.iter().all(|appended| appended.repeated) {
+        match done.iter().filter(|appended| appended.repeated).count() {
+            0 => {}
+            stored if stored == done.len() => {
                 let store = self.store.clone();
+                // First, so that nothing of ours is held while we look, and wait until it is safe.
                 self.rollback().await?;
-                // What was to make sure that they are safe has been rolled back with the rest.
-                let waiting =
-                    async |connection: &mut PgConnection| write::until_durable(connection, &store.inner.sql).await;
-                store.inner.own_pool.work("wait until the repeated append is safe", waiting).await?;
-                return Ok(done);
+                return stored_before(&store, &prepared).await;
             }
-            let stored = done.iter().filter(|appended| appended.repeated).count();
-            return Err(self.roll_back(Error::PartlyStored { stored, total: done.len() }).await);
+            stored => return Err(self.roll_back(Error::PartlyStored { stored, total: done.len() }).await),
         }
         let Self { store, tx, .. } = self;
         match tokio::time::timeout(COMMIT_TIMEOUT, tx.commit()).await {
@@ -252,18 +250,7 @@ impl<'c> UnitOfWork<'c> {
         if stored.is_none() {
             return Err(error);
         }
-        let looking = async |connection: &mut PgConnection| {
-            let mut done = Vec::with_capacity(all.len());
-            for append in all {
-                done.extend(write::stored_before(connection, &store.inner.sql, append).await?);
-            }
-            Ok(done)
-        };
-        let done = store.inner.own_pool.work("look up event ids", looking).await?;
-        if done.len() < all.len() {
-            return Err(Error::PartlyStored { stored: done.len(), total: all.len() });
-        }
-        Ok(done)
+        stored_before(&store, all).await
     }
 
     async fn roll_back(self, error: Error) -> Error {
@@ -275,6 +262,22 @@ impl<'c> UnitOfWork<'c> {
     }
 }
 
+/// The answers to appends that an earlier attempt has committed, all of them.
+async fn stored_before(store: &PgEventStore, all: &[Prepared]) -> Result<Vec<Appended>, Error> {
+    let looking = async |connection: &mut PgConnection| {
+        let mut done = Vec::with_capacity(all.len());
+        for append in all {
+            done.extend(write::stored_before(connection, &store.inner.sql, append).await?);
+        }
+        Ok(done)
+    };
+    let done = store.inner.own_pool.work("look up event ids", looking).await?;
+    if done.len() < all.len() {
+        return Err(Error::PartlyStored { stored: done.len(), total: all.len() });
+    }
+    Ok(done)
+}
+
 /// Explicitly: a dropped transaction only queues its ROLLBACK, and readers, or the next to want a checkpoint, would wait for it.
 pub(crate) async fn roll_back(tx: Transaction<'_, Postgres>) {
     match tokio::time::timeout(ANSWER_TIMEOUT, tx.rollback()).await {
@@ -284,20 +287,5 @@ pub(crate) async fn roll_back(tx: Transaction<'_, Postgres>) {
         }
         // The pool closes it.
         Err(_) => tracing::debug!("a rollback was not answered in time; the server rolls back by itself"),
-    }
-}
-
-/// Tells that a transaction with appends has been committed. Only a hint: if it is not sent, polling finds the events.
-#[derive(Debug, Clone)]
-#[must_use = "send it after the commit, or subscribers learn of the events only by polling"]
-pub struct Announcement {
-    store: PgEventStore,
-    global_sequence: u64,
-}
-
-impl Announcement {
-    /// To be called after the commit.
-    pub fn send(self) {
-        self.store.announce(self.global_sequence);
     }
 }

@@ -43,7 +43,7 @@ pub use live_view::{LiveView, ViewOptions, ViewSnapshot};
 pub use problem::Problem;
 pub use requests::Filed;
 pub use subscription::Subscription;
-pub use waiting::Waited;
+pub use waiting::{CaughtUp, Waited};
 
 /// The event bus in memory.
 pub type MemoryEventBus = EventBus<MemoryEventStore>;

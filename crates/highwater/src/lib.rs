@@ -113,7 +113,7 @@ pub use upcast::Upcasters;
 ///
 /// Begin with [`EventStore::overview`], [`EventStore::explain`], [`EventStore::repair`] and [`Bus::dead_letters`].
 pub mod operations {
-    pub use crate::bus::{DeadLetterQueue, Filed, Waited};
+    pub use crate::bus::{CaughtUp, DeadLetterQueue, Filed, Waited};
     pub use crate::dead_letters::{DeadLetter, DeadLetterDetail, DeadLetterQuery, DeadLetterState};
     pub use crate::diagnose::{Finding, Planned, Severity};
     pub use crate::error::chain;

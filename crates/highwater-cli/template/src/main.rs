@@ -5,6 +5,7 @@ mod order;
 mod revenue;
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use highwater::prelude::*;
 use highwater_sqlite::{SqliteEventBus, SqliteEventStore};
@@ -17,8 +18,19 @@ use revenue::Revenue;
 const USAGE: &str = "usage: shop place ORDER CUSTOMER CENTS | shop ship ORDER | shop serve";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     logging();
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // With its causes.
+            eprintln!("{}", highwater::operations::chain(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let url = std::env::var("HIGHWATER_DATABASE_URL").unwrap_or_else(|_| "sqlite:shop.db".to_owned());
     let store = SqliteEventStore::open(&url).await?;
     store.initialize().await?;

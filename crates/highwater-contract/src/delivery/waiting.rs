@@ -78,8 +78,15 @@ pub(crate) async fn a_waiting_caller_is_told_of_a_dead_letter<H: Harness>(harnes
             })
             .shared()
     };
-    bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
+    let subscription = bus.subscribe(Arc::clone(&observer)).await.expect("it can be subscribed");
     bus.wait_for("projection:each", GlobalSequence(events[2])).await.expect("it gets there");
+    let caught_up = within("catching up", subscription.caught_up()).await.expect("it gets there");
+    match caught_up.without_dead_letters() {
+        Err(Error::Bus(BusError::DeadLetters { global_sequence, reason, .. })) => {
+            assert!(global_sequence == bad && reason.contains("broken"), "{global_sequence}: {reason}");
+        }
+        other => panic!("it could not handle everything: {other:?}"),
+    }
     for (at, is_dead) in [(0, false), (1, true), (2, false)] {
         let waited = bus.wait_for("projection:each", GlobalSequence(events[at])).await.expect("it gets there");
         assert_eq!(waited.dead_letter.map(|dead_letter| dead_letter.global_sequence), is_dead.then_some(bad));
@@ -90,6 +97,8 @@ pub(crate) async fn a_waiting_caller_is_told_of_a_dead_letter<H: Harness>(harnes
     within("a replay", filed.done()).await.expect("it is done");
     let waited = bus.wait_for("projection:each", GlobalSequence(bad)).await.expect("it gets there");
     assert_eq!(waited.dead_letter, None, "it went in after all");
+    let caught_up = within("catching up", subscription.caught_up()).await.expect("it gets there");
+    assert_eq!(caught_up.dead_letter, None, "it went in after all");
     end(bus).await;
 }
 

@@ -97,7 +97,7 @@ async fn an_older_table_that_a_recovery_would_empty_is_adopted_as_one_that_it_do
     assert_eq!(unlogged, ["server_life"]);
 }
 
-/// Verifying reads how far readers are and where the sequence stands, and writers go on in between.
+/// Verifying reads how far readers are and where the sequence stands, and writers append in between.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_written_to_while_it_is_verified_is_fit() {
     let db = Db::new();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Bus, Entry, life};
+use super::{Bus, CaughtUp, Entry, life};
 use crate::overview::ends;
 use crate::{Backoff, BusError, Error, Progress, RequestKind, SubscriptionState};
 
@@ -52,11 +52,19 @@ impl Subscription {
     /// Waits until everything that is committed now has been handled, here or by the instance that leads; then its tables are
     /// there as well. While it is paused, this waits on.
     ///
+    /// An event that went to the dead letters counts as handled, and the answer says whether there is one:
+    /// `caught_up().await?.without_dead_letters()?` where the read model has to show everything.
+    ///
     /// # Errors
     /// [`BusError::NotRunning`](crate::BusError::NotRunning) when it is halted or stopped, also where another instance leads;
     /// [`BusError::OtherTables`](crate::BusError::OtherTables) when its tables are of a later version than its code here; [`BusError::WaitsForItself`](crate::BusError::WaitsForItself) inside its own handler, and when the log
     /// cannot be asked.
-    pub async fn caught_up(&self) -> Result<(), Error> {
+    pub async fn caught_up(&self) -> Result<CaughtUp, Error> {
+        self.has_handled_all().await?;
+        Ok(CaughtUp { dead_letter: self.bus.open_dead_letter_after(&self.entry.id, 0).await? })
+    }
+
+    async fn has_handled_all(&self) -> Result<(), Error> {
         let mut status = self.entry.status.clone();
         let (mut head, mut life) = life::head(self.bus.backend()).await?;
         let mut look_again = Backoff::new(LOOK_AT_LEADER, LOOK_AT_LIFE_MAX);

@@ -27,6 +27,26 @@ pub struct Waited {
     pub dead_letter: Option<DeadLetter>,
 }
 
+/// A subscriber has handled everything that was committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaughtUp {
+    /// The first of its dead letters that are still open, if it has any: the read model does not show those events.
+    pub dead_letter: Option<DeadLetter>,
+}
+
+impl CaughtUp {
+    /// That it could handle everything: what is read of it now is all there is.
+    ///
+    /// # Errors
+    /// [`BusError::DeadLetters`] with the first event that it could not handle, and why.
+    pub fn without_dead_letters(self) -> Result<(), Error> {
+        let Some(first) = self.dead_letter else { return Ok(()) };
+        let reason = first.error_message.unwrap_or_else(|| "it waits behind an earlier event of its stream".to_owned());
+        let DeadLetter { subscriber_id, global_sequence, event_type, .. } = first;
+        Err(Error::Bus(BusError::DeadLetters { subscriber_id, global_sequence, event_type, reason }))
+    }
+}
+
 /// What a subscriber lacks.
 struct Missing {
     /// How far it is.
@@ -74,7 +94,8 @@ impl Entry {
 
 impl Bus {
     /// Waits until a subscriber's stored checkpoint has reached an event, wherever the subscriber runs: `&appended`, or a
-    /// [`GlobalSequence`]. The answer says whether that event went to the dead letters.
+    /// [`GlobalSequence`]. The answer says whether that event went to the dead letters; of earlier ones it says nothing, as
+    /// [`caught_up`](crate::Subscription::caught_up) does.
     ///
     /// # Errors
     /// [`BusError::NotReached`] after [`wait_timeout`](crate::ReliableDeliveryConfig::wait_timeout), with how far it is;
@@ -186,11 +207,19 @@ impl Bus {
 
     async fn open_dead_letter(&self, subscriber_id: &str, global_sequence: u64) -> Result<Option<DeadLetter>, Error> {
         // Dead letters are in the order of the log, so the first after the one before is it, if there is one.
-        let after =
-            crate::DeadLetterCursor { global_sequence: global_sequence.saturating_sub(1), id: uuid::Uuid::max() };
+        let found = self.open_dead_letter_after(subscriber_id, global_sequence.saturating_sub(1)).await?;
+        Ok(found.filter(|dead_letter| dead_letter.global_sequence == global_sequence))
+    }
+
+    /// The first dead letter of a subscriber after an event that is still open.
+    pub(super) async fn open_dead_letter_after(
+        &self,
+        subscriber_id: &str,
+        global_sequence: u64,
+    ) -> Result<Option<DeadLetter>, Error> {
+        let after = crate::DeadLetterCursor { global_sequence, id: uuid::Uuid::max() };
         let states = DeadLetterState::ALL.into_iter().filter(|state| state.is_open()).collect();
         let query = DeadLetterQuery { after: Some(after), limit: 1, states, ..DeadLetterQuery::of(subscriber_id) };
-        let found = self.backend().dead_letters(&query).await?.into_iter().next();
-        Ok(found.filter(|dead_letter| dead_letter.global_sequence == global_sequence))
+        Ok(self.backend().dead_letters(&query).await?.into_iter().next())
     }
 }

@@ -19,7 +19,8 @@ pub(super) struct Journal {
 
 impl Journal {
     pub(super) fn new(subscriber_id: &str) -> Self {
-        let span = tracing::info_span!("subscriber", id = subscriber_id);
+        // Of the highest level, so that errors say whose they are whatever is filtered out.
+        let span = tracing::error_span!("subscriber", id = subscriber_id);
         Self { span, catching_up: None }
     }
 

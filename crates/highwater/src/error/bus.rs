@@ -55,6 +55,23 @@ pub enum BusError {
         waited: Duration,
     },
 
+    /// Some events of a subscriber went to the dead letters, so its read model does not show them. Fix what they failed for, and
+    /// replay them.
+    #[error(
+        "{subscriber_id:?} could not handle event {global_sequence} ({event_type}), which is in its dead letters, perhaps with \
+         others: {reason}; fix that, and replay them"
+    )]
+    DeadLetters {
+        /// The subscriber.
+        subscriber_id: String,
+        /// The first of those events.
+        global_sequence: u64,
+        /// Its type, as it is stored.
+        event_type: String,
+        /// What it failed for.
+        reason: String,
+    },
+
     /// The tables of a read model are not those that this program's code is written for, and reading them could go wrong in
     /// silence. The log and `highwater why` give the reason. Rebuild it, upgrade the program, or wait until it is set up.
     #[error(

@@ -11,7 +11,7 @@ async fn told_inside(bus: &MemoryEventBus, of: &'static str) -> Vec<(&'static st
     let id = of.subscriber_id().to_owned();
     let filed = bus.dead_letters().replay_all(&id).await.unwrap();
     vec![
-        ("caught_up", of.caught_up().await),
+        ("caught_up", of.caught_up().await.map(drop)),
         ("wait_for", bus.wait_for(&id, GlobalSequence(1)).await.map(drop)),
         ("done", filed.done().await.map(drop)),
         ("pause", of.pause().await),

@@ -14,6 +14,7 @@ const ONLY_POSTGRES: Reasons = &[
         &["basis", "head_up_to", "holders", "last_value", "open_writers", "probe", "settle", "settled_to"],
     ),
     ("a handler is handed the transaction itself, and may end it and begin another", &["fence_same"]),
+    ("what can be seen may not be on the disk or a replica yet", &["until_durable"]),
     (
         "a server is restarted, recovers and is replaced, each time beginning a new life",
         &["server_identity", "life_begin"],

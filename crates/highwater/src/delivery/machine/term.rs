@@ -6,6 +6,9 @@ use uuid::Uuid;
 use super::{Machine, Phase, Reaction};
 use crate::{Checkpoint, Error, Fence, Term};
 
+/// Only a subscriber that no instance is to take over from is halted by another one.
+const COORDINATE: &str = "if several instances are to run it, give each InstanceMode::Coordinated";
+
 impl Machine {
     /// Another instance leads, and this one waits for it to stop.
     pub(crate) fn on_standing_by(&mut self) {
@@ -125,7 +128,7 @@ impl Machine {
             Reaction::Reread => self.on_interrupted(),
             Reaction::StartAgain => self.on_released(),
             Reaction::StandBack => self.on_not_leading(),
-            Reaction::Halt => self.on_fenced(&error.to_string()),
+            Reaction::Halt => self.on_fenced(&format!("{error}; {COORDINATE}")),
         }
         reaction
     }
