@@ -18,7 +18,8 @@ blocking AS (
     UNION ALL
     SELECT nullif(b.pid, 0), NULL, EXISTS (SELECT FROM ours o WHERE o.mode = 'AccessExclusiveLock') FROM waiting w CROSS JOIN unnest(pg_blocking_pids(w.pid)) AS b (pid)
     WHERE b.pid NOT IN (SELECT w.pid FROM waiting w))
-SELECT b.pid, r.rolname::text, a.application_name, min(b.name), bool_or(b.wholly)
+SELECT b.pid, r.rolname::text, a.application_name, min(b.name), bool_or(b.wholly),
+    bool_or(a.wait_event IS NOT DISTINCT FROM 'SyncRep')
 FROM blocking b
 LEFT JOIN pg_stat_activity a ON a.pid = b.pid
 LEFT JOIN pg_roles r ON r.oid = a.usesysid

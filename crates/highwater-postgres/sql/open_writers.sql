@@ -7,7 +7,8 @@ SELECT l.virtualtransaction, l.pid, coalesce(a.usename::text, p.owner::text) AS 
     coalesce(CASE WHEN a.xact_start IS NOT NULL THEN a.query END, p.gid) AS last_statement,
     NOT EXISTS (SELECT FROM pg_locks w
                 WHERE w.virtualtransaction = l.virtualtransaction AND w.locktype = 'transactionid'
-                    AND w.mode = 'ExclusiveLock' AND w.granted) AS may_only_have_looked
+                    AND w.mode = 'ExclusiveLock' AND w.granted) AS may_only_have_looked,
+    a.wait_event IS NOT DISTINCT FROM 'SyncRep' AS waits_for_replica
 FROM pg_locks l
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_locks x

@@ -27,4 +27,6 @@ SELECT
     pg_catalog.set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,
         $2),
-    upper(current_setting('transaction_isolation')) AS isolation
+    upper(current_setting('transaction_isolation')) AS isolation,
+    -- By which this session is found again when nobody waits for its answer any more.
+    pg_backend_pid() AS pid, clock_timestamp() AS seen

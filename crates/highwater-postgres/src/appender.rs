@@ -158,7 +158,9 @@ impl Task<'_> {
         for request in done.again.into_iter().rev() {
             self.backlog.waiting.push_front(request);
         }
-        self.idle.push(done.lane);
+        // The last one is the first to be given a group.
+        let place = if done.lane.is_waiting() { 0 } else { self.idle.len() };
+        self.idle.insert(place, done.lane);
     }
 }
 

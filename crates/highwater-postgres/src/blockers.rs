@@ -16,6 +16,11 @@ pub(crate) const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Sessions that are named where it may be any of them.
 const NAMED_MAX: usize = 3;
 
+/// What to do about a commit that waits for a synchronous replica.
+pub(crate) const START_REPLICA: &str = "start the synchronous replica that commits wait for, or change synchronous_standby_names; \
+                                        never end a process whose commit waits for it, which would make the commit visible \
+                                        although no replica has it";
+
 /// A session that others wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocker {
@@ -24,6 +29,8 @@ pub(crate) struct Blocker {
     table: Option<String>,
     /// Whether that cannot even be read.
     pub(crate) wholly: bool,
+    /// Whether it is about to commit, and waits for a synchronous replica.
+    waits_for_replica: bool,
 }
 
 impl Blocker {
@@ -38,6 +45,7 @@ impl Blocker {
     /// What to do about it.
     pub(crate) fn advice(&self) -> String {
         match self.session.pid {
+            _ if self.waits_for_replica => START_REPLICA.to_owned(),
             Some(pid) => format!("have its transaction end, or SELECT pg_terminate_backend({pid})"),
             None => "look for it in pg_prepared_xacts, and commit it or roll it back".to_owned(),
         }
@@ -51,14 +59,18 @@ impl fmt::Display for Blocker {
         match &self.table {
             Some(table) => write!(f, " has locked the table {table}"),
             None => f.write_str(" has a lock that others wait for"),
-        }
+        }?;
+        if self.waits_for_replica { f.write_str(", and its commit waits for a synchronous replica") } else { Ok(()) }
     }
 }
 
 /// Those that anything of ours waits for at this moment. It waits for nothing itself.
 pub(crate) async fn blockers(connection: &mut PgConnection, sql: &Sql) -> Result<Vec<Blocker>, sqlx::Error> {
     let rows = sqlx::query(sql.blockers.clone()).fetch_all(connection).await?;
-    let blocker = |row: &PgRow| Ok(Blocker { session: session(row)?, table: row.try_get(3)?, wholly: row.try_get(4)? });
+    let blocker = |row: &PgRow| {
+        let (table, wholly, waits_for_replica) = (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?);
+        Ok(Blocker { session: session(row)?, table, wholly, waits_for_replica })
+    };
     rows.iter().map(blocker).collect()
 }
 
@@ -85,7 +97,8 @@ pub(crate) async fn of_checkpoints(
     let rows = sqlx::query(sql.checkpoint_holders.clone()).bind(subscriber_ids).fetch_all(connection).await?;
     let mut perhaps = Vec::new();
     for row in &rows {
-        let blocker = Blocker { session: session(row)?, table: None, wholly: false };
+        let blocker =
+            Blocker { session: session(row)?, table: None, wholly: false, waits_for_replica: row.try_get(4)? };
         match row.try_get::<Option<String>, _>(3)? {
             Some(id) => drop(holders.each.insert(id, format!("{blocker}: {}", blocker.advice()))),
             None => perhaps.push(blocker),

@@ -1,5 +1,6 @@
 //! The store's own connections, and the servers at their other end.
 
+mod abandoned;
 mod kept;
 mod server;
 mod session;
@@ -19,8 +20,12 @@ use crate::sql::Sql;
 use kept::IDLE_MAX;
 use server::{ServerIdentity, check, read_server};
 
-pub(crate) use kept::{Kept, Lent, Stock, answers};
+use abandoned::Opened;
+pub(crate) use abandoned::{Abandoned, Session};
+use kept::answers;
+pub(crate) use kept::{Kept, Lent, Stock};
 pub(crate) use server::{Server, fit};
+use session::is_free;
 pub(crate) use session::{guard, set_up, set_up_for_application, set_up_for_delivery, set_up_listener};
 
 /// How long to wait before a server that refuses is asked again.
@@ -63,12 +68,21 @@ impl Connector {
     /// replaced; among several hosts also one that is read-only. The host that was the primary is asked first, then the
     /// others, each for its share of the time that is left: one that never answers must not use up all of it.
     pub(crate) async fn connect(&self, purpose: &str, lock_timeout: Option<Duration>) -> Result<PgConnection, Error> {
+        Ok(self.open(Some(purpose), lock_timeout, true).await?.0)
+    }
+
+    /// The same, with what tells its session from others.
+    pub(crate) async fn connect_known(
+        &self,
+        purpose: &str,
+        lock_timeout: Option<Duration>,
+    ) -> Result<(PgConnection, Session), Error> {
         self.open(Some(purpose), lock_timeout, true).await
     }
 
     /// The same for what may be asked of a replica as well, where it is the only host. A server that is about to start
     /// refuses for a while, and among several hosts none may be the primary yet: this retries until the time is up.
-    pub(crate) async fn connect_patiently(&self) -> Result<PgConnection, Error> {
+    pub(crate) async fn connect_patiently(&self) -> Result<(PgConnection, Session), Error> {
         let deadline = Instant::now() + self.timeout;
         loop {
             match self.open(None, None, self.hosts.are_several()).await {
@@ -85,7 +99,7 @@ impl Connector {
         purpose: Option<&str>,
         lock_timeout: Option<Duration>,
         primary: bool,
-    ) -> Result<PgConnection, Error> {
+    ) -> Result<(PgConnection, Session), Error> {
         let deadline = Instant::now() + self.timeout;
         let mut wrong = Vec::new();
         let turn = self.hosts.in_turn();
@@ -121,14 +135,15 @@ impl Connector {
         options: &PgConnectOptions,
         lock_timeout: Option<Duration>,
         primary: bool,
-    ) -> Result<PgConnection, Error> {
+    ) -> Result<(PgConnection, Session), Error> {
         let mut connection = PgConnection::connect_with(options).await.map_err(|e| failed("connect", e))?;
         fit(connection.server_version_num())?;
-        set_up(&mut connection, &self.sql, lock_timeout).await.map_err(|e| failed("set up a connection", e))?;
+        let set_up = set_up(&mut connection, &self.sql, lock_timeout).await;
+        let session = set_up.map_err(|e| failed("set up a connection", e))?;
         if primary {
             self.still_primary(&mut connection).await?;
         }
-        Ok(connection)
+        Ok((connection, session))
     }
 
     /// The same for what may be lost when the server crashes: commits do not wait for the disk.
@@ -192,25 +207,33 @@ pub(crate) fn life(number: i64) -> u64 {
 }
 
 /// How a connection of a pool is set up.
-type SetUp = for<'a> fn(&'a mut PgConnection, &'a Sql) -> BoxFuture<'a, Result<(), sqlx::Error>>;
+type SetUp = for<'a> fn(&'a mut PgConnection, &'a Sql) -> BoxFuture<'a, Result<Session, sqlx::Error>>;
 
 /// A pool of the driver's, for transactions that others hold: its connections are asked whether they are still there only
 /// after a short rest, where the driver would ask every time. Those about which there are doubts are replaced. Among several
 /// hosts it is kept from a server that is not the primary: it retries until its time is up, wherever it is directed
 /// meanwhile.
+///
+/// A connection that comes back and is not free within `release` is closed: the driver would wait for its answer without an
+/// end, and keep its place in the pool meanwhile. The server ends what it was at by itself; see `sql/watch_client.sql`. What it
+/// does not end, a commit that waits for a replica, counts: twice as many sessions as the pool has connections are at work at
+/// most.
 pub(crate) fn pool_options(
     hosts: &Hosts,
     sql: &Arc<Sql>,
     connections_max: u32,
     timeout: Duration,
+    release: Duration,
     set_up: SetUp,
 ) -> PgPoolOptions {
     let (sql, several, doubts) = (sql.clone(), hosts.are_several(), hosts.doubts().clone());
+    let (returned, opened) = (sql.clone(), Arc::new(Opened::new(connections_max as usize)));
     PgPoolOptions::new()
         .after_connect(move |connection, _| {
-            let sql = sql.clone();
+            let (sql, opened) = (sql.clone(), opened.clone());
             Box::pin(async move {
-                set_up(connection, &sql).await?;
+                let session = set_up(connection, &sql).await?;
+                opened.admit(connection, &sql, session).await?;
                 if several && let Err(error) = read_server(connection, &sql).await?.primary(true) {
                     return Err(ours(error));
                 }
@@ -229,5 +252,9 @@ pub(crate) fn pool_options(
                 }
                 Ok(!doubted)
             })
+        })
+        .after_release(move |connection, _| {
+            let sql = returned.clone();
+            Box::pin(async move { Ok(is_free(connection, &sql, release).await) })
         })
 }

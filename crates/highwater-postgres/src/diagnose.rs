@@ -45,6 +45,7 @@ impl PgEventStore {
             ("connections", Box::pin(room::connections(self))),
             ("replication slots", Box::pin(room::slots(self))),
             ("transactions", Box::pin(activity::transactions(self))),
+            ("commits", Box::pin(activity::commits(self))),
         ];
         if !self.look_at(about_the_server, &mut findings).await {
             return findings;

@@ -157,6 +157,7 @@ fn open_writer(row: &PgRow) -> Result<OpenWriter, sqlx::Error> {
     writer.application_name = row.try_get("application_name")?;
     writer.last_statement = row.try_get("last_statement")?;
     writer.may_only_have_looked = row.try_get("may_only_have_looked")?;
+    writer.waits_for_replica = row.try_get("waits_for_replica")?;
     if writer.age.is_none() {
         let hidden = "it belongs to another role; pg_read_all_stats shows what it runs and since when";
         writer.hidden = Some(hidden.to_owned());

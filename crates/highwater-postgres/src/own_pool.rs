@@ -14,7 +14,7 @@ use sqlx::{Decode, Postgres, Type};
 use tokio::sync::Mutex;
 
 use crate::blockers;
-use crate::connect::{Connector, Kept, Lent, Stock};
+use crate::connect::{Connector, Kept, Lent, Session, Stock};
 use crate::error::{failed, is_lost, ours};
 
 /// How long to wait for an answer, unless given otherwise. Longer than any such statement waits on the server.
@@ -29,7 +29,7 @@ const BUSY: &str = "ask the server: all pool_connections_max connections were in
 /// Connections for what needs none of its own.
 #[derive(Clone)]
 pub(crate) struct OwnPool {
-    stock: Arc<Stock>,
+    stock: Arc<Stock<Session>>,
     patience: Duration,
     /// For what is asked one after the other.
     turn: Option<Arc<Mutex<()>>>,
@@ -53,8 +53,11 @@ impl OwnPool {
     }
 
     /// A connection for several statements. How long they take is up to the caller.
-    pub(crate) async fn lend(&self) -> Result<Lent<'_>, Error> {
-        let opening = async { Ok(Kept::new(self.stock.connector().connect_patiently().await?, ())) };
+    pub(crate) async fn lend(&self) -> Result<Lent<'_, Session>, Error> {
+        let opening = async {
+            let (connection, session) = self.stock.connector().connect_patiently().await?;
+            Ok(Kept::new(connection, session))
+        };
         self.stock.lend(BUSY, opening).await
     }
 

@@ -44,8 +44,8 @@ pub(crate) struct Inner {
     pub(crate) own_pool: OwnPool,
     /// The same connections, for what is looked at or reported every now and then.
     pub(crate) housekeeping: OwnPool,
-    /// For the application, which may leave a connection inside a transaction: a `begin` that nobody waits for any more
-    /// does, in the driver as it is. What this store writes by itself must not end up there.
+    /// For the application, which may keep all of these connections to itself. What this store asks by itself must not wait
+    /// for them.
     pub(crate) application_pool: PgPool,
     pub(crate) deliveries: PgPool,
     /// For fenced transactions in which no handler works.
@@ -125,6 +125,7 @@ impl PgEventStore {
             &sql,
             config.pool_connections_max,
             config.connect_timeout,
+            config.connect_timeout / 4,
             |connection, sql| Box::pin(connect::set_up_for_application(connection, sql)),
         )
         .connect_lazy_with(hosts.options(hosts.primary(), Some(APPLICATION)));

@@ -40,14 +40,10 @@ impl PgEventStore {
     pub async fn begin(&self) -> Result<UnitOfWork<'static>, Error> {
         let cannot_begin = |e| failed("begin a transaction", e);
         let connection = self.inner.application_pool.acquire().await.map_err(cannot_begin)?;
-        // In a separate task, which runs to its end also when no caller waits any more: the driver does not roll back a
-        // `BEGIN` whose answer it has not seen, and the connection would reach other callers inside it. Each such task has a
-        // connection, so there are no more of them than connections.
-        let begun = tokio::spawn(Transaction::begin(connection, None));
-        let begun = in_time(ANSWER_TIMEOUT, "begin a transaction in time", async {
-            begun.await.map_err(|gone| Error::Unavailable { action: "begin a transaction", source: gone.into() })
-        });
-        Ok(self.unit_of_work(begun.await?.map_err(cannot_begin)?))
+        // One that is given up may be inside a transaction of which the driver does not know. The pool closes it then: see
+        // `connect::pool_options`.
+        let beginning = async { Transaction::begin(connection, None).await.map_err(cannot_begin) };
+        Ok(self.unit_of_work(in_time(ANSWER_TIMEOUT, "begin a transaction in time", beginning).await?))
     }
 
     /// Makes a unit of work of a transaction that the application has begun, from its own pool. Also useful without appends:
@@ -285,7 +281,7 @@ pub(crate) async fn roll_back(tx: Transaction<'_, Postgres>) {
         Ok(Err(lost)) => {
             tracing::debug!(error = %lost, "the connection was lost before the rollback; the server rolls back by itself");
         }
-        // The pool closes it.
+        // Dropped: a pool of this store closes it, and has another in its place.
         Err(_) => tracing::debug!("a rollback was not answered in time; the server rolls back by itself"),
     }
 }

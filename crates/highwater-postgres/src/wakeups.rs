@@ -277,7 +277,7 @@ impl Notifier {
 
     async fn say(&mut self, what: &str) -> Result<(), highwater::Error> {
         let failed = |e| failed("notify", e);
-        let opening = self.connector.connect_asynchronous("notify", None);
+        let opening = async { Ok((self.connector.connect_asynchronous("notify", None).await?, ())) };
         let kept = Kept::or_new(self.connection.take(), &self.connector, opening).await?;
         let kept = self.connection.insert(kept);
         let saying = sqlx::query(self.sql.notify.clone()).bind(&self.channel).bind(what).execute(kept.connection());

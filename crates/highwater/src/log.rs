@@ -9,7 +9,7 @@ use std::pin::Pin;
 use uuid::Uuid;
 
 pub use self::open_writer::OpenWriter;
-pub(crate) use self::open_writer::named_writers;
+pub(crate) use self::open_writer::{end_of_writers, named_writers};
 use crate::{Append, Appended, Error, EventTypes, Record, StreamName, Upcasters};
 
 /// A boxed future, so that the contracts can be used as `dyn`.

@@ -184,6 +184,7 @@ fn writer(writer: &OpenWriter) -> Value {
         "application": writer.application_name,
         "last_statement": writer.last_statement,
         "may_only_have_looked": writer.may_only_have_looked,
+        "waits_for_replica": writer.waits_for_replica,
         "hidden": writer.hidden,
     })
 }

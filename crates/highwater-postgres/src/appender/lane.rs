@@ -6,11 +6,12 @@ use std::time::Duration;
 use highwater::Error;
 use highwater::backend::{Prepared, QueuedAppend, SharedError};
 use sqlx::postgres::PgConnection;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{announce, costs_the_connection, events};
-use crate::connect::{Connector, Kept};
-use crate::error::{append_failed, sqlstate};
+use crate::connect::{Abandoned, Connector, Kept, Session};
+use crate::error::{append_failed, failed, in_time, sqlstate};
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
 use crate::write::{self, Alone, Outcome};
@@ -19,12 +20,22 @@ use crate::write::{self, Alone, Outcome};
 /// this is for two transactions that create the same one.
 const HELD_MAX: Duration = Duration::from_millis(50);
 
+/// How long a session that was given up may take to end before callers are told of it, and how often to look.
+const ENDING_MAX: Duration = Duration::from_millis(250);
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
+
+/// What a caller is told whose append was not sent.
+pub(super) const NOT_SENT: &str = "append, and nothing of it was sent";
+
 pub(super) struct Lane {
     connector: Connector,
     sql: Arc<Sql>,
     announcer: Announcer,
     timeout: Duration,
-    connection: Option<Kept>,
+    connection: Option<Kept<Session>>,
+    /// The session whose answer this lane gave up to wait for. While it is at work nothing is sent: each append that waits as
+    /// long as that one would take another connection of the server's.
+    abandoned: Abandoned,
 }
 
 /// A lane that has answered all callers of its group that it could answer.
@@ -45,7 +56,7 @@ pub(super) struct Done {
 
 impl Lane {
     pub(super) fn new(connector: Connector, sql: Arc<Sql>, announcer: Announcer, timeout: Duration) -> Self {
-        Self { connector, sql, announcer, timeout, connection: None }
+        Self { connector, sql, announcer, timeout, connection: None, abandoned: Abandoned::default() }
     }
 
     /// Stores a group and comes back for more.
@@ -61,11 +72,56 @@ impl Lane {
         done
     }
 
-    /// Makes sure of a connection, before anything is sent on it.
+    /// Makes sure of a connection, before anything is sent on it, and that no other one is at work.
     async fn connect(&mut self) -> Result<(), Error> {
-        let opening = self.connector.connect("append", Some(HELD_MAX));
-        self.connection = Some(Kept::or_new(self.connection.take(), &self.connector, opening).await?);
-        Ok(())
+        let opening = self.connector.connect_known("append", Some(HELD_MAX));
+        let mut kept = Kept::or_new(self.connection.take(), &self.connector, opening).await?;
+        let found = match self.abandoned.is_empty() {
+            true => None,
+            false => self.still_at_work(&mut kept).await?,
+        };
+        self.connection = Some(kept);
+        match found {
+            Some(found) => Err(Error::Unavailable { action: NOT_SENT, source: found.into() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What the session does that was given up, if it does not end within a moment: it may only have to notice that its client
+    /// has gone.
+    async fn still_at_work(&self, kept: &mut Kept<Session>) -> Result<Option<String>, Error> {
+        let until = Instant::now() + ENDING_MAX;
+        in_time(self.connector.timeout(), "see in time whether an earlier append is still at work", async {
+            loop {
+                let looked = self.abandoned.at_work(kept.connection(), &self.sql, 1).await;
+                match looked.map_err(|e| failed("see whether an earlier append is still at work", e))? {
+                    Some(_) if Instant::now() < until => tokio::time::sleep(LOOK_AGAIN).await,
+                    found => return Ok(found),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Does not wait for an answer any more. The session may still be at work.
+    fn give_up(&mut self) {
+        if let Some(kept) = self.connection.take() {
+            self.abandoned.note(kept.known);
+        }
+    }
+
+    /// Gives up the connection if an error costs it. Only where no answer was seen something may still be under way.
+    fn after(&mut self, error: &Error) {
+        match error {
+            Error::UnknownOutcome { .. } => self.give_up(),
+            error if costs_the_connection(error) => self.connection = None,
+            _ => {}
+        }
+    }
+
+    /// Whether it sends nothing at the moment.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.abandoned.is_empty()
     }
 
     fn connection(&mut self) -> &mut PgConnection {
@@ -103,15 +159,13 @@ impl Done {
             Ok(Err(error)) if concerns_some(&error) => self.store_singly(group).await,
             Ok(Err(error)) => {
                 let error = append_failed(error);
-                if costs_the_connection(&error) {
-                    self.lane.connection = None;
-                }
+                self.lane.after(&error);
                 self.lane.connector.hosts().doubts().note(&error);
                 refuse(group, error);
             }
             // Not answered in time. Whether it was stored is open; the connection is not used again.
             Err(elapsed) => {
-                self.lane.connection = None;
+                self.lane.give_up();
                 refuse(group, Error::UnknownOutcome { source: elapsed.into() });
             }
         }
@@ -131,7 +185,7 @@ impl Done {
                     match &answer {
                         Ok(appended) => announce(&self.lane.announcer, [appended]),
                         Err(error) if costs_the_connection(error) => {
-                            self.lane.connection = None;
+                            self.lane.after(error);
                             self.lane.connector.hosts().doubts().note(error);
                         }
                         Err(_) => {}
@@ -140,7 +194,7 @@ impl Done {
                 }
                 Ok(Alone::Held) => self.wait.push(request),
                 Err(elapsed) => {
-                    self.lane.connection = None;
+                    self.lane.give_up();
                     request.answer(Err(Error::UnknownOutcome { source: elapsed.into() }));
                 }
             }

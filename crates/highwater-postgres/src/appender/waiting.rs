@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use highwater::Error;
 use highwater::backend::{Prepared, QueuedAppend, lock};
+use sqlx::postgres::PgConnection;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::lane::NOT_SENT;
 use super::{announce, costs_the_connection};
-use crate::own_pool::OwnPool;
+use crate::connect::Abandoned;
+use crate::error::{failed, in_time};
+use crate::own_pool::{ANSWER_TIMEOUT, OwnPool};
 use crate::sql::Sql;
 use crate::wakeups::Announcer;
 use crate::write::{self, Alone};
@@ -27,6 +31,8 @@ pub(super) struct WaitingRoom {
     announcer: Announcer,
     timeout: Duration,
     places: Arc<Semaphore>,
+    /// The sessions of those that were not answered in time.
+    abandoned: Arc<Abandoned>,
     /// One for each append that is here: no more than the queue has.
     room: Arc<Semaphore>,
     /// Streams that were found held, with how many appends wait for them. Further appends to them come here at once
@@ -37,7 +43,7 @@ pub(super) struct WaitingRoom {
 impl WaitingRoom {
     pub(super) fn new(own_pool: OwnPool, sql: Arc<Sql>, announcer: Announcer, timeout: Duration, max: usize) -> Self {
         let (places, room) = (Arc::new(Semaphore::new(WAITING_MAX)), Arc::new(Semaphore::new(max)));
-        Self { own_pool, sql, announcer, timeout, places, room, held: Arc::default() }
+        Self { own_pool, sql, announcer, timeout, places, abandoned: Arc::default(), room, held: Arc::default() }
     }
 
     /// Notes that these streams are held.
@@ -76,10 +82,10 @@ impl WaitingRoom {
         }
         let leave = Leave { held: self.held.clone(), streams };
         let (own_pool, sql, announcer) = (self.own_pool.clone(), self.sql.clone(), self.announcer.clone());
-        let (places, timeout) = (self.places.clone(), self.timeout);
+        let (places, abandoned, timeout) = (self.places.clone(), self.abandoned.clone(), self.timeout);
         tokio::spawn(async move {
             let QueuedAppend { append, mut answer } = request;
-            let waiting = wait(&own_pool, &sql, &places, &append, timeout);
+            let waiting = wait(&own_pool, &sql, &places, &abandoned, &append, timeout);
             let result = tokio::select! {
                 result = waiting => result,
                 // Its caller has gone; nothing has been stored, or it is whole.
@@ -98,6 +104,7 @@ async fn wait(
     own_pool: &OwnPool,
     sql: &Sql,
     places: &Semaphore,
+    abandoned: &Abandoned,
     append: &Prepared,
     timeout: Duration,
 ) -> Result<highwater::Appended, Error> {
@@ -106,11 +113,19 @@ async fn wait(
     let Ok(place) = tokio::time::timeout(timeout, places.acquire()).await else { return Err(held()) };
     let _place = place.expect("the semaphore is never closed");
     let mut lent = own_pool.lend().await?;
+    if let Some(found) = at_work(abandoned, lent.kept.connection(), sql).await? {
+        lent.give_back();
+        return Err(Error::Unavailable { action: NOT_SENT, source: found.into() });
+    }
+    let under_way = abandoned.unless_done(lent.kept.known);
     let left = timeout.saturating_sub(started.elapsed()).max(Duration::from_millis(1));
     let storing = write::store_alone(lent.kept.connection(), sql, append, Some(left));
     let stored = tokio::time::timeout(left + ANSWER_MARGIN, storing).await;
     // Without an answer the statement is still under way on it: it is closed.
     let stored = stored.map_err(|elapsed| Error::UnknownOutcome { source: elapsed.into() })?;
+    if !matches!(&stored, Alone::Answered(Err(Error::UnknownOutcome { .. }))) {
+        under_way.done();
+    }
     if !matches!(&stored, Alone::Answered(Err(error)) if costs_the_connection(error)) {
         lent.give_back();
     }
@@ -118,6 +133,15 @@ async fn wait(
         Alone::Answered(answer) => answer,
         Alone::Held => Err(held()),
     }
+}
+
+/// What the sessions do that were given up, if there are as many at work as may wait.
+async fn at_work(abandoned: &Abandoned, connection: &mut PgConnection, sql: &Sql) -> Result<Option<String>, Error> {
+    in_time(ANSWER_TIMEOUT, "see in time whether earlier appends are still at work", async {
+        let looked = abandoned.at_work(connection, sql, WAITING_MAX).await;
+        looked.map_err(|e| failed("see whether earlier appends are still at work", e))
+    })
+    .await
 }
 
 /// Forgets that streams are held, with the last append that waits for them.

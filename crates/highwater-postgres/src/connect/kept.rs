@@ -56,21 +56,20 @@ impl<K> Kept<K> {
     pub(crate) async fn close(self) -> Result<(), sqlx::Error> {
         self.connection.close().await
     }
-}
 
-impl Kept {
     /// The one that was kept, if it is certain to be there, or a new one.
     pub(crate) async fn or_new(
         kept: Option<Self>,
         connector: &Connector,
-        opening: impl Future<Output = Result<PgConnection, Error>>,
+        opening: impl Future<Output = Result<(PgConnection, K), Error>>,
     ) -> Result<Self, Error> {
         if let Some(mut kept) = kept
             && kept.is_there(connector).await
         {
             return Ok(kept);
         }
-        Ok(Self::new(opening.await?, ()))
+        let (connection, known) = opening.await?;
+        Ok(Self::new(connection, known))
     }
 }
 

@@ -61,12 +61,20 @@ fn writer(writer: &OpenWriter) -> Option<Finding> {
     if writer.age.is_some_and(|age| age < HELD_MAX) {
         return None;
     }
-    let does = match writer.may_only_have_looked {
-        true => "has drawn a number or looked at the sequence, and is open",
-        false => "has appended and not committed",
+    let does = match writer {
+        OpenWriter { waits_for_replica: true, .. } => "has appended and is committing",
+        OpenWriter { may_only_have_looked: true, .. } => "has drawn a number or looked at the sequence, and is open",
+        _ => "has appended and not committed",
     };
     let found = format!("{writer} {does}: no reader gets past it");
     let advice = match (writer.pid, &writer.last_statement) {
+        _ if writer.waits_for_replica => blockers::START_REPLICA.to_owned(),
+        // What it waits for is hidden as well.
+        (Some(pid), _) if writer.hidden.is_some() => {
+            format!(
+                "have it end; or look whether its wait_event is SyncRep, and unless it is, SELECT pg_terminate_backend({pid})"
+            )
+        }
         (Some(pid), _) if writer.may_only_have_looked => {
             format!("have it committed or rolled back, or SELECT pg_terminate_backend({pid})")
         }
@@ -93,6 +101,10 @@ pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, E
         let age: f64 = row.try_get("age").map_err(read_failed)?;
         let (name, state) = (name.unwrap_or_default(), state.unwrap_or_default());
         let (who, advice) = match pid {
+            Some(pid) if row.try_get("waits_for_replica").map_err(read_failed)? => {
+                let who = format!("process {pid} ({name}, its commit waits for a synchronous replica)");
+                (who, blockers::START_REPLICA.to_owned())
+            }
             Some(pid) => {
                 (format!("process {pid} ({name}, {state})"), format!("end it, or SELECT pg_terminate_backend({pid})"))
             }
@@ -109,6 +121,26 @@ pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, E
         findings.push(Finding::good(TOPIC, "none has been open for long, as far as this role sees"));
     }
     Ok(findings)
+}
+
+/// Commits that wait for a synchronous replica, of any database: all of them wait for the same.
+pub(super) async fn commits(store: &PgEventStore) -> Result<Vec<Finding>, Error> {
+    const TOPIC: &str = "commits";
+    let read_failed = |e| failed("see which commits wait", e);
+    let asking = sqlx::query(store.inner.sql.diagnose_commits.clone()).bind(HELD_MAX.as_secs_f64());
+    let row = asking.fetch_one_in_time(&store.inner.own_pool).await.map_err(read_failed)?;
+    let waiting: i64 = row.try_get("waiting").map_err(read_failed)?;
+    let Some(age) = row.try_get::<Option<f64>, _>("age").map_err(read_failed)? else {
+        return Ok(vec![Finding::good(
+            TOPIC,
+            "none waits for a synchronous replica for long, as far as this role sees",
+        )]);
+    };
+    let found = format!(
+        "{waiting} wait for a synchronous replica, the first for {}: none of them is acknowledged before one has it",
+        words::seconds(age)
+    );
+    Ok(vec![Finding::bad(TOPIC, found, blockers::START_REPLICA)])
 }
 
 /// Whether vacuum comes, and comes in time.

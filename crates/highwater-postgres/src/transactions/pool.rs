@@ -24,11 +24,9 @@ pub(crate) const CLOSINGS_MAX: u32 = 2;
 
 /// A pool of so many connections, which it opens when they are first needed.
 pub(crate) fn pool(hosts: &Hosts, sql: &Arc<Sql>, config: &PgConfig, connections_max: u32) -> PgPool {
-    connect::pool_options(hosts, sql, connections_max, config.connect_timeout, |connection, sql| {
+    // Waiting for an abandoned statement would keep the subscriber's checkpoint locked.
+    connect::pool_options(hosts, sql, connections_max, config.connect_timeout, RELEASE_TIMEOUT, |connection, sql| {
         Box::pin(connect::set_up_for_delivery(connection, sql, LOCK_TIMEOUT, IDLE_IN_TRANSACTION))
     })
-    // Waiting for such a statement would keep the subscriber's checkpoint locked. With the connection closed, the
-    // server ends it by itself; see sql/watch_client.sql.
-    .after_release(|connection, _| Box::pin(async move { Ok(connect::answers(connection, RELEASE_TIMEOUT).await) }))
     .connect_lazy_with(hosts.options(hosts.primary(), Some(PURPOSE)))
 }

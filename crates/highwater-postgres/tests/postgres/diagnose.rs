@@ -71,6 +71,7 @@ async fn a_healthy_database_has_nothing_to_warn_of() {
         "connections",
         "replication slots",
         "transactions",
+        "commits",
         "locks",
         "layout",
         "filling",

@@ -1,6 +1,7 @@
 //! What only PostgreSQL can show. The contract itself is in `contract.rs`.
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "tests fail by panicking, and nobody calls them")]
 
+mod abandoned;
 mod altered;
 mod appending;
 mod bus;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::unled;
-use crate::log::named_writers;
+use crate::log::{end_of_writers, named_writers};
 use crate::{LockHolder, OpenWriter};
 
 /// Something that is wrong.
@@ -125,7 +125,7 @@ impl fmt::Display for Problem {
             }
             Self::WritersOpen { waiting, writers } => {
                 write!(f, "for {waiting:.0?} committed events have been waiting for open transactions to end: ")?;
-                write!(f, "{}; have them committed or rolled back, or end their processes", named_writers(writers))
+                write!(f, "{}; {}", named_writers(writers), end_of_writers(writers))
             }
             Self::NotLed { subscriber_id, waiting, holders } => {
                 let who = unled::named(holders);

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::lock::lock;
-use crate::log::named_writers;
+use crate::log::{end_of_writers, named_writers};
 use crate::{Backend, Backoff, Error, Filter, Page, ReadLimit, Record, ReliableDeliveryConfig, Wakeup};
 
 /// How long to wait before checking again whether an open writer has ended; at first, and at most. A rollback sends no hint.
@@ -254,12 +254,11 @@ impl HeldBack {
         self.since = None;
         match tokio::time::timeout(NAMED_WITHIN, backend.open_writers()).await {
             Ok(Ok(writers)) if !writers.is_empty() => {
-                let who = named_writers(&writers);
+                let (who, end) = (named_writers(&writers), end_of_writers(&writers));
                 tracing::warn!(
                     position,
                     head = hint,
-                    "committed events wait for open transactions to end: {who}; have them committed or rolled back, or \
-                     end their processes"
+                    "committed events wait for open transactions to end: {who}; {end}"
                 );
                 self.said = true;
             }

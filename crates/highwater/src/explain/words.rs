@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Cause, Explanation};
 use crate::bus::named;
-use crate::log::named_writers;
+use crate::log::{end_of_writers, named_writers};
 use crate::{DeadLetter, Leader, LeaderHold, OpenWriter};
 
 /// Characters of a statement or an error that are shown.
@@ -169,7 +169,9 @@ fn waiting(f: &mut fmt::Formatter<'_>, head: u64, writers: &[OpenWriter]) -> fmt
         return f.write_str("a transaction that has ended by now. Look again.");
     }
     let what = plural(writers.len() as u64, "a transaction that is still open", "transactions that are still open");
-    write!(f, "{what}: {}. Have it committed or rolled back, or end its process.", named_writers(writers))
+    let end = end_of_writers(writers);
+    let (first, rest) = end.split_at(1);
+    write!(f, "{what}: {}. {}{rest}.", named_writers(writers), first.to_uppercase())
 }
 
 fn dead_letters(f: &mut fmt::Formatter<'_>, count: u64, first: Option<&DeadLetter>) -> fmt::Result {

@@ -25,6 +25,9 @@ pub struct OpenWriter {
     /// It has written nothing so far, so it may only have looked at where the numbers stand. It may as well have drawn
     /// one, which cannot be told from outside: readers wait for it nevertheless.
     pub may_only_have_looked: bool,
+    /// It is about to commit, and waits for a synchronous replica. Ending it would make what it has written visible although no
+    /// replica has it.
+    pub waits_for_replica: bool,
     /// Why something is missing, in a sentence; `None` when nothing is.
     pub hidden: Option<String>,
 }
@@ -41,6 +44,7 @@ impl OpenWriter {
             application_name: None,
             last_statement: None,
             may_only_have_looked: false,
+            waits_for_replica: false,
             hidden: None,
         }
     }
@@ -49,6 +53,18 @@ impl OpenWriter {
 /// All of them in a row.
 pub(crate) fn named_writers(writers: &[OpenWriter]) -> String {
     writers.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// What to do about all of them. None is to be ended whose commit waits for a replica.
+pub(crate) fn end_of_writers(writers: &[OpenWriter]) -> String {
+    const REPLICA: &str = "start the synchronous replica that commits wait for, or change synchronous_standby_names; never end \
+                           a process whose commit waits for it, which would make the commit visible although no replica has it";
+    let ends = "have them committed or rolled back, or end their processes";
+    match (writers.iter().any(|it| it.waits_for_replica), writers.iter().all(|it| it.waits_for_replica)) {
+        (true, true) => REPLICA.to_owned(),
+        (true, false) => format!("{REPLICA}; of the others, {ends}"),
+        (false, _) => ends.to_owned(),
+    }
 }
 
 impl fmt::Display for OpenWriter {
@@ -69,9 +85,28 @@ impl fmt::Display for OpenWriter {
             self.age.map(|age| format!("open for {}", Span(age))),
             statement.map(|statement| format!("last statement: {}", shown(statement))),
             self.may_only_have_looked.then(|| looked.to_owned()),
+            self.waits_for_replica.then(|| "its commit waits for a synchronous replica".to_owned()),
             self.hidden.clone(),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         if facts.is_empty() { Ok(()) } else { write!(f, " ({})", facts.join(", ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_whose_commit_waits_for_a_replica_says_so_and_is_never_to_be_ended() {
+        let open = OpenWriter { pid: Some(98), ..OpenWriter::new("3/17") };
+        let waits = OpenWriter { pid: Some(99), waits_for_replica: true, ..OpenWriter::new("4/18") };
+        assert_eq!(waits.to_string(), "process 99 (its commit waits for a synchronous replica)");
+        let alone = end_of_writers(std::slice::from_ref(&waits));
+        assert!(alone.starts_with("start the synchronous replica") && alone.contains("never end a process"), "{alone}");
+        assert!(!alone.contains("end their processes"), "{alone}");
+        let both = end_of_writers(&[open.clone(), waits]);
+        assert!(both.contains("never end a process") && both.contains("of the others, have them committed"), "{both}");
+        assert_eq!(end_of_writers(&[open]), "have them committed or rolled back, or end their processes");
     }
 }

@@ -25,7 +25,15 @@ const ONLY_POSTGRES: Reasons = &[
     ),
     (
         "a connection is a session with settings, perhaps behind a pooler",
-        &["asynchronous", "backend_pid", "backend_pid_later", "session", "watch_client"],
+        &[
+            "asynchronous",
+            "backend_pid",
+            "backend_pid_later",
+            "no_transaction",
+            "session",
+            "sessions_found",
+            "watch_client",
+        ],
     ),
     ("sessions lock what others wait for, and the server shows which", &["blockers", "checkpoint_holders"]),
     ("other processes are told of appends; on SQLite they look", &["notify"]),
@@ -52,6 +60,7 @@ const ONLY_POSTGRES: Reasons = &[
         &[
             "diagnose_columns",
             "diagnose_connections",
+            "diagnose_commits",
             "diagnose_constraints",
             "diagnose_database_age",
             "diagnose_growth",

@@ -1,6 +1,9 @@
 //! Who has something locked or open that others wait for is named.
 
+use std::time::Duration;
+
 use highwater::backend::{Diagnose, Log, Severity};
+use highwater_postgres::PgConfig;
 use throwaway_postgres::ThrowawayPostgres;
 
 use super::{assert_found, find, problems};
@@ -86,4 +89,43 @@ async fn looking_does_not_take_the_lock_by_which_readers_know_writers() {
     let as_others_do = format!("SELECT last_value FROM pg_sequences WHERE schemaname = '{}'", db.schema);
     let refused = db.try_execute(&mut looking, &as_others_do).await.unwrap_err();
     assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("55P03"), "{refused:?}");
+}
+
+/// Ending it would make visible what no replica has, and a promotion would take that back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_waits_for_a_replica_is_named_and_nobody_is_told_to_end_it() {
+    let server = ThrowawayPostgres::start().unwrap();
+    let db = Db::on(server.url());
+    let store = db.store_with(PgConfig { append_timeout: Duration::from_millis(100), ..db.config() }).await;
+    find(&store, "commits", "none waits for a synchronous replica").await;
+    let mut admin = db.connection().await;
+    db.execute(&mut admin, "SET synchronous_commit = local").await;
+    db.execute(&mut admin, "ALTER SYSTEM SET synchronous_standby_names = 'gone'").await;
+    db.execute(&mut admin, "SELECT pg_reload_conf()").await;
+    eventually("an append waits for the replica", async || {
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')";
+        drop(store.append(&one()).await);
+        sqlx::query_scalar(waits).fetch_one(&mut admin).await.unwrap()
+    })
+    .await;
+    let [writer] = &store.open_writers().await.unwrap()[..] else { panic!("one append is open") };
+    assert!(writer.waits_for_replica && writer.to_string().contains("waits for a synchronous replica"), "{writer}");
+    eventually("it has waited for long", async || {
+        let findings = store.diagnose().await.unwrap();
+        ["commits", "writers", "transactions"].iter().all(|topic| {
+            findings.iter().any(|finding| {
+                finding.topic == *topic && finding.found.contains("synchronous replica") && finding.advice.is_some()
+            })
+        })
+    })
+    .await;
+    assert_found(&store, Severity::Bad, "commits", "1 wait for a synchronous replica, the first for", "start").await;
+    assert_found(&store, Severity::Warning, "writers", "is committing", "synchronous_standby_names").await;
+    for finding in store.diagnose().await.unwrap() {
+        assert!(!finding.advice.as_deref().unwrap_or_default().contains("pg_terminate_backend"), "{finding}");
+    }
+    db.execute(&mut admin, "ALTER SYSTEM RESET synchronous_standby_names").await;
+    db.execute(&mut admin, "SELECT pg_reload_conf()").await;
+    eventually("appends work again", async || store.append(&one()).await.is_ok()).await;
+    find(&store, "commits", "none waits for a synchronous replica").await;
 }
