@@ -131,7 +131,8 @@ impl Cluster {
     }
 
     /// Starts the primary if it does not run, waits until it accepts connections, and until the replica, if there is one,
-    /// has what the primary has; a lost one is not waited for. Refused while the disk is full, like everything that starts a server: it would not start.
+    /// has what the primary has; a lost one is not waited for. Refused while the disk is full, like everything that starts a
+    /// server: it would not start.
     pub fn start_again(&mut self) -> Result<(), Error> {
         self.refuse_if_full()?;
         if self.primary_runs() {
@@ -155,7 +156,7 @@ impl Cluster {
         self.repair()
     }
 
-    /// Stops the replica. From here on commits wait; whoever is released from that has committed what no replica has.
+    /// Stops the replica. From here on commits wait; a client that is released from that has committed what no replica has.
     pub fn lose_replica(&mut self) -> Result<(), Error> {
         if self.replica != Replica::Synchronous {
             return Err(Error::NoReplica);
