@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use highwater::backend::{
     Backend, Begun, BoxFuture, Candidate, Checkpoint, CheckpointWrite, Checkpoints, Closed, Closing, Fence, HeldLock,
-    Instance, Leadership, LeadershipSettings, Log, NewDeadLetter, OpenTx, Opening, Page, ReadLimit, Refused, Taken,
-    Transactional, View, Want, Wrapper, lock,
+    Instance, Leadership, LeadershipSettings, Log, NewDeadLetter, OpenTx, Opening, Page, Position, ReadLimit, Refused,
+    Taken, Transactional, View, Want, Wrapper, lock,
 };
-use highwater::{Append, Appended, Claim, Error, Filter};
+use highwater::{Append, Appended, Claim, Error, Filter, Limits};
 use highwater_postgres::{PgEventStore, PgTx};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -38,6 +38,8 @@ pub enum Flaw {
     LooseDeadLetter,
     /// A server that has recovered is taken for the one it was before.
     OneLife,
+    /// An append that is sent again is acknowledged because it can be seen, whether or not a replica has it.
+    TrustsRepeats,
 }
 
 /// PostgreSQL with a flaw.
@@ -77,6 +79,16 @@ impl Broken {
         if self.flaw == Flaw::OneLife {
             *incarnation = 1;
         }
+    }
+
+    /// The answer to an append of which every event can be seen.
+    async fn seen(&self, append: &Append) -> Result<Option<Appended>, Error> {
+        let mut positions = Vec::new();
+        for new in append.checked(&Limits::default())?.iter() {
+            let Some(seen) = self.inner.record(new.id).await? else { return Ok(None) };
+            positions.push(Position { stream_version: seen.stream_version, global_sequence: seen.global_sequence });
+        }
+        Ok(Appended::new(positions, true))
     }
 
     /// The place before the next event, once a hole has been waited for long enough.
@@ -180,6 +192,16 @@ impl Wrapper for Broken {
 
     fn shared(&self) -> Arc<dyn Backend> {
         Arc::new(self.clone())
+    }
+
+    fn append<'a>(&'a self, append: &'a Append) -> BoxFuture<'a, Result<Appended, Error>> {
+        Box::pin(async move {
+            let seen = if self.flaw == Flaw::TrustsRepeats { self.seen(append).await? } else { None };
+            match seen {
+                Some(appended) => Ok(appended),
+                None => self.inner.append(append).await,
+            }
+        })
     }
 
     fn read_all<'a>(&'a self, after: u64, filter: &'a Filter, limit: ReadLimit) -> BoxFuture<'a, Result<Page, Error>> {

@@ -104,6 +104,17 @@ impl Database {
         Ok(count as u64)
     }
 
+    /// Ends sessions whose commits wait for a replica, which makes these visible, and says how many there were.
+    pub(crate) async fn end_waits(&self) -> Result<u64, BoxError> {
+        let Connected::Postgres(mut connection) = self.connect().await? else {
+            return Err("a file has no replica".into());
+        };
+        let end = sqlx::query_scalar(include_str!("../sql/postgres/end_waits.sql"));
+        let count: i64 = end.fetch_one(&mut connection).await?;
+        connection.close().await?;
+        Ok(count as u64)
+    }
+
     /// Lets the process that writes the log for those who do not wait get no time for a while; then kills one backend of the
     /// primary, one whose name matches if there is one, and returns when the server has noticed: from then on it recovers.
     pub(crate) async fn kill_backend(&self, pattern: &str, after: Duration) -> Result<(), BoxError> {

@@ -23,6 +23,8 @@ use crate::troupe::Member;
 const ANSWER: Duration = Duration::from_secs(20);
 /// How long a request to the database may take: it may be away, or an instance may be paused.
 const REQUEST: Duration = Duration::from_secs(10);
+/// Time enough to connect again and to retry.
+const END_WAITS_EVERY: Duration = Duration::from_millis(500);
 
 /// Everything that faults are done to.
 pub(crate) struct Nemesis<S: Base> {
@@ -105,6 +107,11 @@ impl<S: Base> Nemesis<S> {
                 let promoted = self.on_servers(Servers::promote).await;
                 self.on_servers(Servers::repair).await.and(promoted)
             }
+            Fault::LoseReplica { restart, waits, millis } => {
+                let (waits, retried) = (Duration::from_millis(waits), Duration::from_millis(millis));
+                let lost = self.lose_replica(restart, waits, retried).await;
+                self.on_servers(Servers::repair).await.and(lost)
+            }
             Fault::ForgedHints { millis } => self.database.forge_hints(Duration::from_millis(millis)).await,
             Fault::DiskFull { millis } => {
                 let filled = self.on_servers(Servers::fill_disk).await;
@@ -147,6 +154,29 @@ impl<S: Base> Nemesis<S> {
                 within(async { self.bus.dead_letters().rebuild(ROLES[role].id).await.map(drop) }).await
             }
         }
+    }
+
+    /// Ends with the replica in the primary's place, without what was committed while it was away.
+    async fn lose_replica(&self, restart: bool, waits: Duration, retried: Duration) -> Result<(), BoxError> {
+        self.on_servers(Servers::lose_replica).await?;
+        tokio::time::sleep(waits).await;
+        if restart {
+            self.on_servers(Servers::restart).await?;
+            tokio::time::sleep(retried).await;
+        } else {
+            self.end_waits(retried).await?;
+        }
+        self.on_servers(Servers::promote).await
+    }
+
+    /// Terminates the sessions that wait for the replica, again and again: a retried append may share its commit with a new one.
+    async fn end_waits(&self, duration: Duration) -> Result<(), BoxError> {
+        let (mut ticks, mut ended) = (tokio::time::interval(END_WAITS_EVERY), 0);
+        for _ in 0..=duration.div_duration_f64(END_WAITS_EVERY) as u64 {
+            ticks.tick().await;
+            ended += self.database.end_waits().await?;
+        }
+        if ended == 0 { Err("nobody waited for the replica".into()) } else { Ok(()) }
     }
 
     fn member(&self, instance: u32) -> &AsyncMutex<Member> {

@@ -1,5 +1,7 @@
 //! What is done to the instances, the network and the database, and when: drawn from a seed, or read from a file.
 
+mod draw;
+
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -7,13 +9,18 @@ use clap::ValueEnum;
 use highwater::BoxError;
 use serde::{Deserialize, Serialize};
 
+pub use self::draw::kinds;
+use self::draw::{draw, goes_with};
 use crate::broken::Flaw;
-use crate::cast::{ALONE_IN, Kind, ROLES};
+use crate::cast::ROLES;
 
 /// Writers of an instance, unless the options say more or fewer.
 pub const WRITERS: usize = 4;
 /// How long each rests at most between two appends.
 pub const REST_MILLIS: u64 = 400;
+
+/// About how long it takes until a replica has become the primary, and the primary a replica: in milliseconds.
+const PROMOTION: u64 = 4_000;
 
 /// Where the events are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -107,6 +114,10 @@ pub enum Fault {
     KillBackend { purpose: Purpose, millis: u64 },
     /// The primary is lost, and the replica takes its place.
     Promote,
+    /// The replica is stopped, and commits wait for it. After a while the sessions that wait are ended, by a restart of the primary
+    /// or one by one, again and again: what they committed can be seen then, and is on no replica. Writers retry for another
+    /// while; then the primary is lost, and the replica takes its place without all that.
+    LoseReplica { restart: bool, waits: u64, millis: u64 },
     /// Nothing comes through between an instance and the database, and nobody is told.
     Cut { instance: u32, millis: u64 },
     /// The same for what the database answers.
@@ -147,6 +158,7 @@ impl Fault {
             Self::ServerCrash { .. } => "server-crash",
             Self::KillBackend { .. } => "kill-backend",
             Self::Promote => "promote",
+            Self::LoseReplica { .. } => "lose-replica",
             Self::Cut { .. } => "cut",
             Self::LoseAnswers { .. } => "lose-answers",
             Self::LoseRequests { .. } => "lose-requests",
@@ -190,7 +202,14 @@ impl Fault {
     /// Whether the server may have to recover, and take back what did not wait for the disk.
     #[must_use]
     pub fn is_a_crash(&self) -> bool {
-        matches!(self, Self::ServerCrash { .. } | Self::KillBackend { .. } | Self::Promote | Self::DiskFull { .. })
+        matches!(
+            self,
+            Self::ServerCrash { .. }
+                | Self::KillBackend { .. }
+                | Self::Promote
+                | Self::LoseReplica { .. }
+                | Self::DiskFull { .. }
+        )
     }
 
     /// About how long it takes.
@@ -210,7 +229,8 @@ impl Fault {
             | Self::Clock { millis, .. }
             | Self::Leave { millis, .. }
             | Self::Pause { millis, .. } => millis,
-            Self::Promote => 4_000,
+            Self::Promote => PROMOTION,
+            Self::LoseReplica { waits, millis, .. } => waits + millis + PROMOTION,
             Self::ServerRestart | Self::Restart { .. } | Self::Replay => 1_000,
             Self::Terminate { .. } | Self::Rebuild { .. } => 200,
         }
@@ -233,6 +253,13 @@ impl fmt::Display for Fault {
                 write!(f, "wait for no disk for {millis} ms, then kill one backend of the primary ({purpose:?})")
             }
             Self::Promote => write!(f, "crash the primary, promote the replica, make the former primary a replica"),
+            Self::LoseReplica { restart, waits, millis } => {
+                let released = if *restart { "restart the primary" } else { "terminate the sessions that wait for it" };
+                write!(
+                    f,
+                    "stop the replica, {released} after {waits} ms, promote the replica after another {millis} ms"
+                )
+            }
             Self::Cut { instance, millis } => write!(f, "cut instance {instance} off for {millis} ms"),
             Self::LoseAnswers { instance, millis } => {
                 write!(f, "lose all answers to instance {instance} for {millis} ms")
@@ -362,133 +389,5 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Every kind that there is for a store, and how often it is drawn.
-#[must_use]
-pub fn kinds(store: Store) -> Vec<(&'static str, u32)> {
-    let everywhere = [
-        ("kill", 14),
-        ("freeze", 8),
-        ("restart", 6),
-        ("clock", 4),
-        ("leave", 4),
-        ("pause", 2),
-        ("replay", 6),
-        ("rebuild", 2),
-        ("disk-full", 3),
-    ];
-    let postgres = [
-        ("terminate", 16),
-        ("server-restart", 4),
-        ("server-crash", 5),
-        ("kill-backend", 6),
-        ("promote", 4),
-        ("cut", 8),
-        ("lose-answers", 4),
-        ("lose-requests", 4),
-        ("delay", 3),
-        ("throttle", 3),
-        ("forged-hints", 2),
-    ];
-    let more = if store == Store::Postgres { postgres.as_slice() } else { &[] };
-    everywhere.iter().chain(more).copied().collect()
-}
-
-fn draw(random: &mut fastrand::Rng, store: Store, instances: u32, only: &[String]) -> Fault {
-    let mut kinds = kinds(store);
-    if !only.is_empty() {
-        kinds.retain(|(kind, _)| only.iter().any(|only| only == kind));
-    }
-    let mut ticket = random.u32(0..kinds.iter().map(|(_, weight)| weight).sum::<u32>().max(1));
-    let drawn = kinds.iter().find(|(_, weight)| match ticket.checked_sub(*weight) {
-        Some(rest) => {
-            ticket = rest;
-            false
-        }
-        None => true,
-    });
-    let instance = random.u32(1..=instances);
-    let (short, long) = (random.u64(200..2_500), random.u64(500..9_000));
-    let seldom = random.u32(0..4) == 0;
-    // Links of odd instances go through a proxy, which alone can delay.
-    let odd = (instance - 1) / 2 * 2 + 1;
-    // Not the shaky ones: they take as long as they take, and are waited for at the end.
-    let rebuildable = |role: &usize| ROLES[*role].kind == Kind::Transactional && !ROLES[*role].shaky;
-    let transactional: Vec<usize> = (0..ROLES.len()).filter(rebuildable).collect();
-    match drawn.map_or("kill", |(kind, _)| kind) {
-        "freeze" => Fault::Freeze { instance, millis: long },
-        "restart" => Fault::Restart { instance },
-        "clock" => {
-            let seconds = if seldom { random.i64(-90_000..90_000) } else { random.i64(-90..90) };
-            Fault::Clock { instance, seconds, millis: long }
-        }
-        "leave" => {
-            let role = random.usize(0..ROLES.len());
-            Fault::Leave { instance: if ROLES[role].alone { ALONE_IN } else { instance }, role, millis: short }
-        }
-        "pause" => Fault::Pause { role: random.usize(0..ROLES.len()), millis: short },
-        "replay" => Fault::Replay,
-        "rebuild" => Fault::Rebuild { role: transactional[random.usize(0..transactional.len())] },
-        "disk-full" => Fault::DiskFull { millis: short },
-        "terminate" => {
-            let purpose = Purpose::ALL[random.usize(0..Purpose::ALL.len())];
-            Fault::Terminate { instance: if seldom { 0 } else { instance }, purpose }
-        }
-        "server-restart" => Fault::ServerRestart,
-        "server-crash" => Fault::ServerCrash { millis: short },
-        "kill-backend" => {
-            Fault::KillBackend { purpose: Purpose::ALL[random.usize(0..Purpose::ALL.len())], millis: short }
-        }
-        "promote" => Fault::Promote,
-        "cut" => Fault::Cut { instance, millis: long },
-        "lose-answers" => Fault::LoseAnswers { instance, millis: long },
-        "lose-requests" => Fault::LoseRequests { instance, millis: long },
-        "delay" => Fault::Delay { instance: odd, by: random.u64(20..400), millis: long },
-        "forged-hints" => Fault::ForgedHints { millis: random.u64(13_000..17_000) },
-        "throttle" => Fault::Throttle { instance, kbit: random.u64(64..2_000), millis: long },
-        _ => Fault::Kill { instance, millis: short },
-    }
-}
-
-/// Two faults of the server, of one link or of one process at once would only wait for each other. And terminating a
-/// connection makes it give up waiting for the replica: what it has committed can be seen before it is safe, and a
-/// promotion at that moment takes it back. That is PostgreSQL's own promise, not ours.
-fn goes_with(one: &Fault, other: &Fault) -> bool {
-    let terminates = |fault: &Fault| matches!(fault, Fault::Terminate { .. });
-    let both_servers = one.is_the_servers() && other.is_the_servers();
-    let same = one.kind() == other.kind() || (one.instance().is_some() && one.instance() == other.instance());
-    let takes_back = (terminates(one) && other.is_the_servers()) || (terminates(other) && one.is_the_servers());
-    !both_servers && !same && !takes_back
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_seed_gives_the_same_schedule() {
-        let draw = |seed| Schedule::draw(seed, Store::Postgres, 5.0, &[]);
-        assert_eq!(draw(7), draw(7));
-        assert_ne!(draw(7), draw(8));
-    }
-
-    #[test]
-    fn every_kind_is_drawn_and_no_other() {
-        for store in [Store::Postgres, Store::Sqlite] {
-            let schedule = Schedule::draw(1, store, 120.0, &[]);
-            let drawn = |kind: &str| schedule.steps.iter().flat_map(|step| &step.faults).any(|f| f.kind() == kind);
-            let kinds = kinds(store);
-            assert!(kinds.iter().all(|(kind, _)| drawn(kind)), "{store:?}");
-            let known = |fault: &Fault| kinds.iter().any(|(kind, _)| *kind == fault.kind());
-            assert!(schedule.steps.iter().flat_map(|step| &step.faults).all(known), "{store:?}");
-            assert!(schedule.steps.iter().any(|step| step.faults.len() == 2), "pairs");
-        }
-    }
-
-    #[test]
-    fn only_what_was_asked_for_is_drawn() {
-        let only = ["kill".to_owned(), "freeze".to_owned()];
-        let schedule = Schedule::draw(3, Store::Postgres, 10.0, &only);
-        assert!(schedule.steps.iter().flat_map(|step| &step.faults).all(|f| only.contains(&f.kind().to_owned())));
-        assert!(schedule.faults() > 50, "{}", schedule.faults());
-    }
-}
+mod tests;

@@ -72,6 +72,10 @@ impl Servers {
         Ok(self.cluster()?.recover()?)
     }
 
+    pub(crate) fn lose_replica(&mut self) -> Result<(), BoxError> {
+        Ok(self.cluster()?.lose_replica()?)
+    }
+
     pub(crate) fn promote(&mut self) -> Result<(), BoxError> {
         Ok(self.cluster()?.promote()?)
     }

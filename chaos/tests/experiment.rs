@@ -61,7 +61,7 @@ fn is_caught(name: &str, seed: u64, arguments: &str, promises: &[&str]) {
     let mut survived = String::new();
     for seed in (seed..).step_by(100).take(RUNS) {
         let folder = Folder::new(&format!("{name}-{seed}"));
-        let (code, said) = chaos(&folder, &format!("--broken {name} --single --seed {seed} {arguments}"));
+        let (code, said) = chaos(&folder, &format!("--broken {name} --seed {seed} {arguments}"));
         let broken = said.lines().find_map(|line| line.strip_prefix("BROKEN: ")).unwrap_or_default();
         if promises.iter().any(|promise| broken.starts_with(&format!("{promise}:"))) {
             assert_eq!(code, Some(1), "{said}");
@@ -77,8 +77,8 @@ fn is_caught(name: &str, seed: u64, arguments: &str, promises: &[&str]) {
 
 #[test]
 fn every_promise_is_held_on_postgres() {
-    // Two backends that are killed, a promotion, a full disk, a cut, a kill and terminated connections.
-    holds("postgres", "--seed 993 --minutes 0.4 --rest 600", "postgres-993");
+    // A replica that is lost, a promotion, a full disk, a backend and instances that are killed, terminated connections.
+    holds("postgres", "--seed 660 --minutes 0.4 --rest 600", "postgres-660");
 }
 
 #[test]
@@ -89,27 +89,32 @@ fn every_promise_is_held_in_a_file() {
 
 #[test]
 fn an_engine_without_fencing_is_caught() {
-    is_caught("no-fencing", 3, "--minutes 0.3 --rest 150 --only freeze,cut", &["G16", "G17", "G20"]);
+    is_caught("no-fencing", 3, "--single --minutes 0.3 --rest 150 --only freeze,cut", &["G16", "G17", "G20"]);
 }
 
 #[test]
 fn an_engine_that_stores_the_checkpoint_first_is_caught() {
-    is_caught("checkpoint-first", 4, "--minutes 0.45 --rest 150 --only kill", &["G19", "G21"]);
+    is_caught("checkpoint-first", 4, "--single --minutes 0.45 --rest 150 --only kill", &["G19", "G21"]);
 }
 
 #[test]
 fn an_engine_that_skips_holes_is_caught() {
-    is_caught("skips-holes", 5, "--minutes 0.2 --rest 150 --only kill", &["G19", "G20"]);
+    is_caught("skips-holes", 5, "--single --minutes 0.2 --rest 150 --only kill", &["G19", "G20"]);
 }
 
 #[test]
 fn an_engine_that_writes_dead_letters_apart_is_caught() {
-    is_caught("loose-dead-letter", 6, "--minutes 0.5 --rest 150 --only kill", &["G20", "G21", "G23"]);
+    is_caught("loose-dead-letter", 6, "--single --minutes 0.5 --rest 150 --only kill", &["G20", "G21", "G23"]);
 }
 
 #[test]
 fn an_engine_that_knows_one_life_of_the_server_is_caught() {
-    is_caught("one-life", 7, "--minutes 0.3 --rest 500 --only kill-backend", &["G15", "G19", "G20"]);
+    is_caught("one-life", 7, "--single --minutes 0.3 --rest 500 --only kill-backend", &["G15", "G19", "G20"]);
+}
+
+#[test]
+fn an_engine_that_trusts_what_it_sees_of_a_repeated_append_is_caught() {
+    is_caught("trusts-repeats", 8, "--minutes 0.2 --rest 150 --only lose-replica", &["G4", "G15"]);
 }
 
 #[test]

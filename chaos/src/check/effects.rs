@@ -55,6 +55,8 @@ struct Watch<'a> {
     /// Each event's place among those that are delivered in order.
     ranks: Vec<u32>,
     delivered: Vec<Option<Delivered>>,
+    /// Delivered while the replica was lost: perhaps what is in the log, perhaps what was gone and came again with its number.
+    perhaps: Vec<bool>,
     runs: HashMap<Life, Run>,
     /// Lives that have led once at most: what they deliver again they deliver in the same term.
     once: HashSet<Life>,
@@ -85,6 +87,7 @@ impl<'a> Watch<'a> {
             role,
             ranks: ranks.collect(),
             delivered: vec![None; facts.evidence.log.len()],
+            perhaps: vec![false; facts.evidence.log.len()],
             runs: HashMap::new(),
             once: led_once(facts, role),
             speaker: None,
@@ -108,9 +111,10 @@ impl<'a> Watch<'a> {
 
     fn examine(&mut self, effect: &Effect) {
         let (facts, log) = (self.facts, &self.facts.evidence.log);
+        let lacks_replica = facts.taken_back.lacks_replica(effect.id, effect.at);
         let Some(at) = facts.at(effect.global_sequence).filter(|at| log[*at].id == effect.id) else {
-            // It had been committed when it was delivered.
-            if facts.taken_back.excuses(effect.id, effect.at) {
+            // It was committed when it was delivered.
+            if lacks_replica || facts.taken_back.excuses(effect.id, effect.at) {
                 return;
             }
             self.gone.add(|| {
@@ -123,11 +127,15 @@ impl<'a> Watch<'a> {
         if !self.role.wants(&log[at].event_type) {
             self.unwanted.line(|| format!("{}: {}", told(facts, effect), facts.event(&log[at])));
         }
+        if lacks_replica {
+            return self.perhaps[at] = true;
+        }
         let before = self.delivered[at].replace(Delivered { at: effect.at, by: effect.by });
         if self.ranks[at] == NO_RANK {
             return;
         }
         match before {
+            None if self.perhaps[at] => self.highest = self.highest.max(Some(at)),
             None => self.first(effect, at),
             Some(before) => self.again_in_term(effect, at, before),
         }
@@ -231,7 +239,7 @@ impl<'a> Watch<'a> {
         let duties = facts.duties(role);
         let mut missing: BTreeMap<&str, Finding> = BTreeMap::new();
         for (at, event) in facts.evidence.log.iter().enumerate() {
-            if self.delivered[at].is_none() && duties.is_due(event) {
+            if self.delivered[at].is_none() && !self.perhaps[at] && duties.is_due(event) {
                 let promise = duties.missing(event);
                 let finding = missing.entry(promise).or_insert_with(|| Finding::new(promise));
                 finding.add(|| {

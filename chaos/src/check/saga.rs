@@ -20,6 +20,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Vec<Violation> {
             continue;
         };
         match facts.find(to).map(|at| &log[at]) {
+            // It was asked when the saga began to answer; the answer may have come after a crash took the question back.
+            None if facts.taken_back.may_have_been_seen(to) => {}
             None => gone.line(|| format!("{} answers {to}", facts.event(event))),
             Some(asked) if asked.event_type != "Asked" => {
                 stray.line(|| format!("{} answers {}", facts.event(event), facts.event(asked)));

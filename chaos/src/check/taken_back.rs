@@ -1,15 +1,22 @@
-//! What a crash may take back: appends that did not wait for the disk, the last of them first.
+//! What a crash may take back: appends that did not wait for the disk, the last of them first; and what was committed while the
+//! replica was lost, unless its writer was told before that it is stored.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
 use crate::evidence::Evidence;
 use crate::record::{How, Outcome};
 
-/// What did not wait for the disk, and when a server may have lost it.
+/// The fault after which a replica is promoted that lacks what could be seen.
+const LOST: &str = "lose-replica";
+
+/// What did not wait for the disk or for the replica, and when a server may have lost it.
 #[derive(Debug)]
 pub(super) struct TakenBack {
+    sent: HashMap<Uuid, Sent>,
+    /// From when on a replica was lost, and until when what was read before its promotion may have been handled.
+    lost: Vec<(u64, u64)>,
     asynchronous: HashSet<Uuid>,
     /// Beginning and end, by end.
     crashes: Vec<(u64, u64)>,
@@ -34,7 +41,8 @@ impl TakenBack {
             earliest = earliest.min(*ended_at);
             *ended_at = earliest;
         }
-        Self { asynchronous, crashes, stayed }
+        let lost = evidence.faults.iter().filter(|fault| fault.kind == LOST).map(|fault| (fault.from, fault.to));
+        Self { sent: sent(evidence), lost: lost.collect(), asynchronous, crashes, stayed }
     }
 
     /// Whether an event that was committed by then may be gone: it did not wait for the disk, the server crashed, and nothing
@@ -45,4 +53,38 @@ impl TakenBack {
         let crash = self.crashes.iter().find(|(_, to)| *to >= committed);
         self.asynchronous.contains(&id) && crash.is_some_and(|(from, _)| first_stayed >= *from)
     }
+    /// Whether what was seen of an event at that time may be gone: the replica was lost, and nobody had been told before what
+    /// became of the event, so that it may have been committed without the replica.
+    pub(super) fn lacks_replica(&self, id: Uuid, seen: u64) -> bool {
+        let certain = self.sent.get(&id).map_or(u64::MAX, |sent| sent.certain);
+        self.lost.iter().any(|(from, to)| (*from..=*to).contains(&seen) && certain >= *from)
+    }
+
+    /// Whether an event that is not in the log may have been seen by a subscriber, whenever that was.
+    pub(super) fn may_have_been_seen(&self, id: Uuid) -> bool {
+        let Some(sent) = self.sent.get(&id) else { return false };
+        let lost = self.lost.iter().any(|(from, to)| *to >= sent.at && sent.certain >= *from);
+        lost || self.excuses(id, if sent.certain == u64::MAX { sent.at } else { sent.certain })
+    }
+}
+
+/// What is known of an event by who sent it.
+#[derive(Debug)]
+struct Sent {
+    at: u64,
+    /// When its writer was told what became of it; never, if it was not.
+    certain: u64,
+}
+
+fn sent(evidence: &Evidence) -> HashMap<Uuid, Sent> {
+    let times = evidence.appends.iter().flat_map(|sending| {
+        let certain = match sending.outcome {
+            // Nobody ever could have seen it. What was refused may have been seen: it was sent again after it was gone.
+            Some(Outcome::RolledBack) => 0,
+            Some(Outcome::Stored { .. } | Outcome::Refused { .. }) => sending.ended_at.unwrap_or(u64::MAX),
+            Some(Outcome::Unknown { .. }) | None => u64::MAX,
+        };
+        sending.events.iter().map(move |event| (event.id, Sent { at: sending.at, certain }))
+    });
+    times.collect()
 }

@@ -40,6 +40,9 @@ enum Replica {
     Synchronous,
     /// Something has happened to the primary since that was certain.
     InDoubt,
+    /// It was stopped while the primary continues. It has all that was acknowledged, and lacks what the primary shows to
+    /// clients who did not wait for it long enough to be told.
+    Lost,
     /// It is a former primary that was not made a replica yet, or was never wanted.
     Absent,
 }
@@ -128,7 +131,8 @@ impl Cluster {
     }
 
     /// Starts the primary if it does not run, waits until it accepts connections, and until the replica, if there is one,
-    /// has what the primary has. Refused while the disk is full, like everything that starts a server: it would not start.
+    /// has what the primary has; a lost one is not waited for. Refused while the disk is full, like everything that starts a
+    /// server: it would not start.
     pub fn start_again(&mut self) -> Result<(), Error> {
         self.refuse_if_full()?;
         if self.primary_runs() {
@@ -136,7 +140,7 @@ impl Cluster {
         }
         // What was committed without the replica can be seen as soon as the primary is there again.
         self.doubt();
-        if self.replica == Replica::Absent {
+        if matches!(self.replica, Replica::Absent | Replica::Lost) {
             return Ok(self.servers[self.primary].postgres.start_again()?);
         }
         let (primary, replica) = self.both()?;
@@ -152,13 +156,26 @@ impl Cluster {
         self.repair()
     }
 
-    /// Crashes the primary and has the replica take its place. Refused if that would lose what was acknowledged.
-    pub fn promote(&mut self) -> Result<(), Error> {
+    /// Stops the replica. From here on commits wait; a client that is released from that has committed what no replica has.
+    pub fn lose_replica(&mut self) -> Result<(), Error> {
         if self.replica != Replica::Synchronous {
+            return Err(Error::NoReplica);
+        }
+        self.both()?.1.postgres.stop()?;
+        self.replica = Replica::Lost;
+        Ok(())
+    }
+
+    /// Crashes the primary and has the replica take its place, also one that was lost: what was committed without it is gone.
+    /// Refused if that would lose what was acknowledged.
+    pub fn promote(&mut self) -> Result<(), Error> {
+        if !matches!(self.replica, Replica::Synchronous | Replica::Lost) {
             return Err(Error::NoReplica);
         }
         let (primary, replica) = self.both()?;
         primary.postgres.crash()?;
+        // A lost one only now: it must find no primary that it could still get anything from.
+        replica.postgres.start_again()?;
         replica.postgres.promote()?;
         self.primary = 1 - self.primary;
         self.replica = Replica::Absent;
@@ -224,9 +241,9 @@ impl Cluster {
         }
     }
 
-    /// Ends the doubt about the replica.
+    /// Ends the doubt about the replica, and the absence of a lost one.
     fn settle(&mut self) -> Result<(), Error> {
-        if self.replica == Replica::InDoubt {
+        if matches!(self.replica, Replica::InDoubt | Replica::Lost) {
             let (primary, replica) = self.both()?;
             primary.postgres.restart_replica(&mut replica.postgres)?;
             self.replica = Replica::Synchronous;

@@ -98,6 +98,35 @@ fn a_cluster_loses_nothing_whatever_is_done_to_it() {
 }
 
 #[test]
+fn a_lost_replica_has_what_was_acknowledged_and_nothing_else_when_it_is_promoted() {
+    let folder = Folder::new("lost");
+    let mut cluster = Cluster::start(folder.path(), false, true).unwrap();
+    ask(&cluster, "CREATE TABLE noted (id serial)");
+    note(&cluster);
+    let before = cluster.primary_url();
+    cluster.lose_replica().unwrap();
+    assert!(!cluster.has_replica());
+    assert!(matches!(cluster.lose_replica(), Err(Error::NoReplica)));
+    // What does not wait for the replica stands for who is told nothing.
+    ask(&cluster, "SET synchronous_commit = local; INSERT INTO noted VALUES (DEFAULT)");
+    cluster.restart().unwrap();
+    assert_eq!(ask(&cluster, "SELECT count(*) FROM noted"), "2");
+    cluster.promote().unwrap();
+    assert_ne!(cluster.primary_url(), before);
+    assert_eq!(ask(&cluster, "SELECT count(*) FROM noted"), "1");
+    cluster.repair().unwrap();
+    is_whole(&cluster);
+
+    // One that is not promoted gets what it lacks.
+    cluster.lose_replica().unwrap();
+    ask(&cluster, "SET synchronous_commit = local; INSERT INTO noted VALUES (DEFAULT)");
+    cluster.repair().unwrap();
+    is_whole(&cluster);
+    cluster.promote().unwrap();
+    assert_eq!(ask(&cluster, "SELECT count(*) FROM noted"), "2");
+}
+
+#[test]
 fn a_single_server_is_never_promoted() {
     let folder = Folder::new("single");
     let mut cluster = Cluster::start(folder.path(), false, false).unwrap();
