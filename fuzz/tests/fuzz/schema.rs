@@ -104,7 +104,7 @@ fn names_that_are_put_in_carelessly_are_caught() {
     let statements = statements();
     for (what, render) in careless {
         let mut caught = 0;
-        highwater_fuzz::seeded(60, |bytes| {
+        highwater_fuzz::seeded(120, |bytes| {
             let name = Source::new(bytes).text();
             if SchemaName::new(&name).is_ok() {
                 caught += usize::from(check(&name, &statements, render).is_err());

@@ -59,7 +59,10 @@ pub(crate) fn named_writers(writers: &[OpenWriter]) -> String {
 pub(crate) fn end_of_writers(writers: &[OpenWriter]) -> String {
     const REPLICA: &str = "start the synchronous replica that commits wait for, or change synchronous_standby_names; never end \
                            a process whose commit waits for it, which would make the commit visible although no replica has it";
-    let ends = "have them committed or rolled back, or end their processes";
+    let ends = match writers {
+        [_] => "have it committed or rolled back, or end its process",
+        _ => "have them committed or rolled back, or end their processes",
+    };
     match (writers.iter().any(|it| it.waits_for_replica), writers.iter().all(|it| it.waits_for_replica)) {
         (true, true) => REPLICA.to_owned(),
         (true, false) => format!("{REPLICA}; of the others, {ends}"),
