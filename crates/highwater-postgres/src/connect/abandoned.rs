@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use highwater::Error;
@@ -53,11 +54,16 @@ impl fmt::Display for Found {
     }
 }
 
-/// Which of some sessions are there, asked on another connection.
-async fn find(connection: &mut PgConnection, sql: &Sql, sessions: &[Session]) -> Result<Vec<Found>, sqlx::Error> {
+/// Which of some sessions are there, asked on another connection, and for how long nobody has waited for their answers.
+async fn find(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    sessions: &[(Session, Duration)],
+) -> Result<Vec<Found>, sqlx::Error> {
     let rows = sqlx::query(sql.sessions_found.clone())
-        .bind(sessions.iter().map(|session| session.pid).collect::<Vec<_>>())
-        .bind(sessions.iter().map(|session| session.seen).collect::<Vec<_>>())
+        .bind(sessions.iter().map(|(session, _)| session.pid).collect::<Vec<_>>())
+        .bind(sessions.iter().map(|(session, _)| session.seen).collect::<Vec<_>>())
+        .bind(sessions.iter().map(|(_, unwaited)| unwaited.as_secs_f64()).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
     let found = |row: &PgRow| {
@@ -70,12 +76,13 @@ async fn find(connection: &mut PgConnection, sql: &Sql, sessions: &[Session]) ->
 /// The sessions that were given up, as far as they may still be at work.
 #[derive(Debug, Default)]
 pub(crate) struct Abandoned {
-    sessions: Mutex<Vec<Session>>,
+    /// With the time since when nobody waits.
+    sessions: Mutex<Vec<(Session, Instant)>>,
 }
 
 impl Abandoned {
     pub(crate) fn note(&self, session: Session) {
-        lock(&self.sessions).push(session);
+        lock(&self.sessions).push((session, Instant::now()));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -93,11 +100,12 @@ impl Abandoned {
         if asked.len() < so_many {
             return Ok(None);
         }
-        let mut found = find(connection, sql, &asked).await?;
+        let unwaited: Vec<_> = asked.iter().map(|(session, since)| (*session, since.elapsed())).collect();
+        let mut found = find(connection, sql, &unwaited).await?;
         found.retain(|found| found.at_work);
         let is_over =
-            |session: &Session| asked.contains(session) && !found.iter().any(|found| found.session == *session);
-        lock(&self.sessions).retain(|session| !is_over(session));
+            |one: &(Session, Instant)| asked.contains(one) && !found.iter().any(|found| found.session == one.0);
+        lock(&self.sessions).retain(|one| !is_over(one));
         Ok(found.first().filter(|_| found.len() >= so_many).map(ToString::to_string))
     }
 
@@ -148,7 +156,8 @@ impl Opened {
     ) -> Result<(), sqlx::Error> {
         let asked = lock(&self.sessions).clone();
         if asked.len() > self.max {
-            let found = find(connection, sql, &asked).await?;
+            let at_any_time: Vec<_> = asked.iter().map(|session| (*session, Duration::ZERO)).collect();
+            let found = find(connection, sql, &at_any_time).await?;
             let is_gone =
                 |session: &Session| asked.contains(session) && !found.iter().any(|found| found.session == *session);
             lock(&self.sessions).retain(|session| !is_gone(session));
