@@ -165,6 +165,12 @@ async fn a_stranger_that_has_all_locks_of_a_leader_that_is_gone_is_not_taken_for
             }
         };
         let (pid, ()) = tokio::join!(taking, ending);
+        // Until then it may handle what the next leader handles as well.
+        eventually("the former leader knows that it does not lead", async || {
+            let subscriptions = leads.subscriptions();
+            subscriptions.iter().all(|subscription| subscription.state().is_standby())
+        })
+        .await;
         let at = say(&store, "meanwhile").await;
         is_named(&stands_by, &forger, pid).await;
         let found = store.leaders().await.unwrap();
