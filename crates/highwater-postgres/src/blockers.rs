@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use highwater::backend::LockHolder;
+use highwater::backend::{LockHolder, START_REPLICA};
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 
@@ -15,11 +15,6 @@ pub(crate) const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sessions that are named where it may be any of them.
 const NAMED_MAX: usize = 3;
-
-/// What to do about a commit that waits for a synchronous replica.
-pub(crate) const START_REPLICA: &str = "start the synchronous replica that commits wait for, or change synchronous_standby_names; \
-                                        never end a process whose commit waits for it, which would make the commit visible \
-                                        although no replica has it";
 
 /// A session that others wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]

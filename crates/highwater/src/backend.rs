@@ -36,7 +36,8 @@ pub use crate::leadership::{
 };
 pub use crate::lock::lock;
 pub use crate::log::{
-    BoxFuture, Direction, Log, NEWEST_AMONG, NamedStream, OpenWriter, Page, ReadLimit, StreamPage, StreamRead,
+    BoxFuture, Direction, Log, NEWEST_AMONG, NamedStream, OpenWriter, Page, ReadLimit, START_REPLICA, StreamPage,
+    StreamRead,
 };
 pub use crate::prepared::Prepared;
 pub use crate::record::{NewRecord, Record};

@@ -8,7 +8,7 @@ use std::pin::Pin;
 
 use uuid::Uuid;
 
-pub use self::open_writer::OpenWriter;
+pub use self::open_writer::{OpenWriter, START_REPLICA};
 pub(crate) use self::open_writer::{end_of_writers, named_writers};
 use crate::{Append, Appended, Error, EventTypes, Record, StreamName, Upcasters};
 

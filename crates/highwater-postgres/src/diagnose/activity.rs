@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater::Error;
-use highwater::backend::{Finding, Log, OpenWriter, Severity};
+use highwater::backend::{Finding, Log, OpenWriter, START_REPLICA, Severity};
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
 
@@ -68,7 +68,7 @@ fn writer(writer: &OpenWriter) -> Option<Finding> {
     };
     let found = format!("{writer} {does}: no reader gets past it");
     let advice = match (writer.pid, &writer.last_statement) {
-        _ if writer.waits_for_replica => blockers::START_REPLICA.to_owned(),
+        _ if writer.waits_for_replica => START_REPLICA.to_owned(),
         // What it waits for is hidden as well.
         (Some(pid), _) if writer.hidden.is_some() => {
             format!(
@@ -103,7 +103,7 @@ pub(super) async fn transactions(store: &PgEventStore) -> Result<Vec<Finding>, E
         let (who, advice) = match pid {
             Some(pid) if row.try_get("waits_for_replica").map_err(read_failed)? => {
                 let who = format!("process {pid} ({name}, its commit waits for a synchronous replica)");
-                (who, blockers::START_REPLICA.to_owned())
+                (who, START_REPLICA.to_owned())
             }
             Some(pid) => {
                 (format!("process {pid} ({name}, {state})"), format!("end it, or SELECT pg_terminate_backend({pid})"))
@@ -140,7 +140,7 @@ pub(super) async fn commits(store: &PgEventStore) -> Result<Vec<Finding>, Error>
         "{waiting} wait for a synchronous replica, the first for {}: none of them is acknowledged before one has it",
         words::seconds(age)
     );
-    Ok(vec![Finding::bad(TOPIC, found, blockers::START_REPLICA)])
+    Ok(vec![Finding::bad(TOPIC, found, START_REPLICA)])
 }
 
 /// Whether vacuum comes, and comes in time.

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use crate::explain::{Span, shown};
 
+/// What to do about a commit that waits for a synchronous replica.
+pub const START_REPLICA: &str = "start the synchronous replica that commits wait for, or change synchronous_standby_names; never \
+                                 end a process whose commit waits for it, which would make the commit visible although no \
+                                 replica has it";
+
 /// A transaction that is open and may have drawn a number, so that readers wait for it. What the role may not see is
 /// `None`. Shown, it is a name and everything that is known, in brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,15 +62,13 @@ pub(crate) fn named_writers(writers: &[OpenWriter]) -> String {
 
 /// What to do about all of them. None is to be ended whose commit waits for a replica.
 pub(crate) fn end_of_writers(writers: &[OpenWriter]) -> String {
-    const REPLICA: &str = "start the synchronous replica that commits wait for, or change synchronous_standby_names; never end \
-                           a process whose commit waits for it, which would make the commit visible although no replica has it";
     let ends = match writers {
         [_] => "have it committed or rolled back, or end its process",
         _ => "have them committed or rolled back, or end their processes",
     };
     match (writers.iter().any(|it| it.waits_for_replica), writers.iter().all(|it| it.waits_for_replica)) {
-        (true, true) => REPLICA.to_owned(),
-        (true, false) => format!("{REPLICA}; of the others, {ends}"),
+        (true, true) => START_REPLICA.to_owned(),
+        (true, false) => format!("{START_REPLICA}; of the others, {ends}"),
         (false, _) => ends.to_owned(),
     }
 }
